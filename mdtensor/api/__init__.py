@@ -1,0 +1,1 @@
+"""What users call; the only folder that sees all others."""

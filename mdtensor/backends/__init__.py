@@ -1,0 +1,1 @@
+"""Devices: their arrays, their compilers and their queues."""

@@ -1,0 +1,94 @@
+"""Every error that mdtensor raises: one base class, rendered in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class MdtensorError(Exception):
+    """Base of all errors of mdtensor: what is wrong, where, and a way out.
+
+    `text` is the expression or source concerned, `carets` the positions in it, `notes` further
+    lines (operand shapes, numbered source), `hint` the way out. All are plain fields; `str()`
+    renders them.
+
+    >>> print(MdtensorError("unknown index", text="ij->k", carets=(4,), hint="use 'i' or 'j'"))
+    unknown index
+      ij->k
+          ^
+      hint: use 'i' or 'j'
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str | None = None,
+        carets: Sequence[int] = (),
+        notes: Sequence[str] = (),
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.text = text
+        self.carets = tuple(carets)
+        self.notes = tuple(notes)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.text is not None:
+            lines.append("  " + self.text)
+        if self.carets:
+            marks = (
+                "^" if column in self.carets else " " for column in range(max(self.carets) + 1)
+            )
+            lines.append("  " + "".join(marks))
+        lines += ["  " + note for note in self.notes]
+        if self.hint is not None:
+            lines.append("  hint: " + self.hint)
+        return "\n".join(lines)
+
+
+class SubscriptError(MdtensorError, ValueError):
+    """An einsum string, or the shapes that it meets, make no sense."""
+
+
+class ShapeError(MdtensorError, ValueError):
+    """An argument has the wrong shape, axis or layout."""
+
+
+class DTypeError(MdtensorError, TypeError):
+    """An argument has a type that cannot be used or cast as asked."""
+
+
+class TranslationError(MdtensorError, ValueError):
+    """A computation is not a well-formed `md_hom` instance."""
+
+
+class LoweringError(MdtensorError):
+    """A schedule does not fit an `md_hom` or a target."""
+
+
+class CompileError(MdtensorError):
+    """A generated kernel did not compile; `notes` show its numbered source."""
+
+
+class LaunchError(MdtensorError):
+    """A compiled kernel could not be run."""
+
+
+class SpaceError(MdtensorError, ValueError):
+    """A space of tuning parameters is ill-formed, or a configuration lies outside of it."""
+
+
+class TuningError(MdtensorError):
+    """Tuning could not be carried out."""
+
+
+class StoreError(MdtensorError):
+    """The store of tuning results cannot be read or written."""
+
+
+class NoDeviceError(MdtensorError):
+    """No device, driver or package to compute on; the hint says what to install."""

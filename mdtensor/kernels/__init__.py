@@ -1,0 +1,1 @@
+"""From a LoopNest to the source text of a kernel."""

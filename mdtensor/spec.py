@@ -1,0 +1,105 @@
+"""What mdtensor knows of an array without holding it, and of a device without using it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.errors import ShapeError
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a C-ordered array, in elements.
+
+    >>> contiguous_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Element type, shape and strides (in elements) of an array.
+
+    >>> TensorSpec.of((64, 128), "f4")
+    float32[64, 128]
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise ShapeError(f"shape {self.shape} and strides {self.strides} differ in length")
+        if any(extent < 0 for extent in self.shape):
+            raise ShapeError(f"shape {self.shape} has a negative extent")
+
+    @classmethod
+    def of(
+        cls, shape: Sequence[int], dtype: object = "f4", strides: Sequence[int] | None = None
+    ) -> TensorSpec:
+        """A spec from a shape and anything that `numpy.dtype` takes; C order by default."""
+        shape = tuple(int(extent) for extent in shape)
+        steps = contiguous_strides(shape) if strides is None else tuple(int(s) for s in strides)
+        return cls(np.dtype(dtype), shape, steps)  # type: ignore[call-overload]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        pairs = zip(self.shape, self.strides, contiguous_strides(self.shape), strict=True)
+        return self.size == 0 or all(n == 1 or s == c for n, s, c in pairs)
+
+    def __repr__(self) -> str:
+        text = f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        return text if self.is_contiguous else f"{text}:{','.join(map(str, self.strides))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The facts about a device that constraints and the cost model read.
+
+    Sizes are bytes, rates per second. `name`, `driver` and `dialect` identify the environment;
+    `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
+    device's main memory, both estimates that rank schedules and promise nothing.
+    """
+
+    kind: str
+    name: str
+    dialect: str
+    driver: str
+    cores: int
+    vector_bytes: int
+    vector_registers: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    local_bytes: int
+    max_threads: int
+    warp: int
+    rate: float
+    bandwidth: float
+    launch_seconds: float
+    has_fp64: bool = True
+
+    def lanes(self, dtype: np.dtype) -> int:
+        """Elements of `dtype` in one vector register; 1 on a device without vectors."""
+        return max(1, self.vector_bytes // max(1, dtype.itemsize))

@@ -1,0 +1,1 @@
+"""From what a user writes to one formal object, an `md_hom` instance (MDHom)."""

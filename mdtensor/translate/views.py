@@ -1,0 +1,85 @@
+"""Views: affine functions from the indices of an `md_hom` to the elements of buffers.
+
+Definitions: 002, section 4.2.3, Definitions 5 to 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mdtensor.spec import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AffineIndex:
+    """The index into one axis of a buffer: a sum of coefficient times dim, plus an offset.
+
+    >>> AffineIndex.of(p=2, r=1, offset=-1)
+    2p+r-1
+    """
+
+    coefficients: tuple[tuple[str, int], ...] = ()
+    offset: int = 0
+
+    @classmethod
+    def of(cls, *dims: str, offset: int = 0, **coefficients: int) -> AffineIndex:
+        """From names of dims (coefficient 1) and coefficients by name."""
+        return cls(tuple((dim, 1) for dim in dims) + tuple(coefficients.items()), offset)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the dims that the index depends on."""
+        return tuple(dim for dim, coefficient in self.coefficients if coefficient)
+
+    def bounds(self, extents: Mapping[str, int]) -> tuple[int, int]:
+        """Smallest and largest value while every dim runs from 0 to its extent minus 1."""
+        spans = [coefficient * (extents[dim] - 1) for dim, coefficient in self.coefficients]
+        return (
+            self.offset + sum(min(0, span) for span in spans),
+            self.offset + sum(max(0, span) for span in spans),
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> AffineIndex:
+        """The same index on dims of other names."""
+        return AffineIndex(tuple((names[dim], c) for dim, c in self.coefficients), self.offset)
+
+    def __repr__(self) -> str:
+        text = ""
+        for dim, coefficient in self.coefficients:
+            sign = "-" if coefficient < 0 else "+" if text else ""
+            text += sign + ("" if abs(coefficient) == 1 else str(abs(coefficient))) + dim
+        if self.offset or not text:
+            text += f"{self.offset:+d}" if text else str(self.offset)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One element of a buffer for every point of the index space: an index for each axis."""
+
+    buffer: int
+    index: tuple[AffineIndex, ...]
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the dims that the access depends on."""
+        return tuple(dict.fromkeys(dim for axis in self.index for dim in axis.dims))
+
+    def renamed(self, names: Mapping[str, str]) -> Access:
+        """The same access on dims of other names."""
+        return Access(self.buffer, tuple(axis.renamed(names) for axis in self.index))
+
+    def __repr__(self) -> str:
+        return f"({', '.join(map(repr, self.index))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A named input or output: its name, and the spec of the array behind it."""
+
+    name: str
+    spec: TensorSpec
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.spec!r}"
