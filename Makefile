@@ -1,0 +1,61 @@
+# `make` lists the tasks. Each one sets up .venv by itself; all that it needs is Python 3.11 or newer.
+# PYTHON=python3.12 and EXTRAS=cpu,test,demo,cuda13 change what `make clean venv` sets up,
+# ARGS="…" goes to the tool behind a task.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS ?= cpu,test,demo
+ARGS ?=
+
+# Some machines tune OpenBLAS for another processor, which halves NumPy's speed.
+unexport OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv check format test test-gpu bench demo docs clean
+
+help: ## List the tasks.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+venv: $(VENV)/installed ## Set up .venv: mdtensor (editable), a CPU device, the tools.
+
+check: $(VENV)/installed ## Format, lint, types, layering.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed ## Rewrite the sources as the checks want them.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(VENV)/installed ## All tests that need no GPU.
+	$(BIN)/python -m pytest $(ARGS)
+
+test-gpu: $(VENV)/installed ## Tests on a GPU (EXTRAS=…,cuda13); a missing one is a failure.
+	$(BIN)/python -m pytest --gpu -m gpu $(ARGS)
+
+bench: $(VENV)/installed-bench ## Compare with NumPy, torch and others on this machine.
+	$(BIN)/mdtensor bench $(ARGS)
+
+demo: $(VENV)/installed ## A first look, in a minute.
+	$(BIN)/mdtensor demo $(ARGS)
+
+docs: $(VENV)/installed ## Run the examples of the documentation.
+	$(BIN)/python -m pytest --doctest-glob='*.md' README.md docs $(ARGS)
+
+clean: ## Remove .venv and all that the tools left behind.
+	rm -rf $(VENV) build dist *.egg-info .benchmarks .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Each stamp is written last: a broken set-up is done again.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("mdtensor needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
