@@ -1,0 +1,85 @@
+"""What every test runs under: a cache of its own, fixed examples, no GPU unless asked for."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+# OpenBLAS reads these when NumPy is first imported, and takes another processor's kernels.
+for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+    os.environ.pop(variable, None)
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+
+GOLDEN = Path(__file__).parent / "golden"
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--gpu",
+        action="store_true",
+        default=os.environ.get("MDTENSOR_TEST_GPU") == "1",
+        help="run the tests marked gpu too; a missing device fails them",
+    )
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the files under tests/golden"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "MDTENSOR_CACHE_DIR" in os.environ:
+        return
+    folder = tempfile.TemporaryDirectory(prefix="mdtensor-tests-")
+    os.environ["MDTENSOR_CACHE_DIR"] = folder.name
+    config.add_cleanup(folder.cleanup)
+    config.add_cleanup(lambda: os.environ.pop("MDTENSOR_CACHE_DIR"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--gpu"):
+        return
+    needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if needs_gpu:
+        config.hook.pytest_deselected(items=needs_gpu)
+        items[:] = [item for item in items if item not in needs_gpu]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and (reason := missing_gpu()):
+        pytest.fail(f"no CUDA device for a test marked gpu: {reason}", pytrace=False)
+
+
+@functools.cache
+def missing_gpu() -> str:
+    """Why no CUDA device can be used, or an empty string."""
+    try:
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy raises its own classes, which are unknown here
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with a file under tests/golden; --update-golden writes the file instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        assert path.exists(), f"{path} is missing: run pytest with --update-golden"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
