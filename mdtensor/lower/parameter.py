@@ -1,0 +1,143 @@
+"""Tuning parameters: a name, the values it may take, and the constraints between parameters.
+
+A parameter may depend on others in two ways (002, section 5.3.1): its values may be computed from
+earlier parameters, and constraints forbid combinations. Both are plain functions, and the *names
+of their arguments* say which parameters they read, so that a space finds by itself which
+parameters belong together and how early each constraint can be checked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from mdtensor.errors import SpaceError
+
+Value: TypeAlias = "bool | int | str | tuple[int | str, ...]"
+Values: TypeAlias = "Sequence[Value] | Callable[..., Iterable[Value]]"
+Constraint: TypeAlias = Callable[..., bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One tuning parameter: its name, its values in order, and its named constraints.
+
+    `values` is a sequence (neighbours in it are near each other), or a function of earlier
+    parameters that returns one; equal values count once. A constraint may read any parameters of
+    the space and is checked at the last-declared of them. An argument that has a default is a
+    constant of the function and reads nothing.
+
+    A parameter with exactly one value per combination of the earlier ones is a derived quantity;
+    constraints that read it in place of its sources keep a space's sub-trees few:
+
+    >>> def divides_rows(tile): return 96 % tile == 0
+    >>> def fits_registers(footprint): return footprint <= 64
+    >>> tile = Parameter("tile", range(1, 97), (divides_rows,))
+    >>> footprint = Parameter("footprint", lambda tile: (4 * tile,), (fits_registers,))
+    >>> footprint
+    Parameter('footprint', values of (tile), constraints: fits_registers(footprint))
+
+    Raises `SpaceError` for a name that is no identifier, a constraint without a name (it could not
+    be named when it rejects something) and a function whose arguments name no parameters.
+    """
+
+    name: str
+    values: Values
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise SpaceError(
+                f"a parameter's name must be an identifier, not {self.name!r}",
+                hint="constraints read parameters through their arguments' names",
+            )
+        # Frozen, but lists and generators are natural to write: normalised once, here.
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if callable(self.values):
+            arguments_read(self.values)
+        elif not isinstance(self.values, range):
+            object.__setattr__(self, "values", tuple(dict.fromkeys(self.values)))
+        for constraint in self.constraints:
+            constraint_name(constraint)
+            arguments_read(constraint)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the parameters from which the values are computed."""
+        return arguments_read(self.values) if callable(self.values) else ()
+
+    def values_given(self, earlier: dict[str, Value]) -> tuple[Value, ...]:
+        """The values, in order, when the parameters that `reads` names have those of `earlier`."""
+        if not callable(self.values):
+            return tuple(self.values)
+        arguments = {name: earlier[name] for name in self.reads}
+        try:
+            return tuple(dict.fromkeys(self.values(**arguments)))
+        except Exception as error:
+            call = format_call("values", arguments)
+            raise SpaceError(f"the values of {self.name!r} raised: {call}: {error!r}") from error
+
+    def __repr__(self) -> str:
+        if callable(self.values):
+            values = f"values of ({', '.join(self.reads)})"
+        else:
+            values = format_values(self.values)
+        constraints = ", ".join(
+            f"{constraint_name(each)}({', '.join(arguments_read(each))})"
+            for each in self.constraints
+        )
+        suffix = f", constraints: {constraints}" if constraints else ""
+        return f"Parameter({self.name!r}, {values}{suffix})"
+
+
+def arguments_read(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters that a function reads: its arguments that have no default.
+
+    >>> arguments_read(lambda tile, parts, limit=64: tile * parts <= limit)
+    ('tile', 'parts')
+    """
+    names: list[str] = []
+    for argument in inspect.signature(function).parameters.values():
+        if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
+            raise SpaceError(
+                f"argument {argument} names no parameter",
+                hint="list the parameters that the function reads as arguments",
+            )
+        if argument.kind is argument.POSITIONAL_ONLY:
+            raise SpaceError(f"argument {argument.name!r} is positional-only")
+        if argument.default is argument.empty:
+            names.append(argument.name)
+    return tuple(names)
+
+
+def constraint_name(constraint: Constraint) -> str:
+    """The name under which a constraint rejects; a `partial` has that of its function."""
+    function: Any = constraint
+    while isinstance(function, partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    name = getattr(function, "__name__", "")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise SpaceError(
+            f"constraint {constraint!r} has no name",
+            hint="write it with def: its name is what a rejection prints",
+        )
+    return name
+
+
+def format_call(name: str, arguments: dict[str, Value]) -> str:
+    """A call as it would be written, for messages: `fits(tile=4, parts=2)`."""
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+
+
+def format_values(values: Sequence[Value]) -> str:
+    """Values for messages, long lists shortened in the middle.
+
+    >>> format_values(range(1, 100))
+    '{1, 2, 3, 4, .. 99}'
+    """
+    if len(values) <= 8:
+        return "{" + ", ".join(map(repr, values)) + "}"
+    return "{" + ", ".join(map(repr, values[:4])) + f", .. {values[-1]!r}" + "}"
