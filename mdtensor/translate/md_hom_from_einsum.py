@@ -1,0 +1,108 @@
+"""From an einsum string to an `md_hom`: dims of the output concatenate, all others add up."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mdtensor.spec import TensorSpec
+from mdtensor.translate.combine import CC, Combine, Pointwise, named
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, cast, param
+from mdtensor.translate.subscripts import Contraction, parse, resolve
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+def md_hom_from_einsum(
+    text: str,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object = None,
+    acc_dtype: object = None,
+    out: TensorSpec | None = None,
+) -> MDHom:
+    """The `md_hom` of an einsum string on operands of the given specs.
+
+    `dtype` is the type of the computation and of its result, by default the operands' common
+    type; `acc_dtype` is the type of products and sums, by default float32 for float16 and `dtype`
+    for all others. `out` is the spec of the result, by default in C order.
+
+    Raises SubscriptError where string and shapes do not fit.
+
+    >>> a, b = TensorSpec.of((64, 32), "f2"), TensorSpec.of((32, 128), "f2")
+    >>> print(md_hom_from_einsum("ij,jk->ki", (a, b)).describe())
+    out_view(out: float16[128, 64] (i, j, k) -> (k, i))
+    md_hom[i:64, j:32, k:128](mul, (cc, pw(add), cc))
+    inp_view(A: float16[64, 32] (i, j, k) -> (i, j); B: float16[32, 128] (i, j, k) -> (j, k))
+    """
+    contraction = resolve(parse(text), specs, out)
+    common = np.result_type(*(spec.dtype for spec in specs)) if dtype is None else dtype
+    return md_hom_from_contraction(contraction, specs, dtype=common, acc_dtype=acc_dtype, out=out)
+
+
+def md_hom_from_contraction(
+    contraction: Contraction,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object,
+    acc_dtype: object = None,
+    out: TensorSpec | None = None,
+) -> MDHom:
+    """The `md_hom` of a contraction whose dims are named already; see `md_hom_from_einsum`."""
+    result = np.dtype(dtype)  # type: ignore[call-overload]
+    accumulated = accumulation_dtype(result) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    extents = contraction.extents
+    if out is None:
+        out = TensorSpec.of([extents[name] for name in contraction.output], result)
+    adds = Pointwise(named("add", [accumulated]))
+    combines: dict[str, Combine] = dict.fromkeys(extents, adds)
+    combines |= dict.fromkeys(contraction.output, CC)
+    return MDHom(
+        tuple(Dim(name, extents[name], combines[name]) for name in extents),
+        _product([spec.dtype for spec in specs], result, accumulated),
+        tuple(Buffer(name, spec) for name, spec in zip(_names(specs), specs, strict=True)),
+        (Buffer("out", out),),
+        tuple(
+            _access(number, names, spec, extents)
+            for number, (names, spec) in enumerate(zip(contraction.inputs, specs, strict=True))
+        ),
+        (_access(0, contraction.output, out, extents),),
+    )
+
+
+def accumulation_dtype(dtype: np.dtype) -> np.dtype:
+    """The type in which elements of `dtype` are multiplied and added up by default."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def _names(specs: Sequence[TensorSpec]) -> list[str]:
+    letters = string.ascii_uppercase
+    return [letters[n] if n < len(letters) else f"A{n}" for n in range(len(specs))]
+
+
+def _access(
+    buffer: int, names: Sequence[str], spec: TensorSpec, extents: Mapping[str, int]
+) -> Access:
+    """Axes of extent 1 are read at 0 throughout, so that they broadcast."""
+    return Access(
+        buffer,
+        tuple(
+            AffineIndex.of(name) if extent == extents[name] else AffineIndex()
+            for name, extent in zip(names, spec.shape, strict=True)
+        ),
+    )
+
+
+def _product(params: Sequence[np.dtype], dtype: np.dtype, accumulated: np.dtype) -> ScalarFunction:
+    """The product of all elements in the type `accumulated`, each brought to `dtype` before."""
+    factors: list[Expr] = []
+    for position, given in enumerate(params):
+        element = param(position, given)
+        exact = accumulated == dtype or np.can_cast(given, dtype)
+        factors.append(cast(element if exact else cast(element, dtype), accumulated))
+    product = factors[0]
+    for factor in factors[1:]:
+        product = apply("and" if accumulated == BOOL else "mul", product, factor)
+    return ScalarFunction(tuple(params), (product,), "mul" if len(params) > 1 else "id")

@@ -1,0 +1,220 @@
+"""The oracle: any `md_hom` in plain NumPy, by its definition, dim by dim.
+
+Floating point is computed in float64 and complex128 whatever the types say, integers modulo their
+width. Definitions: 002, section 4.2.2, Definition 4; appendix .3.9, Example 25 (prefix sums).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mdtensor.errors import TranslationError
+from mdtensor.translate.combine import Concat, Operator, Pointwise
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar import evaluate, wide
+from mdtensor.translate.views import Access
+
+POINTS_AT_ONCE = 1 << 20
+
+Range = tuple[int, int]
+Arrays = tuple[np.ndarray, ...]
+
+
+def run(md_hom: MDHom, inputs: Sequence[np.ndarray], *, cast: bool = False) -> Arrays:
+    """The outputs of `md_hom` on arrays that have the specs of its input buffers.
+
+    Outputs are in C order, float64 or complex128 where their type is a floating one, or of the
+    buffers' types with `cast`. Elements that no access writes are 0.
+
+    Raises TranslationError where an empty dim is combined by an operator without identity.
+
+    >>> from mdtensor.spec import TensorSpec
+    >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+    >>> sums = md_hom_from_einsum("ij->i", [TensorSpec.of((2, 3), "i8")])
+    >>> run(sums, [np.arange(6).reshape(2, 3)])
+    (array([ 3, 12]),)
+    """
+    specs = [buffer.spec for buffer in md_hom.outputs]
+    outputs = tuple(np.zeros(s.shape, s.dtype if cast else wide(s.dtype)) for s in specs)
+    compute(md_hom, inputs, outputs)
+    return outputs
+
+
+def compute(md_hom: MDHom, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+    """Like `run`, into arrays that exist; elements that no access writes stay as they are."""
+    arrays = [np.asarray(array) for array in inputs]
+    whole = {dim.name: (0, dim.extent) for dim in md_hom.dims}
+    for part in _parts(md_hom, whole):
+        results = _combined(md_hom, arrays, part)
+        for access, result in zip(md_hom.out_view, results, strict=True):
+            _write(md_hom, access, part, result, outputs[access.buffer])
+
+
+def _parts(md_hom: MDHom, part: Mapping[str, Range]) -> list[dict[str, Range]]:
+    """The index space cut along concatenated dims into parts that fit in memory."""
+    points = 1
+    for low, high in part.values():
+        points *= high - low
+    cuts = [dim.name for dim in md_hom.dims if isinstance(dim.combine, Concat)]
+    longest = max(cuts, key=lambda name: part[name][1] - part[name][0], default=None)
+    if longest is None or points <= POINTS_AT_ONCE or part[longest][1] - part[longest][0] < 2:
+        return [dict(part)]
+    low, high = part[longest]
+    middle = (low + high) // 2
+    return [
+        *_parts(md_hom, {**part, longest: (low, middle)}),
+        *_parts(md_hom, {**part, longest: (middle, high)}),
+    ]
+
+
+def _combined(
+    md_hom: MDHom, inputs: Sequence[np.ndarray], part: Mapping[str, Range]
+) -> list[np.ndarray]:
+    """The result tuple on one part of the index space; reduced dims have extent 1 in it.
+
+    What does not fit in memory is cut once more along the outermost dim that is not concatenated:
+    `h(a ++ b) = h(a) ⊗ h(b)`.
+    """
+    points = 1
+    for low, high in part.values():
+        points *= high - low
+    outermost = next((d for d in md_hom.dims if part[d.name][1] - part[d.name][0] > 1), None)
+    if points > POINTS_AT_ONCE and outermost and isinstance(outermost.combine, Pointwise):
+        low, high = part[outermost.name]
+        middle = (low + high) // 2
+        left = _combined(md_hom, inputs, {**part, outermost.name: (low, middle)})
+        right = _combined(md_hom, inputs, {**part, outermost.name: (middle, high)})
+        return _applied(outermost.combine.op, left, right)
+    results = _mapped(md_hom, inputs, part)
+    for axis, dim in reversed(list(enumerate(md_hom.dims))):
+        results = _along(dim, axis, results)
+    return results
+
+
+def _mapped(
+    md_hom: MDHom, inputs: Sequence[np.ndarray], part: Mapping[str, Range]
+) -> list[np.ndarray]:
+    """The scalar function at every point of a part: one axis per dim."""
+    shape = tuple(high - low for low, high in part.values())
+    indices = _indices(md_hom, part)
+    elements = [_read(inputs[access.buffer], access, indices, shape) for access in md_hom.inp_view]
+    results = [evaluate(expr, elements, indices) for expr in md_hom.scalar.results]
+    return [np.broadcast_to(np.asarray(result), shape) for result in results]
+
+
+def _indices(md_hom: MDHom, part: Mapping[str, Range]) -> dict[str, np.ndarray]:
+    rank = len(md_hom.dims)
+    return {
+        dim.name: np.arange(*part[dim.name]).reshape([-1 if n == axis else 1 for n in range(rank)])
+        for axis, dim in enumerate(md_hom.dims)
+    }
+
+
+def _places(access: Access, indices: Mapping[str, np.ndarray], rank: int) -> tuple[np.ndarray, ...]:
+    """For every axis of the buffer, the positions that an access takes."""
+    places: list[np.ndarray] = []
+    for axis in access.index:
+        place = np.full((1,) * rank, axis.offset)
+        for name, coefficient in axis.coefficients:
+            place = place + coefficient * indices[name]
+        places.append(place)
+    return tuple(places)
+
+
+def _read(
+    array: np.ndarray, access: Access, indices: Mapping[str, np.ndarray], shape: tuple[int, ...]
+) -> np.ndarray:
+    if 0 in shape:
+        return np.zeros(shape, array.dtype)
+    return np.asarray(array[_places(access, indices, len(shape))])
+
+
+def _write(
+    md_hom: MDHom,
+    access: Access,
+    part: Mapping[str, Range],
+    result: np.ndarray,
+    output: np.ndarray,
+) -> None:
+    kept = {dim.name for dim in md_hom.kept}
+    ranges = {name: (span if name in kept else (0, 1)) for name, span in part.items()}
+    places = _places(access, _indices(md_hom, ranges), len(md_hom.dims))
+    if result.dtype.kind == "c" and output.dtype.kind != "c":
+        result = result.real
+    with np.errstate(all="ignore"):
+        output[places] = result.astype(output.dtype)
+
+
+def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+    """The values combined along one axis by the dim's operator."""
+    if isinstance(dim.combine, Concat):
+        return values
+    if isinstance(dim.combine, Pointwise):
+        return _reduced(dim, dim.combine.op, axis, values)
+    return _scanned(dim.combine.op, axis, values)
+
+
+def _reduced(dim: Dim, op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Neighbours are combined until one is left, so that their order is kept."""
+    extent = values[0].shape[axis]
+    if extent == 0:
+        return _identity(dim, op, axis, values)
+    while extent > 1:
+        pairs, odd = divmod(extent, 2)
+        left = [_cut(v, axis, 0, 2 * pairs, 2) for v in values]
+        right = [_cut(v, axis, 1, 2 * pairs, 2) for v in values]
+        joined = _applied(op, left, right)
+        last = [_cut(v, axis, 2 * pairs, extent) for v in values]
+        values = _concatenated(joined, last, axis) if odd else joined
+        extent = pairs + odd
+    return values
+
+
+def _scanned(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Prefix sums: those of pairs of neighbours first, then the elements between them."""
+    extent = values[0].shape[axis]
+    if extent < 2:
+        return values
+    left = [_cut(v, axis, 0, extent - 1, 2) for v in values]
+    right = [_cut(v, axis, 1, extent, 2) for v in values]
+    odd = _scanned(op, axis, _applied(op, left, right))
+    before = [_cut(v, axis, 0, (extent - 1) // 2) for v in odd]
+    even = _applied(op, before, [_cut(v, axis, 2, extent, 2) for v in values])
+    results: list[np.ndarray] = []
+    for value, at_odd, at_even in zip(values, odd, even, strict=True):
+        result = np.array(value, dtype=at_odd.dtype)
+        _cut(result, axis, 1, extent, 2)[...] = at_odd
+        _cut(result, axis, 2, extent, 2)[...] = at_even
+        results.append(result)
+    return results
+
+
+def _applied(
+    op: Operator, left: Sequence[np.ndarray], right: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    shape = np.broadcast_shapes(*(value.shape for value in (*left, *right)))
+    return [np.broadcast_to(np.asarray(value), shape) for value in op(left, right)]
+
+
+def _identity(dim: Dim, op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+    if op.identity is None:
+        raise TranslationError(
+            f"dim {dim.name!r} is empty and operator {op!r} has no identity",
+            hint="declare the operator's identity, or give the dim at least one element",
+        )
+    return [
+        np.full([1 if n == axis else e for n, e in enumerate(value.shape)], neutral, value.dtype)
+        for value, neutral in zip(values, op.identity, strict=True)
+    ]
+
+
+def _cut(value: np.ndarray, axis: int, start: int, stop: int, step: int = 1) -> np.ndarray:
+    return value[(slice(None),) * axis + (slice(start, stop, step),)]
+
+
+def _concatenated(
+    left: Sequence[np.ndarray], right: Sequence[np.ndarray], axis: int
+) -> list[np.ndarray]:
+    return [np.concatenate(pair, axis) for pair in zip(left, right, strict=True)]
