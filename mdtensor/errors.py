@@ -62,6 +62,10 @@ class DTypeError(MdtensorError, TypeError):
     """An argument has a type that cannot be used or cast as asked."""
 
 
+class PathError(MdtensorError, RuntimeError, KeyError):
+    """An order of contraction is unknown, or leads to no single result."""
+
+
 class TranslationError(MdtensorError, ValueError):
     """A computation is not a well-formed `md_hom` instance."""
 
