@@ -144,7 +144,7 @@ def _write(
     if result.dtype.kind == "c" and output.dtype.kind != "c":
         result = result.real
     with np.errstate(all="ignore"):
-        output[places] = result.astype(output.dtype)
+        output[places] = result.astype(output.dtype).reshape(() if not places else result.shape)
 
 
 def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:

@@ -1,0 +1,276 @@
+"""`einsum`, `einsum_path` and `tensordot` with NumPy's words and NumPy's results."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api import statistics
+from mdtensor.api.operands import (
+    COMPUTED,
+    Array,
+    addressable,
+    allocate,
+    array_module,
+    reason_of_classes,
+    reason_of_types,
+    spec_of,
+    split,
+)
+from mdtensor.api.path import Optimize
+from mdtensor.api.prepare import Prepared, prepare
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError
+from mdtensor.spec import TensorSpec
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.subscripts import parse, resolve
+
+Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
+
+# NumPy's own functions, also where somebody puts mdtensor's in their place.
+_numpy_einsum: Any = np.einsum
+_numpy_einsum_path: Any = np.einsum_path
+_numpy_tensordot: Any = np.tensordot
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+_TABLE_SIZE = 4096
+
+# Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
+# interpreter here.
+executor: Compute | None = None
+
+_table: dict[tuple[object, ...], Prepared] = {}
+
+
+def einsum(
+    *operands: object,
+    out: Array | None = None,
+    dtype: object = None,
+    order: str | None = "K",
+    casting: str = "safe",
+    optimize: Optimize = False,
+    acc_dtype: object = None,
+) -> Array:
+    """Evaluate the Einstein summation convention, as `numpy.einsum` does.
+
+    `operands` are a string and arrays, or arrays each followed by a list of indices. `out`,
+    `dtype`, `order` and `casting` mean what they mean for NumPy. `acc_dtype` is the type of
+    products and sums, by default float32 for float16 and the result's type for all others.
+    `optimize` takes NumPy's values and the names of opt_einsum's paths; with True and False the
+    path is mdtensor's choice.
+
+    A single operand without summation gives NumPy's view. Types without kernels (object,
+    longdouble, other byte orders and the like) are handed to NumPy; `stats()` counts them.
+
+    Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError).
+    """
+    text, given = split(operands)
+    order = _order(order)
+    _check_casting(casting)
+    wanted = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    xp = array_module(given if out is None else (*given, out))
+    if out is not None and not isinstance(out, xp.ndarray):
+        raise DTypeError(f"out is {type(out).__name__}, not an array")
+
+    overriding = reason_of_classes(given, optimized=optimize not in (False, None))
+    arrays = [] if overriding else [xp.asarray(operand) for operand in given]
+    if len(arrays) == 1 and out is None and _is_view(text, arrays[0]):
+        statistics.tally(statistics.VIEW, arrays[0].dtype).calls += 1
+        native = xp.einsum if xp is not np else _numpy_einsum
+        return native(text, arrays[0])
+    types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
+    types += [] if wanted is None else [wanted]
+    if reason := overriding or reason_of_types(types):
+        statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
+        return _numpy_einsum(
+            *operands, out=out, dtype=dtype, order=order, casting=casting, optimize=optimize
+        )
+    arrays = [array if addressable(array) else array.copy() for array in arrays]
+    options: dict[str, Any] = {
+        "dtype": wanted,
+        "order": order,
+        "casting": casting,
+        "optimize": _hashable(optimize),
+        "acc_dtype": acc_dtype,
+    }
+    if out is None:
+        prepared = lookup_or_prepare(text, arrays, None, **options)
+        result = execute(prepared, arrays, None, xp)
+        return result[()] if xp is np and result.ndim == 0 else result
+    _fill(text, arrays, out, options, xp)
+    return out
+
+
+def lookup_or_prepare(
+    text: str,
+    arrays: Sequence[Array],
+    out: Array | None,
+    *,
+    dtype: np.dtype | None = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: Optimize = False,
+    acc_dtype: object = None,
+) -> Prepared:
+    """The plan of a call, from the table or made now."""
+    touched = arrays if out is None else (*arrays, out)
+    layouts = tuple((array.shape, array.strides, array.dtype) for array in touched)
+    key = (text, layouts, out is None, dtype, order, casting, optimize, acc_dtype)
+    prepared = _table.get(key)
+    if prepared is None:
+        prepared = prepare(
+            text,
+            [spec_of(array) for array in arrays],
+            dtype=dtype,
+            order=order,
+            casting=casting,
+            acc_dtype=acc_dtype,
+            optimize=optimize,
+            out_spec=None if out is None else spec_of(out),
+        )
+        if len(_table) >= _TABLE_SIZE:
+            _table.clear()
+        _table[key] = prepared
+    return prepared
+
+
+def execute(
+    prepared: Prepared,
+    arrays: Sequence[Array],
+    out: Array | None,
+    xp: Any,
+    compute: Compute | None = None,
+) -> Array:
+    """Run a plan; the result is `out` where there is one that shares no memory with `arrays`."""
+    if not prepared.steps:
+        result = out if out is not None else allocate(prepared.result, xp)
+        result.fill(0)
+        statistics.tally(statistics.FILLED, prepared.dtype).calls += 1
+        return result
+    run = compute or executor or importlib.import_module("mdtensor.api.pipeline").compute
+    slots = dict(enumerate(arrays))
+    for number, dtype in prepared.converted:
+        slots[number] = slots[number].astype(dtype, order="C")
+    result = slots[0]
+    for number, step in enumerate(prepared.steps, start=1):
+        direct = number == len(prepared.steps) and prepared.into_out and out is not None
+        result = out if direct else allocate(step.result, xp)
+        run(step.md_hom, tuple(slots.pop(slot) for slot in step.operands), (result,))
+        slots[len(arrays) + number - 1] = result
+    if out is not None and result is not out:
+        xp.copyto(out, result, casting="unsafe")
+        result = out
+    statistics.tally(statistics.GENERATED, prepared.dtype).calls += 1
+    return result
+
+
+def _fill(text: str, arrays: list[Array], out: Array, options: dict[str, Any], xp: Any) -> None:
+    """Compute into `out`; by way of a new array where it shares memory with an operand."""
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ShapeError("out is read-only")
+    if addressable(out) and not any(xp.may_share_memory(out, array) for array in arrays):
+        base = out.view(xp.ndarray) if xp is np else out
+        execute(lookup_or_prepare(text, arrays, base, **options), arrays, base, xp)
+        return
+    checked = prepare(
+        text,
+        [spec_of(array) for array in arrays],
+        **{**options, "out_spec": TensorSpec.of(out.shape, out.dtype)},
+    )
+    options |= {"dtype": checked.dtype, "casting": "unsafe"}
+    prepared = lookup_or_prepare(text, arrays, None, **options)
+    xp.copyto(out, execute(prepared, arrays, None, xp), casting="unsafe")
+
+
+def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[Any], str]:
+    """The path of `numpy.einsum_path`, and its printed form.
+
+    What `einsum` does with optimize=True or False is mdtensor's own choice; the path found here
+    can be given to it as `optimize=`.
+    """
+    text_or_lists = list(operands)
+    if array_module(operands) is not np:
+        text, arrays = split(operands)
+        text_or_lists = [text, *(np.broadcast_to(np.int8(0), np.shape(a)) for a in arrays)]  # type: ignore[arg-type]
+    return _numpy_einsum_path(*text_or_lists, optimize=optimize)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
+    """Sum products over pairs of axes, as `numpy.tensordot` does.
+
+    `axes` is a number N (the last N axes of `a` with the first N of `b`), or two lists of axes.
+    Raises ShapeError (a ValueError) where axes are repeated or their extents differ.
+    """
+    xp = array_module((a, b))
+    overriding = reason_of_classes((a, b), optimized=False)
+    left, right = (a, b) if overriding else (xp.asarray(a), xp.asarray(b))
+    types = [] if overriding else [left.dtype, right.dtype]
+    if reason := overriding or reason_of_types(types):
+        statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
+        return _numpy_tensordot(a, b, axes)
+    pairs = _paired_axes(left.shape, right.shape, axes)
+    indices = iter(range(left.ndim + right.ndim))
+    left_names = [next(indices) for _ in range(left.ndim)]
+    shared = {of_b: left_names[of_a] for of_a, of_b in pairs}
+    right_names = [shared[n] if n in shared else next(indices) for n in range(right.ndim)]
+    summed = set(shared.values())
+    kept = [n for n in (*left_names, *right_names) if n not in summed]
+    return xp.asarray(einsum(left, left_names, right, right_names, kept, order="C"))
+
+
+def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> list[tuple[int, int]]:
+    if np.iterable(axes):
+        of_left, of_right = ([*side] if np.iterable(side) else [side] for side in axes)
+    else:
+        of_left, of_right = list(range(-axes, 0)), list(range(axes))
+    shapes = f"a: {left}    b: {right}"
+    if len(of_left) != len(of_right):
+        raise ShapeError(f"{len(of_left)} axes of a for {len(of_right)} of b", notes=[shapes])
+    pairs: list[tuple[int, int]] = []
+    for one, other in zip(of_left, of_right, strict=True):
+        if left[one] != right[other]:
+            raise ShapeError(
+                f"axis {one} of a has extent {left[one]} but axis {other} of b {right[other]}",
+                notes=[shapes],
+            )
+        pairs.append((one % len(left), other % len(right)))
+    if any(len(set(side)) != len(side) for side in zip(*pairs, strict=True)):
+        raise ShapeError(f"axes {axes} are repeated", notes=[shapes])
+    return pairs
+
+
+def _is_view(text: str, array: Array) -> bool:
+    shape = TensorSpec.of(array.shape, array.dtype)
+    return resolve(parse(text), [shape]).is_view
+
+
+def _counted(types: Sequence[np.dtype]) -> np.dtype:
+    """The type by which a call that NumPy computes is counted: one without kernels, if any."""
+    strange = [given for given in types if given.char not in COMPUTED]
+    if strange or not types:
+        return strange[0] if strange else np.dtype(object)
+    return np.result_type(*types)
+
+
+def _order(order: str | None) -> str:
+    letter = "K" if order is None else str(order).upper()
+    if letter not in ("C", "F", "A", "K"):
+        raise ShapeError(f"order is {order!r}", hint="one of 'C', 'F', 'A', 'K'")
+    return letter
+
+
+def _check_casting(casting: str) -> None:
+    if casting not in _CASTINGS:
+        raise ShapeError(f"casting is {casting!r}", hint=f"one of {', '.join(_CASTINGS)}")
+
+
+def _hashable(optimize: Optimize) -> Optimize:
+    if isinstance(optimize, Sequence) and not isinstance(optimize, str):
+        stages = (tuple(s) if isinstance(s, list) else s for s in optimize)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return tuple(stages)
+    return optimize
+
+
+__all__ = ["SubscriptError", "einsum", "einsum_path", "execute", "prepare", "tensordot"]

@@ -1,0 +1,120 @@
+"""What a caller handed over: arrays of one library, and a string that says what to do."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import string
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import DTypeError, SubscriptError
+from mdtensor.spec import TensorSpec
+
+# Arrays of NumPy or CuPy, known by their attributes alone.
+Array = Any
+
+# The types that kernels compute with: bool, integers, half to double, and their complex pairs.
+COMPUTED = frozenset("?bBhHiIlLqQefdFD")
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def split(operands: Sequence[object]) -> tuple[str, tuple[object, ...]]:
+    """The einsum string and the arrays, also from the interleaved form.
+
+    >>> split([[[1, 2]], [0, 1], [3, 4], [1], [0]])
+    ('AB,B->A', ([[1, 2]], [3, 4]))
+    """
+    if operands and isinstance(operands[0], bytes):
+        operands = (operands[0].decode("ascii", "replace"), *operands[1:])
+    if len(operands) < 2:
+        raise SubscriptError(
+            "einsum needs an einsum string and at least one operand",
+            hint="einsum('ij,jk->ik', a, b), or einsum(a, [0, 1], b, [1, 2], [0, 2])",
+        )
+    if isinstance(operands[0], str):
+        return operands[0], tuple(operands[1:])
+    pairs = len(operands) // 2
+    text = ",".join(_term(operands[2 * n + 1]) for n in range(pairs))
+    if len(operands) % 2:
+        text += "->" + _term(operands[-1])
+    return text, tuple(operands[2 * n] for n in range(pairs))
+
+
+def _term(indices: object) -> str:
+    if not isinstance(indices, Iterable):
+        raise DTypeError(
+            f"{indices!r} is no list of indices",
+            hint="every array is followed by a list of ints and Ellipsis, or begin with a string",
+        )
+    return "".join(_letter(index) for index in indices)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _letter(index: object) -> str:
+    if index is Ellipsis:
+        return "..."
+    try:
+        number = operator.index(index)  # type: ignore[arg-type]
+    except TypeError:
+        raise DTypeError(f"index {index!r} is neither an int nor Ellipsis") from None
+    if not 0 <= number < len(_LETTERS):
+        raise SubscriptError(f"index {number} is not between 0 and {len(_LETTERS) - 1}")
+    return _LETTERS[number]
+
+
+def array_module(arrays: Iterable[object]) -> Any:
+    """CuPy where any array is CuPy's, otherwise NumPy."""
+    for array in arrays:
+        if type(array) is not np.ndarray and type(array).__module__.partition(".")[0] == "cupy":
+            return importlib.import_module("cupy")
+    return np
+
+
+def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
+    """Why the classes of operands leave a call to NumPy, or an empty string."""
+    for operand in operands:
+        if type(operand) is np.ndarray:
+            continue
+        name = type(operand).__name__
+        override = getattr(type(operand), "__array_function__", None)
+        if type(operand).__module__.partition(".")[0] == "cupy":
+            continue
+        if override is not None and override is not np.ndarray.__array_function__:
+            return f"{name} overrides NumPy's functions"
+        if optimized and isinstance(operand, np.ndarray):
+            return f"subclass {name} with optimize"
+    return ""
+
+
+def reason_of_types(types: Iterable[np.dtype]) -> str:
+    """Why element types leave a call to NumPy, or an empty string."""
+    for given in types:
+        if given.char not in COMPUTED:
+            return f"dtype {given.name}"
+        if not given.isnative:
+            return "byte order"
+    return ""
+
+
+def addressable(array: Array) -> bool:
+    """Whether every element lies at a whole number of elements from the first."""
+    size = array.dtype.itemsize
+    aligned = not isinstance(array, np.ndarray) or array.flags.aligned
+    return aligned and all(stride % size == 0 for stride in array.strides)
+
+
+def spec_of(array: Array) -> TensorSpec:
+    """The spec of an addressable array."""
+    size = array.dtype.itemsize
+    return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))
+
+
+def allocate(spec: TensorSpec, xp: Any) -> Array:
+    """A new array with the shape and the order of axes of a spec, without gaps."""
+    if spec.is_contiguous:
+        return xp.empty(spec.shape, spec.dtype)
+    axes = sorted(range(len(spec.shape)), key=lambda axis: -abs(spec.strides[axis]))
+    base = xp.empty([spec.shape[axis] for axis in axes], spec.dtype)
+    return base.transpose(np.argsort(axes).tolist())

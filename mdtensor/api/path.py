@@ -1,0 +1,101 @@
+"""In which order several operands are contracted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mdtensor.errors import PathError
+from mdtensor.translate.subscripts import Contraction
+
+Path = tuple[tuple[int, ...], ...]
+Optimize = bool | str | Sequence[object] | None
+
+# Work that takes as long as one more launch: a few microseconds of arithmetic on one core.
+LAUNCH_OPERATIONS = 50_000
+
+
+def contraction_path(
+    contraction: Contraction, shapes: Sequence[Sequence[int]], optimize: Optimize
+) -> Path:
+    """Stages, each the positions of the operands that it takes from the list of those left.
+
+    The result of a stage goes to the end of the list. A path that the caller gives as
+    `["einsum_path", (0, 1), …]` is taken as it is; a name, or a name and a limit on the elements of
+    intermediates, selects one of opt_einsum's algorithms; True, False and None leave the choice
+    to mdtensor.
+
+    Raises PathError for a name or a form that nobody knows.
+    """
+    whole = (tuple(range(len(shapes))),)
+    if isinstance(optimize, Sequence) and not isinstance(optimize, str):
+        if len(optimize) and optimize[0] == "einsum_path":
+            return _given(optimize[1:])
+        return _found(contraction, *_strategy(optimize)) if len(shapes) > 2 else whole
+    if len(shapes) <= 2:
+        return whole
+    if isinstance(optimize, str):
+        return _found(contraction, optimize, None)
+    path = _found(contraction, "auto", None)
+    return whole if prefers_fused(contraction, path) else path
+
+
+def prefers_fused(contraction: Contraction, path: Path) -> bool:
+    """Whether one `md_hom` over all dims takes no more work than the stages of a path.
+
+    It needs no intermediate arrays and one launch; the path saves arithmetic.
+    """
+    staged = 0
+    terms = [frozenset(names) for names in contraction.inputs]
+    for positions in path:
+        chosen = [terms[position] for position in positions]
+        terms = [term for n, term in enumerate(terms) if n not in positions]
+        touched = frozenset[str]().union(*chosen)
+        needed = frozenset(contraction.output).union(*terms)
+        terms.append(touched & needed)
+        staged += _points(touched, contraction.extents) * len(chosen) + LAUNCH_OPERATIONS
+    fused = _points(contraction.extents, contraction.extents) * len(contraction.inputs)
+    return fused + LAUNCH_OPERATIONS <= staged
+
+
+def _points(
+    names: Sequence[str] | frozenset[str] | Mapping[str, int], extents: Mapping[str, int]
+) -> int:
+    return math.prod(extents[name] for name in names)
+
+
+def _given(stages: Sequence[object]) -> Path:
+    path: list[tuple[int, ...]] = []
+    for stage in stages:
+        if not isinstance(stage, Sequence) or not all(isinstance(p, int) for p in stage):
+            raise PathError(f"{stage!r} is no stage of a path", hint="a stage is a tuple of ints")
+        path.append(tuple(stage))
+    return tuple(path)
+
+
+def _strategy(optimize: Sequence[object]) -> tuple[str, int | None]:
+    name, *rest = optimize or [None]
+    if isinstance(name, str) and len(rest) == 1 and isinstance(rest[0], int | float):
+        return name, int(rest[0])
+    raise PathError(
+        f"{optimize!r} is no path",
+        hint="give a name, (name, limit) or ['einsum_path', (0, 1), …]",
+    )
+
+
+def _found(contraction: Contraction, name: str, limit: int | None) -> Path:
+    from opt_einsum.paths import get_path_fn
+
+    try:
+        find = get_path_fn(name)
+    except KeyError:
+        raise PathError(
+            f"unknown path {name!r}", hint="'greedy', 'optimal', 'auto' and others of opt_einsum"
+        ) from None
+    found = find(
+        [frozenset(names) for names in contraction.inputs],
+        frozenset(contraction.output),
+        dict(contraction.extents),
+        limit,
+    )
+    return tuple(tuple(sorted(stage)) for stage in found)

@@ -1,0 +1,240 @@
+"""An einsum call turned into data: which `md_hom` runs on which arrays, and what comes out.
+
+Nothing here touches an array: all follows from subscripts, specs and options, so that a call with
+the same ones can take the plan that was made before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.api.path import Optimize, Path, contraction_path
+from mdtensor.errors import DTypeError, PathError
+from mdtensor.spec import TensorSpec, contiguous_strides
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_from_einsum import accumulation_dtype, md_hom_from_contraction
+from mdtensor.translate.subscripts import Contraction, parse, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `md_hom`: the slots that it reads, and the spec of the array that it fills.
+
+    Slots 0…n-1 are the operands; step number s fills slot n+s. Each slot is read once.
+    """
+
+    md_hom: MDHom
+    operands: tuple[int, ...]
+    result: TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A whole call: steps in order, and what happens before and after them.
+
+    `converted` lists operands that are copied to another type before the first step. Without
+    steps the result is all zeros (it is empty, or a sum over nothing). `into_out` says that the
+    last step may write to the caller's `out`, whose spec it has then; otherwise it fills a new
+    array of spec `result`.
+    """
+
+    steps: tuple[Step, ...]
+    result: TensorSpec
+    converted: tuple[tuple[int, np.dtype], ...]
+    into_out: bool
+    dtype: np.dtype
+
+
+def prepare(
+    subscripts: str,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object = None,
+    order: str = "K",
+    casting: str = "safe",
+    acc_dtype: object = None,
+    optimize: Optimize = False,
+    out_spec: TensorSpec | None = None,
+) -> Prepared:
+    """The plan of `einsum` with these arguments on operands of these specs.
+
+    Raises SubscriptError (a ValueError) where string and shapes do not fit, DTypeError (a
+    TypeError) where a cast is not allowed, PathError (a RuntimeError) for a path that leads
+    nowhere.
+
+    >>> a, b, c = (TensorSpec.of(shape) for shape in ((8, 500), (500, 600), (600, 8)))
+    >>> for step in prepare("ij,jk,kl", (a, b, c)).steps:
+    ...     print(step.operands, step.md_hom)
+    (1, 2) md_hom[j:500, k:600, l:8](mul, (cc, pw(add), cc))
+    (0, 3) md_hom[i:8, j:500, l:8](mul, (cc, pw(add), cc))
+    """
+    contraction = resolve(parse(subscripts), specs, out_spec)
+    # NumPy assigns a contraction with a path to a 0-d `out` without regard to casting.
+    assigned = out_spec is None or (optimize not in (False, None) and not out_spec.shape)
+    computed = computation_dtype(specs, dtype, None if assigned else out_spec.dtype, casting)
+    converted = tuple(
+        (number, computed)
+        for number, spec in enumerate(specs)
+        if not _read_in_kernel(spec.dtype, computed)
+    )
+    operands = list(specs)
+    for number, to in converted:
+        operands[number] = TensorSpec.of(specs[number].shape, to)
+    into_out = out_spec is not None and _written_in_kernel(computed, out_spec)
+    if out_spec is not None and into_out:
+        result = out_spec
+    else:
+        shape = [contraction.extents[name] for name in contraction.output]
+        strides = result_strides(contraction, operands, order)
+        result = TensorSpec.of(shape, computed, strides)
+    if 0 in contraction.extents.values():
+        return Prepared((), result, converted, into_out, computed)
+    accumulated = accumulation_dtype(computed) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
+    steps = _steps(contraction, operands, path, accumulated, result)
+    return Prepared(steps, result, converted, into_out, computed)
+
+
+def computation_dtype(
+    specs: Sequence[TensorSpec], dtype: object, out: np.dtype | None, casting: str
+) -> np.dtype:
+    """The type in which NumPy would compute: `dtype`, or the common type of all arrays.
+
+    Raises DTypeError where `casting` forbids to bring an array to it, or the result to `out`.
+    """
+    arrays = [spec.dtype for spec in specs] + ([] if out is None else [out])
+    computed = np.result_type(*arrays) if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    for number, spec in enumerate(specs):
+        _check_cast(f"operand {number}", spec.dtype, computed, casting)
+    if out is not None:
+        _check_cast("out", out, computed, casting)
+        _check_cast("the result", computed, out, casting)
+    return computed
+
+
+def _check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
+    if not np.can_cast(given, to, casting):  # type: ignore[call-overload]
+        raise DTypeError(
+            f"{what} cannot be cast from {given} to {to} under casting={casting!r}",
+            hint="allow it by casting='same_kind' or 'unsafe', or choose another dtype",
+        )
+
+
+def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
+    """Whether a kernel may convert elements as it reads them, with NumPy's results."""
+    rounds = computed == np.float16 and not np.can_cast(given, computed)
+    return given == computed or (np.can_cast(given, computed, "same_kind") and not rounds)
+
+
+def _written_in_kernel(computed: np.dtype, out: TensorSpec) -> bool:
+    """Whether a kernel may convert results as it writes them, each to a place of its own."""
+    overlaps = any(s == 0 and n > 1 for n, s in zip(out.shape, out.strides, strict=True))
+    return np.can_cast(computed, out.dtype, "same_kind") and not overlaps
+
+
+def result_strides(
+    contraction: Contraction, specs: Sequence[TensorSpec], order: str
+) -> tuple[int, ...]:
+    """Strides, in elements, that NumPy would give to the result.
+
+    For the orders K and A NumPy's own iterator is asked, which sorts axes by the operands'
+    strides; it allocates an array of one byte per element that nothing touches.
+    """
+    extents = contraction.extents
+    shape = [extents[name] for name in contraction.output]
+    order = order.upper()
+    if order == "C" or len(shape) < 2 or 0 in extents.values():
+        return contiguous_strides(shape)
+    if order == "F":
+        return contiguous_strides(shape[::-1])[::-1]
+    dims = [*contraction.output, *sorted(set(extents) - set(contraction.output))]
+    kept = len(shape)
+    operands: list[np.ndarray | None] = []
+    op_axes: list[list[int]] = []
+    for names, spec in zip(contraction.inputs, specs, strict=True):
+        axes: dict[str, tuple[int, int]] = {}
+        for name, extent, stride in zip(names, spec.shape, spec.strides, strict=True):
+            axes[name] = (extent, stride + (axes[name][1] if name in axes else 0))
+        operands.append(
+            np.lib.stride_tricks.as_strided(
+                np.empty(1, np.int8),
+                [extent for extent, _ in axes.values()],
+                [stride for _, stride in axes.values()],
+            )
+        )
+        positions = {name: axis for axis, name in enumerate(axes)}
+        op_axes.append([positions.get(name, -1) for name in dims])
+    iterator = np.nditer(
+        [*operands, None],
+        flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
+        op_flags=[["readonly"]] * len(specs) + [["readwrite", "allocate", "no_broadcast"]],
+        op_axes=[*op_axes, [*range(kept), *[-1] * (len(dims) - kept)]],
+        order=order,
+        itershape=[extents[name] for name in dims],
+    )
+    return tuple(iterator.operands[-1].strides)
+
+
+def _steps(
+    contraction: Contraction,
+    specs: Sequence[TensorSpec],
+    path: Path,
+    accumulated: np.dtype,
+    result: TensorSpec,
+) -> tuple[Step, ...]:
+    """One step per stage of the path; what lies between them has the accumulation type."""
+    slots = dict(enumerate(zip(contraction.inputs, specs, strict=True)))
+    waiting = list(slots)
+    steps: list[Step] = []
+    for number, positions in enumerate(path):
+        chosen = _chosen(waiting, positions)
+        waiting = [slot for slot in waiting if slot not in chosen]
+        inputs = tuple(slots[slot][0] for slot in chosen)
+        operands = [slots[slot][1] for slot in chosen]
+        extents = _extents(inputs, operands)
+        if number == len(path) - 1:
+            if waiting:
+                raise _incomplete(path, len(specs))
+            output, spec = contraction.output, result
+            extents |= {name: contraction.extents[name] for name in output}
+        else:
+            needed = {name for slot in waiting for name in slots[slot][0]}.union(contraction.output)
+            output = tuple(name for name in extents if name in needed)
+            spec = TensorSpec.of([extents[name] for name in output], accumulated)
+        md_hom = md_hom_from_contraction(
+            Contraction(inputs, output, extents), operands, dtype=accumulated, out=spec
+        )
+        slot = len(specs) + len(steps)
+        steps.append(Step(md_hom, chosen, spec))
+        slots[slot] = (output, spec)
+        waiting.append(slot)
+    if not steps:
+        raise _incomplete(path, len(specs))
+    return tuple(steps)
+
+
+def _incomplete(path: Path, operands: int) -> PathError:
+    return PathError(
+        "the path does not end with one array",
+        notes=[f"path: {list(path)}"],
+        hint=f"contract all {operands} operands, and what comes of them",
+    )
+
+
+def _chosen(waiting: Sequence[int], positions: Sequence[int]) -> tuple[int, ...]:
+    if any(not 0 <= position < len(waiting) for position in positions):
+        raise PathError(
+            f"the path contracts operands {tuple(positions)} where {len(waiting)} are left"
+        )
+    return tuple(waiting[position] for position in sorted(positions))
+
+
+def _extents(inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]) -> dict[str, int]:
+    extents: dict[str, int] = {}
+    for names, spec in zip(inputs, specs, strict=True):
+        for name, extent in zip(names, spec.shape, strict=True):
+            extents[name] = extent if extents.get(name, 1) == 1 else extents[name]
+    return extents

@@ -1,0 +1,114 @@
+"""How many calls each engine computed: generated kernels, views, NumPy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+GENERATED = "generated"
+VIEW = "view"
+FILLED = "filled"
+NUMPY = "numpy"
+
+# The kinds of data that kernels are generated for.
+KINDS = ("int", "float", "bool", "complex")
+
+
+class Tally:
+    """A counter that a hot path keeps at hand and increments: `tally.calls += 1`.
+
+    Increments that two threads make at the same moment may count once.
+    """
+
+    __slots__ = ("calls", "engine", "kind", "reason")
+
+    def __init__(self, engine: str, kind: str, reason: str) -> None:
+        self.engine = engine
+        self.kind = kind
+        self.reason = reason
+        self.calls = 0
+
+
+_tallies: dict[tuple[str, str, str], Tally] = {}
+
+
+def tally(engine: str, dtype: np.dtype, reason: str = "") -> Tally:
+    """The one counter of an engine, a kind of data, and the reason why NumPy computes it."""
+    key = (engine, kind_of(dtype), reason)
+    return _tallies.setdefault(key, Tally(*key))
+
+
+def kind_of(dtype: np.dtype) -> str:
+    """The kind of data: one of KINDS, or the name of the type where no kernel is generated."""
+    if dtype.char in "gG":
+        return "longdouble"
+    return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}.get(
+        dtype.kind, dtype.type.__name__.rstrip("_")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Calls counted: per kind for generated kernels, views and fills, per reason for NumPy.
+
+    A call is filled when its result is empty or a sum over nothing. `numpy` maps (kind, reason)
+    to calls.
+    """
+
+    generated: Mapping[str, int]
+    views: Mapping[str, int]
+    filled: Mapping[str, int]
+    numpy: Mapping[tuple[str, str], int]
+
+    @property
+    def share(self) -> float:
+        """Share of generated kernels in the arithmetic on int, float, bool and complex data."""
+        ours = sum(self.generated.get(kind, 0) for kind in KINDS)
+        theirs = sum(calls for (kind, _), calls in self.numpy.items() if kind in KINDS)
+        return ours / (ours + theirs) if ours + theirs else 1.0
+
+    def __str__(self) -> str:
+        lines = [f"{'engine':<10} {'kind':<12} {'calls':>8}"]
+        for engine, counts in (
+            ("generated", self.generated),
+            ("views", self.views),
+            ("filled", self.filled),
+        ):
+            lines += [f"{engine:<10} {kind:<12} {calls:>8}" for kind, calls in counts.items()]
+        lines += [
+            f"{'numpy':<10} {kind:<12} {calls:>8}  {reason}"
+            for (kind, reason), calls in self.numpy.items()
+        ]
+        lines.append(f"generated kernels: {self.share:.1%} of the arithmetic on {', '.join(KINDS)}")
+        return "\n".join(lines)
+
+
+def stats(*, reset: bool = False) -> Stats:
+    """How many calls each engine computed since the start, or since the last reset.
+
+    >>> print(Stats({"float": 3}, {"int": 1}, {}, {("object", "dtype object"): 2}))
+    engine     kind            calls
+    generated  float               3
+    views      int                 1
+    numpy      object              2  dtype object
+    generated kernels: 100.0% of the arithmetic on int, float, bool, complex
+    """
+    by_engine: dict[str, Counter[str]] = {e: Counter() for e in (GENERATED, VIEW, FILLED)}
+    numpy: Counter[tuple[str, str]] = Counter()
+    for counter in sorted(_tallies.values(), key=lambda t: (t.engine, t.kind, t.reason)):
+        if counter.calls and counter.engine == NUMPY:
+            numpy[counter.kind, counter.reason] += counter.calls
+        elif counter.calls:
+            by_engine[counter.engine][counter.kind] += counter.calls
+        if reset:
+            counter.calls = 0
+    return Stats(
+        MappingProxyType(by_engine[GENERATED]),
+        MappingProxyType(by_engine[VIEW]),
+        MappingProxyType(by_engine[FILLED]),
+        MappingProxyType(numpy),
+    )
