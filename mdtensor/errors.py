@@ -36,7 +36,8 @@ class MdtensorError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        lines = [self.message]
+        # Callers add context to an error that passes through by replacing its args.
+        lines = [str(self.args[0])]
         if self.text is not None:
             lines.append("  " + self.text)
         if self.carets:
