@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from mdtensor.api.operands import (
 )
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
-from mdtensor.errors import DTypeError, ShapeError, SubscriptError
+from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.spec import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.subscripts import parse, resolve
@@ -88,48 +89,52 @@ def einsum(
             *operands, out=out, dtype=dtype, order=order, casting=casting, optimize=optimize
         )
     arrays = [array if addressable(array) else array.copy() for array in arrays]
-    options: dict[str, Any] = {
-        "dtype": wanted,
-        "order": order,
-        "casting": casting,
-        "optimize": _hashable(optimize),
-        "acc_dtype": acc_dtype,
-    }
+    accumulated = None if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    options = Options(wanted, order, casting, _hashable(optimize), accumulated)
     if out is None:
-        prepared = lookup_or_prepare(text, arrays, None, **options)
-        result = execute(prepared, arrays, None, xp)
+        result = execute(lookup_or_prepare(text, arrays, None, options), arrays, None, xp)
         return result[()] if xp is np and result.ndim == 0 else result
     _fill(text, arrays, out, options, xp)
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `einsum` that shape a plan, checked and hashable."""
+
+    dtype: np.dtype | None = None
+    order: str = "K"
+    casting: str = "safe"
+    optimize: Optimize = False
+    acc_dtype: np.dtype | None = None
+
+    def prepared(
+        self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
+    ) -> Prepared:
+        """The plan of a call with these options."""
+        return prepare(
+            text,
+            specs,
+            dtype=self.dtype,
+            order=self.order,
+            casting=self.casting,
+            acc_dtype=self.acc_dtype,
+            optimize=self.optimize,
+            out_spec=out_spec,
+        )
+
+
 def lookup_or_prepare(
-    text: str,
-    arrays: Sequence[Array],
-    out: Array | None,
-    *,
-    dtype: np.dtype | None = None,
-    order: str = "K",
-    casting: str = "safe",
-    optimize: Optimize = False,
-    acc_dtype: object = None,
+    text: str, arrays: Sequence[Array], out: Array | None, options: Options
 ) -> Prepared:
     """The plan of a call, from the table or made now."""
     touched = arrays if out is None else (*arrays, out)
     layouts = tuple((array.shape, array.strides, array.dtype) for array in touched)
-    key = (text, layouts, out is None, dtype, order, casting, optimize, acc_dtype)
+    key = (text, layouts, out is None, options)
     prepared = _table.get(key)
     if prepared is None:
-        prepared = prepare(
-            text,
-            [spec_of(array) for array in arrays],
-            dtype=dtype,
-            order=order,
-            casting=casting,
-            acc_dtype=acc_dtype,
-            optimize=optimize,
-            out_spec=None if out is None else spec_of(out),
-        )
+        specs = [spec_of(array) for array in arrays]
+        prepared = options.prepared(text, specs, None if out is None else spec_of(out))
         if len(_table) >= _TABLE_SIZE:
             _table.clear()
         _table[key] = prepared
@@ -166,22 +171,19 @@ def execute(
     return result
 
 
-def _fill(text: str, arrays: list[Array], out: Array, options: dict[str, Any], xp: Any) -> None:
+def _fill(text: str, arrays: list[Array], out: Array, options: Options, xp: Any) -> None:
     """Compute into `out`; by way of a new array where it shares memory with an operand."""
-    if isinstance(out, np.ndarray) and not out.flags.writeable:
+    if xp is np and not out.flags.writeable:
         raise ShapeError("out is read-only")
     if addressable(out) and not any(xp.may_share_memory(out, array) for array in arrays):
-        base = out.view(xp.ndarray) if xp is np else out
-        execute(lookup_or_prepare(text, arrays, base, **options), arrays, base, xp)
+        base: Any = np.asarray(out) if xp is np else out
+        execute(lookup_or_prepare(text, arrays, base, options), arrays, base, xp)
         return
-    checked = prepare(
-        text,
-        [spec_of(array) for array in arrays],
-        **{**options, "out_spec": TensorSpec.of(out.shape, out.dtype)},
-    )
-    options |= {"dtype": checked.dtype, "casting": "unsafe"}
-    prepared = lookup_or_prepare(text, arrays, None, **options)
-    xp.copyto(out, execute(prepared, arrays, None, xp), casting="unsafe")
+    shape_of_out = TensorSpec.of(out.shape, out.dtype)
+    checked = options.prepared(text, [spec_of(array) for array in arrays], shape_of_out)
+    free = replace(options, dtype=checked.dtype, casting="unsafe")
+    result = execute(lookup_or_prepare(text, arrays, None, free), arrays, None, xp)
+    xp.copyto(out, result, casting="unsafe")
 
 
 def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[Any], str]:
@@ -266,11 +268,8 @@ def _check_casting(casting: str) -> None:
         raise ShapeError(f"casting is {casting!r}", hint=f"one of {', '.join(_CASTINGS)}")
 
 
-def _hashable(optimize: Optimize) -> Optimize:
-    if isinstance(optimize, Sequence) and not isinstance(optimize, str):
-        stages = (tuple(s) if isinstance(s, list) else s for s in optimize)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return tuple(stages)
-    return optimize
-
-
-__all__ = ["SubscriptError", "einsum", "einsum_path", "execute", "prepare", "tensordot"]
+def _hashable(optimize: Any) -> Optimize:
+    if isinstance(optimize, str) or not np.iterable(optimize):
+        return optimize
+    stages: Any = (tuple(s) if np.iterable(s) and not isinstance(s, str) else s for s in optimize)
+    return tuple(stages)

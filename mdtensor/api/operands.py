@@ -49,7 +49,8 @@ def _term(indices: object) -> str:
             f"{indices!r} is no list of indices",
             hint="every array is followed by a list of ints and Ellipsis, or begin with a string",
         )
-    return "".join(_letter(index) for index in indices)  # pyright: ignore[reportUnknownVariableType]
+    listed: Iterable[object] = indices  # pyright: ignore[reportUnknownVariableType]
+    return "".join(map(_letter, listed))
 
 
 def _letter(index: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 
 from mdtensor.errors import PathError
@@ -65,12 +66,12 @@ def _points(
 
 
 def _given(stages: Sequence[object]) -> Path:
-    path: list[tuple[int, ...]] = []
-    for stage in stages:
-        if not isinstance(stage, Sequence) or not all(isinstance(p, int) for p in stage):
-            raise PathError(f"{stage!r} is no stage of a path", hint="a stage is a tuple of ints")
-        path.append(tuple(stage))
-    return tuple(path)
+    try:
+        return tuple(tuple(operator.index(p) for p in stage) for stage in stages)  # type: ignore[attr-defined]
+    except TypeError:
+        raise PathError(
+            f"{list(stages)!r} is no path", hint="a path is a list of tuples of ints"
+        ) from None
 
 
 def _strategy(optimize: Sequence[object]) -> tuple[str, int | None]:

@@ -6,8 +6,9 @@ the same ones can take the plan that was made before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -73,8 +74,9 @@ def prepare(
     """
     contraction = resolve(parse(subscripts), specs, out_spec)
     # NumPy assigns a contraction with a path to a 0-d `out` without regard to casting.
-    assigned = out_spec is None or (optimize not in (False, None) and not out_spec.shape)
-    computed = computation_dtype(specs, dtype, None if assigned else out_spec.dtype, casting)
+    assigned = optimize not in (False, None) and out_spec is not None and not out_spec.shape
+    target = None if out_spec is None or assigned else out_spec.dtype
+    computed = computation_dtype(specs, dtype, target, casting)
     converted = tuple(
         (number, computed)
         for number, spec in enumerate(specs)
@@ -152,30 +154,32 @@ def result_strides(
         return contiguous_strides(shape[::-1])[::-1]
     dims = [*contraction.output, *sorted(set(extents) - set(contraction.output))]
     kept = len(shape)
-    operands: list[np.ndarray | None] = []
+    operands: list[np.ndarray] = []
     op_axes: list[list[int]] = []
     for names, spec in zip(contraction.inputs, specs, strict=True):
         axes: dict[str, tuple[int, int]] = {}
         for name, extent, stride in zip(names, spec.shape, spec.strides, strict=True):
             axes[name] = (extent, stride + (axes[name][1] if name in axes else 0))
-        operands.append(
-            np.lib.stride_tricks.as_strided(
-                np.empty(1, np.int8),
-                [extent for extent, _ in axes.values()],
-                [stride for _, stride in axes.values()],
-            )
-        )
+        operands.append(_untouchable(axes.values()))
         positions = {name: axis for axis, name in enumerate(axes)}
         op_axes.append([positions.get(name, -1) for name in dims])
-    iterator = np.nditer(
+    op_axes.append([*range(kept), *[-1] * (len(dims) - kept)])
+    nditer: Any = np.nditer
+    iterator = nditer(
         [*operands, None],
         flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
         op_flags=[["readonly"]] * len(specs) + [["readwrite", "allocate", "no_broadcast"]],
-        op_axes=[*op_axes, [*range(kept), *[-1] * (len(dims) - kept)]],
+        op_axes=op_axes,
         order=order,
         itershape=[extents[name] for name in dims],
     )
     return tuple(iterator.operands[-1].strides)
+
+
+def _untouchable(axes: Collection[tuple[int, int]]) -> np.ndarray:
+    """An array of the given extents and strides that has no memory, to ask an iterator with."""
+    extents, strides = zip(*axes, strict=True) if axes else ((), ())
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), extents, strides)
 
 
 def _steps(

@@ -76,7 +76,9 @@ def named(name: str, dtypes: Sequence[object]) -> Operator:
             "mul": lambda: 1,
             "min": lambda dt=dtype: _limits(dt)[1],
             "max": lambda dt=dtype: _limits(dt)[0],
-            "and": lambda dt=dtype: True if dt == BOOL else -1 if dt.kind == "i" else _limits(dt)[1],
+            "and": lambda dt=dtype: (
+                True if dt == BOOL else -1 if dt.kind == "i" else _limits(dt)[1]
+            ),
             "or": lambda: 0,
             "xor": lambda: 0,
         }.get(op)

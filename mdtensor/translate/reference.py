@@ -141,10 +141,11 @@ def _write(
     kept = {dim.name for dim in md_hom.kept}
     ranges = {name: (span if name in kept else (0, 1)) for name, span in part.items()}
     places = _places(access, _indices(md_hom, ranges), len(md_hom.dims))
-    if result.dtype.kind == "c" and output.dtype.kind != "c":
-        result = result.real
+    if result.dtype.kind == "c" and output.dtype.kind not in "bc":
+        result = np.real(result)
     with np.errstate(all="ignore"):
-        output[places] = result.astype(output.dtype).reshape(() if not places else result.shape)
+        stored = result.astype(output.dtype)
+    output[places] = stored if places else stored.reshape(())
 
 
 def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:

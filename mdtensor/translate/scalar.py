@@ -19,11 +19,11 @@ Values = np.ndarray | np.generic
 
 BOOL = np.dtype(np.bool_)
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
-_INFIX |= _COMPARISONS
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
+_INFIX = _ARITHMETIC | _COMPARISONS
 _MATHS = ("exp", "log", "log1p", "expm1", "sqrt", "sin", "cos", "tanh", "fabs", "floor", "ceil")
-_ARITY = {"neg": 1, "not": 1, "cast": 1, "select": 3, "min": 2, "max": 2, "real": 1, "imag": 1}
-_ARITY |= dict.fromkeys(_INFIX, 2) | dict.fromkeys(_MATHS, 1)
+_OTHERS = {"neg": 1, "not": 1, "cast": 1, "select": 3, "min": 2, "max": 2, "real": 1, "imag": 1}
+_ARITY = _OTHERS | dict.fromkeys(_INFIX, 2) | dict.fromkeys(_MATHS, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def apply(op: str, *args: Expr | Number) -> Expr:
     if op in _COMPARISONS or op == "not":
         dtype = BOOL
     elif op in ("real", "imag"):
-        dtype = np.zeros(0, dtype).real.dtype
+        dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
     elif (op in _MATHS or op == "div") and dtype.kind in "biu":
         dtype = np.dtype(np.float64)
         nodes = tuple(cast(node, dtype) for node in nodes)
@@ -162,12 +162,10 @@ def _common(args: Sequence[Expr | Number]) -> tuple[Expr, ...]:
     typed = [arg.dtype for arg in args if isinstance(arg, Expr)]
     weak = [arg for arg in args if not isinstance(arg, Expr)]
     common = np.result_type(*typed, *weak)
-    return tuple(
-        cast(arg, common) if isinstance(arg, Expr) else const(arg, common) for arg in args
-    )
+    return tuple(cast(arg, common) if isinstance(arg, Expr) else const(arg, common) for arg in args)
 
 
-_EVALUATORS: dict[str, Callable[..., Values]] = {
+_EVALUATORS: Mapping[str, Callable[..., Values]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -215,9 +213,16 @@ def evaluate(
         return indices[expr.value]
     args = [evaluate(arg, params, indices) for arg in expr.args]
     if expr.op == "cast":
-        return np.asarray(args[0]).astype(wide(expr.dtype), copy=False)
+        return _converted(np.asarray(args[0]), wide(expr.dtype))
     with np.errstate(all="ignore"):
         return np.asarray(_EVALUATORS[expr.op](*args)).astype(wide(expr.dtype), copy=False)
+
+
+def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if values.dtype.kind == "c" and dtype.kind not in "bc":
+        values = np.real(values)
+    with np.errstate(all="ignore"):
+        return values.astype(dtype, copy=False)
 
 
 def substitute(expr: Expr, params: Sequence[Expr]) -> Expr:
