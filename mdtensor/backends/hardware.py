@@ -1,0 +1,55 @@
+"""Facts about the processor that runs this process, as the operating system tells them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
+
+
+def cache_bytes(level: int, default: int) -> int:
+    """Size of the data cache of a level, as seen by one core; `default` where it is unknown."""
+    for index in sorted(_CACHES.glob("index*")):
+        try:
+            if int((index / "level").read_text()) != level:
+                continue
+            if (index / "type").read_text().strip() == "Instruction":
+                continue
+            match = re.fullmatch(r"(\d+)([KM]?)", (index / "size").read_text().strip())
+        except (OSError, ValueError):
+            continue
+        if match:
+            return int(match[1]) * _UNITS[match[2]]
+    return default
+
+
+def cpu_flags() -> frozenset[str]:
+    """Names of the instruction sets of the processor; empty where they are unknown."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return frozenset()
+    match = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
+    return frozenset(match[1].split()) if match else frozenset()
+
+
+def vector_unit() -> tuple[int, int]:
+    """Bytes of a vector register, and number of vector registers."""
+    flags = cpu_flags()
+    if "avx512f" in flags:
+        return 64, 32
+    if "avx2" in flags or "avx" in flags:
+        return 32, 16
+    return 16, 32 if platform.machine() in ("aarch64", "arm64") else 16
+
+
+def core_count() -> int:
+    """Number of processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

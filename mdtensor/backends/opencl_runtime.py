@@ -1,0 +1,76 @@
+"""Finds OpenCL implementations, those inside the Python environment too, before PyOpenCL loads.
+
+The Intel runtime's wheel puts its library into the environment but no .icd file where a loader
+looks. PyOpenCL's loader reads one variable, OCL_ICD_VENDORS, which names one directory; so that all
+platforms stay visible, a directory is made with copies of the system's files and one more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from mdtensor.errors import NoDeviceError
+from mdtensor.paths import cache_directory
+
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+_LIBRARY = "libintelocl.so"
+INSTALL_HINT = "pip install 'mdtensor[cpu]' brings PyOpenCL and, on x86-64, an OpenCL runtime"
+
+
+def intel_library() -> Path | None:
+    """The Intel OpenCL runtime's library inside this environment, if it is installed."""
+    try:
+        files = importlib.metadata.files("intel-opencl-rt") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    found = [Path(str(f.locate())).resolve() for f in files if f.name == _LIBRARY]
+    found.append(Path(sys.prefix) / "lib" / _LIBRARY)
+    return next((path for path in found if path.exists()), None)
+
+
+def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
+    """A directory with the system's .icd files and one that names `library`."""
+    entries = {path.name: path.read_text() for path in sorted(system.glob("*.icd"))}
+    entries["mdtensor-intel.icd"] = f"{library}\n"
+    directory = cache_directory() / "icd"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _synchronise(directory, entries)
+    except OSError:
+        directory = Path(tempfile.mkdtemp(prefix="mdtensor-icd-"))
+        _synchronise(directory, entries)
+    return directory
+
+
+def _synchronise(directory: Path, entries: dict[str, str]) -> None:
+    for path in directory.glob("*.icd"):
+        if path.name not in entries:
+            path.unlink(missing_ok=True)
+    for file_name, text in entries.items():
+        path = directory / file_name
+        if path.exists() and path.read_text() == text:
+            continue
+        part = directory / f".{file_name}.{os.getpid()}"
+        part.write_text(text)
+        part.replace(path)
+
+
+def load_pyopencl() -> ModuleType:
+    """PyOpenCL, with every OpenCL implementation visible.
+
+    Raises NoDeviceError where PyOpenCL is not installed.
+    """
+    if "pyopencl" not in sys.modules and "OCL_ICD_VENDORS" not in os.environ:
+        library = intel_library()
+        if library is not None:
+            os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(library))
+    try:
+        return importlib.import_module("pyopencl")
+    except ImportError as error:
+        raise NoDeviceError(f"PyOpenCL cannot be imported: {error}", hint=INSTALL_HINT) from error

@@ -1,0 +1,36 @@
+"""What every backend offers: devices, compiled programs, and how arrays reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from mdtensor.kernels.source import KernelSource
+from mdtensor.spec import Target
+
+Array = Any  # an array of the backend: numpy.ndarray, cupy.ndarray, …
+
+
+class Program(Protocol):
+    """A compiled program, ready to be launched any number of times by any thread."""
+
+    def __call__(self, *arrays: Array) -> None:
+        """Runs the kernels on input and output arrays and waits for them where NumPy would."""
+        ...
+
+
+class Device(Protocol):
+    """A device: its facts, its compiler, its arrays."""
+
+    @property
+    def target(self) -> Target:
+        """The facts that schedules depend on."""
+        ...
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+        """Compiles a program, bound to run-time sizes; CompileError where the source is refused."""
+        ...
+
+    def empty(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Array:
+        """An uninitialised array, aligned so that streaming stores apply."""
+        ...

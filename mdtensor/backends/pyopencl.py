@@ -1,0 +1,277 @@
+"""NumPy arrays on an OpenCL device, without copies.
+
+Where the device sees all of the process's memory (fine-grained system SVM), kernels take the
+arrays' addresses; else buffers wrap the arrays' memory for the time of a call.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.backends import hardware
+from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
+from mdtensor.errors import CompileError, LaunchError, NoDeviceError
+from mdtensor.kernels.source import KernelSource, numbered
+from mdtensor.lower.index import Index
+from mdtensor.spec import Target
+
+_BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
+_ALIGNMENT = 64
+
+
+class OpenCLDevice:
+    """One OpenCL device, its context, and its queues: one pooled, one run by the caller."""
+
+    def __init__(self, cl: Any, device: Any) -> None:
+        self.cl = cl
+        self.device = device
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context)
+        self.inline_queue = self.queue
+        if "cl_intel_exec_by_local_thread" in device.extensions:
+            self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
+        self.has_system_svm = _has_system_svm(cl, device)
+        self.target = _target(cl, device)
+        version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
+        self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
+        """Compiles a program; CompileError carries the compiler's words and numbered source."""
+        return OpenCLProgram(self, self.build(source.text), source, sizes)
+
+    def build(self, text: str) -> Any:
+        """A built `pyopencl.Program`."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return self.cl.Program(self.context, text).build(self.options)
+            except self.cl.Error as error:
+                raise CompileError(
+                    f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
+                    notes=[*str(error).splitlines()[1:30], *numbered(text).splitlines()],
+                ) from None
+
+    def empty(
+        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
+        return aligned_empty(shape, dtype, strides)
+
+    def scratch(self, nbytes: int) -> tuple[np.ndarray, Any]:
+        """Scratch memory and the object by which a kernel takes it."""
+        memory = aligned_empty((max(nbytes, 64),), np.uint8)
+        return memory, self.argument(memory)
+
+    def argument(self, array: np.ndarray) -> Any:
+        """The kernel argument of an array that starts at its first element."""
+        if self.has_system_svm:
+            return self.cl.SVM(array)
+        flags = self.cl.mem_flags
+        return self.cl.Buffer(
+            self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array
+        )
+
+
+def aligned_empty(
+    shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+) -> np.ndarray:
+    """An uninitialised array that starts on a 64-byte boundary; strides are in elements."""
+    dt = np.dtype(dtype)
+    memory = np.empty(math.prod(shape) * dt.itemsize + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    steps = None if strides is None else [s * dt.itemsize for s in strides]
+    return np.ndarray(tuple(shape), dt, memory.data, start, steps)
+
+
+def _has_system_svm(cl: Any, device: Any) -> bool:
+    capabilities = getattr(device, "svm_capabilities", 0)
+    return bool(capabilities & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+
+
+def _target(cl: Any, device: Any) -> Target:
+    is_cpu = bool(device.type & cl.device_type.CPU)
+    vector_bytes, registers = hardware.vector_unit() if is_cpu else (4, 64)
+    cores = int(device.max_compute_units)
+    hertz = max(1, int(device.max_clock_frequency)) * 1e6
+    return Target(
+        kind="cpu" if is_cpu else "gpu",
+        name=device.name.strip(),
+        dialect="opencl",
+        driver=f"{device.platform.name.strip()} {device.driver_version}",
+        cores=cores,
+        vector_bytes=vector_bytes,
+        vector_registers=registers,
+        l1_bytes=hardware.cache_bytes(1, 32 << 10),
+        l2_bytes=hardware.cache_bytes(2, 512 << 10),
+        l3_bytes=hardware.cache_bytes(3, int(device.global_mem_cache_size)),
+        local_bytes=int(device.local_mem_size),
+        max_threads=int(device.max_work_group_size),
+        warp=1 if is_cpu else 32,
+        rate=hertz * vector_bytes / 4,
+        bandwidth=40e9,
+        launch_seconds=5e-6,
+        has_fp64=bool(device.double_fp_config),
+    )
+
+
+class OpenCLProgram:
+    """A compiled program with its sizes; each thread has kernels and scratch memory of its own."""
+
+    def __init__(
+        self, device: OpenCLDevice, program: Any, source: KernelSource, sizes: Sequence[int]
+    ) -> None:
+        self.device = device
+        self.program = program
+        self.source = source
+        values = dict(zip(source.sizes, sizes, strict=True))
+        self.sizes = np.array(sizes, np.int64)
+        self.groups = [(max(1, evaluated(e.groups, values)) * e.threads,) for e in source.entries]
+        self.threads = [(e.threads,) for e in source.entries]
+        self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
+        self.queue = device.inline_queue if source.inline else device.queue
+        self.waits = self.queue is device.queue
+        self._local = threading.local()
+
+    def bound(self, sizes: Sequence[int]) -> OpenCLProgram:
+        """The same program for other sizes, without compiling again."""
+        return OpenCLProgram(self.device, self.program, self.source, sizes)
+
+    def _launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
+        """The kernels of this thread, their fixed arguments set."""
+        memory, scratch = self.device.scratch(self.scratch_bytes)
+        position = len(self.source.arguments) - 1
+        kernels = [
+            self.device.cl.Kernel(self.program, entry.name) for entry in self.source.entries
+        ]
+        sizes = self.device.argument(self.sizes) if len(self.sizes) else None
+        for kernel in kernels:
+            kernel.set_arg(position, scratch)
+            if sizes is not None:
+                kernel.set_arg(position + 1, sizes)
+        self._local.keep = (memory, scratch, sizes)
+        launches = list(zip(kernels, self.groups, self.threads, strict=True))
+        self._local.launches = launches
+        return launches
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        """Runs the program on inputs and outputs, and returns when the outputs are written."""
+        if not self.device.has_system_svm:
+            self._run_through_buffers(arrays)
+            return
+        try:
+            launches = self._local.launches
+        except AttributeError:
+            launches = self._launches()
+        svm = self.device.cl.SVM
+        queue = self.queue
+        for kernel, groups, threads in launches:
+            for position, array in enumerate(arrays):
+                try:
+                    kernel.set_arg(position, svm(array))
+                except ValueError:
+                    kernel.set_arg(position, svm(first_element(array)))
+            _enqueue(queue, kernel, groups, threads)
+        if self.waits:
+            queue.finish()
+
+    def _run_through_buffers(self, arrays: Sequence[np.ndarray]) -> None:
+        cl, queue = self.device.cl, self.queue
+        try:
+            launches = self._local.launches
+        except AttributeError:
+            launches = self._launches()
+        flags = cl.mem_flags
+        spans = [memory_span(array) for array in arrays]
+        buffers = [
+            cl.Buffer(self.device.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=span)
+            for span, _ in spans
+        ]
+        if any(offset for _, offset in spans):
+            raise LaunchError("arrays with negative strides need a device with system SVM")
+        for kernel, groups, threads in launches:
+            for position, buffer in enumerate(buffers):
+                kernel.set_arg(position, buffer)
+            cl.enqueue_nd_range_kernel(queue, kernel, groups, threads)
+        for buffer, (span, _) in zip(buffers, spans, strict=True):
+            mapped, _ = cl.enqueue_map_buffer(
+                queue, buffer, cl.map_flags.READ, 0, span.shape, span.dtype
+            )
+            mapped.base.release(queue)
+        queue.finish()
+
+
+def _enqueue(queue: Any, kernel: Any, groups: tuple[int], threads: tuple[int]) -> None:
+    """Enqueues a kernel; replaced by PyOpenCL's own function when it is loaded."""
+    raise LaunchError("PyOpenCL is not loaded")
+
+
+def first_element(array: np.ndarray) -> np.ndarray:
+    """A one-element, contiguous view at the array's address, whatever its strides."""
+    if array.ndim == 0:
+        return array.reshape(1)
+    view = array[(slice(0, 1),) * array.ndim]
+    if not view.flags.writeable:
+        view = np.ndarray((1,), array.dtype, memory_at(array))
+    return view
+
+
+def memory_at(array: np.ndarray) -> Any:
+    """The memory of a read-only array's first element, as a buffer that may be taken."""
+    import ctypes
+
+    address = array.__array_interface__["data"][0]
+    return (ctypes.c_char * array.dtype.itemsize).from_address(address)
+
+
+def memory_span(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """The bytes from the array's first to its last element, and where element 0 lies in them."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    address = array.__array_interface__["data"][0]
+    import ctypes
+
+    memory = (ctypes.c_char * max(1, high - low)).from_address(low)
+    return np.frombuffer(memory, np.uint8), address - low
+
+
+def evaluated(index: Index, values: dict[str, int]) -> int:
+    """The value of an index expression."""
+    total = 0
+    for names, coefficient in index.terms:
+        product = coefficient
+        for name in names:
+            product *= values[name]
+        total += product
+    return total
+
+
+def devices() -> list[tuple[str, Any]]:
+    """Every OpenCL device with its name, CPUs first, Intel's runtime before others."""
+    cl = load_pyopencl()
+    global _enqueue
+    _enqueue = cl._cl.enqueue_nd_range_kernel
+    found: list[tuple[str, Any]] = []
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        platforms = []
+    for platform in platforms:
+        found += [(f"{platform.name.strip()}: {d.name.strip()}", d) for d in platform.get_devices()]
+    if not found:
+        raise NoDeviceError("no OpenCL device on this machine", hint=INSTALL_HINT)
+
+    def rank(entry: tuple[str, Any]) -> tuple[bool, bool]:
+        label, device = entry
+        return not device.type & cl.device_type.CPU, "intel" not in label.lower()
+
+    return sorted(found, key=rank)
+
+
+def open_device(device: Any) -> OpenCLDevice:
+    """The backend of one device that `devices` found."""
+    return OpenCLDevice(load_pyopencl(), device)

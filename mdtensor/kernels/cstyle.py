@@ -1,0 +1,344 @@
+"""The one renderer: LoopNests to the text of a program in a C-like dialect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.source import Entry, KernelSource
+from mdtensor.lower.index import Index
+from mdtensor.lower.nest import (
+    F16,
+    F32,
+    Allocate,
+    Barrier,
+    Calc,
+    Comment,
+    FromIndex,
+    If,
+    IndexCalc,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Loop,
+    LoopNest,
+    Pointer,
+    Ref,
+    Set,
+    Slice,
+    Statement,
+    Step,
+    Store,
+    Value,
+)
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
+_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_WRAPPING = ("add", "sub", "mul")
+_LANES = "0123456789abcdef"
+
+
+def render(
+    nests: Sequence[LoopNest], dialect: Dialect, *, inline: bool = False, streaming: bool = False
+) -> KernelSource:
+    """The program of the nests; its first lines are the nests' heads, as comments."""
+    head = "".join(f"// {line}\n" for line in nests[0].head.splitlines())
+    kernels = [_Renderer(dialect, streaming).kernel(nest) for nest in nests]
+    return KernelSource(
+        head + dialect.prelude + "\n\n" + "\n\n".join(kernels) + "\n",
+        dialect.name,
+        tuple(Entry(nest.name, nest.threads, nest.groups, nest.scratch) for nest in nests),
+        nests[0].arguments,
+        nests[0].sizes,
+        dialect.sizes_by_value,
+        inline,
+        streaming,
+    )
+
+
+class _Renderer:
+    def __init__(self, dialect: Dialect, streaming: bool) -> None:
+        self.dialect = dialect
+        self.streaming = streaming
+        self.memory: dict[str, str] = {}
+
+    # ---- kernel and statements
+
+    def kernel(self, nest: LoopNest) -> str:
+        dialect = self.dialect
+        arguments: list[str] = []
+        for argument in nest.arguments:
+            const = "const " if argument.role == "input" else ""
+            kind = dialect.types[argument.memory.name]
+            where = dialect.regions["global"]
+            arguments.append(f"{where}{const}{kind}* {dialect.restrict} {argument.name}")
+            self.memory[argument.name] = where
+        lines = [f"const {dialect.index} group = {dialect.group};"]
+        if nest.threads > 1:
+            lines.append(f"const {dialect.index} item = {dialect.item};")
+        if nest.sizes and dialect.sizes_by_value:
+            arguments += [f"const {dialect.index} {size}" for size in nest.sizes]
+        elif nest.sizes:
+            where = dialect.regions["global"]
+            arguments.append(f"{where}const {dialect.index}* {dialect.restrict} sizes")
+            lines += [
+                f"const {dialect.index} {size} = sizes[{n}];" for n, size in enumerate(nest.sizes)
+            ]
+        if self.streaming:
+            lines += [
+                f"const int aligned_{a.name} = ((size_t){a.name} & 63) == 0;"
+                for a in nest.arguments
+                if a.role == "output"
+            ]
+        for statement in nest.body:
+            lines += self.statement(statement)
+        signature = dialect.kernel.format(
+            threads=nest.threads, name=nest.name, arguments=", ".join(arguments)
+        )
+        body = "\n".join("  " + line for line in lines)
+        return f"{signature}\n{{\n{body}\n}}"
+
+    def statement(self, statement: Statement) -> list[str]:
+        dialect = self.dialect
+        match statement:
+            case LetIndex(name, value, mutable):
+                const = "" if mutable else "const "
+                return [f"{const}{dialect.index} {name} = {self.index(value)};"]
+            case Step(name, by):
+                return [f"{name} += {by!r};"]
+            case Let(ref, value, mutable):
+                const = "" if mutable else "const "
+                kind = self.type(ref.dtype, ref.lanes)
+                return [f"{const}{kind} {ref.name} = {self.value(value, ref.lanes)};"]
+            case Set(ref, value):
+                return [f"{ref.name} = {self.value(value, ref.lanes)};"]
+            case Loop():
+                return self._loop(statement)
+            case If(lhs, op, rhs, body, otherwise):
+                lines = [f"if ({lhs!r} {op} {rhs!r}) {{", *self._block(body), "}"]
+                return [*lines[:-1], "} else {", *self._block(otherwise), "}"] if otherwise else lines
+            case Pointer():
+                return [self._pointer(statement)]
+            case Store():
+                return self._store(statement)
+            case Allocate(name, memory, region, extent):
+                self.memory[name] = dialect.regions[region]
+                kind = dialect.types[memory.name]
+                return [dialect.arrays[region].format(type=kind, name=name, extent=extent)]
+            case Barrier():
+                return [dialect.barrier]
+            case Comment(text):
+                return [f"// {text}"]
+
+    def _block(self, body: Sequence[Statement]) -> list[str]:
+        return ["  " + line for statement in body for line in self.statement(statement)]
+
+    def _loop(self, loop: Loop) -> list[str]:
+        begin = "" if loop.start is None else f"{self.dialect.index} {loop.var} = {loop.start!r}"
+        step = loop.step.constant
+        if step == 1:
+            bounds = f"{loop.var} < {loop.stop!r}; {loop.var}++"
+        else:
+            bounds = f"{loop.var} + {loop.step!r} <= {loop.stop!r}; {loop.var} += {loop.step!r}"
+        return [f"for ({begin}; {bounds}) {{", *self._block(loop.body), "}"]
+
+    def _pointer(self, pointer: Pointer) -> str:
+        where = self.dialect.regions[pointer.region]
+        self.memory[pointer.name] = where
+        kind = f"{where}{'const ' if pointer.const else ''}{self.dialect.types[pointer.memory.name]}*"
+        base, offset = pointer.buffer, pointer.offset
+        address = base if not offset.terms else f"{base} + {offset!r}"
+        source = f"({kind})({address})" if base == "scratch" else address
+        return f"{kind} {pointer.name} = {source};"
+
+    def _store(self, store: Store) -> list[str]:
+        value, memory = store.value, store.memory
+        if value.lanes > 1 and store.stride != Index((((), 1),)) and store.stride != 1:
+            text = self.value(value, value.lanes)
+            lines: list[str] = []
+            for lane in range(value.lanes):
+                element = f"{text}.s{_LANES[lane]}"
+                lines += self._store_one(store, store.index + store.stride * lane, element)
+            return lines
+        text = self.value(value, value.lanes)
+        if value.lanes == 1:
+            return self._store_one(store, store.index, text)
+        lanes, address = value.lanes, self._address(store.buffer, store.index)
+        if memory == F16:
+            return [f"vstore_half{lanes}_rte({text}, 0, {address});"]
+        if memory != value.dtype:
+            text = f"convert_{self.type(memory, lanes)}({text})"
+        plain = f"vstore{lanes}({text}, 0, {address});"
+        if not (store.streaming and self.streaming):
+            return [plain]
+        kind = self.type(memory, lanes)
+        streaming = self.dialect.streaming_store.format(value=text, type=kind, address=address)
+        aligned = " && ".join(f"aligned_{name}" for name in sorted(self._outputs()))
+        return [f"if ({aligned}) {streaming} else {plain}"]
+
+    def _outputs(self) -> list[str]:
+        return [name for name in self.memory if name.startswith("O")]
+
+    def _store_one(self, store: Store, index: Index, text: str) -> list[str]:
+        if store.memory == F16:
+            form = self.dialect.half_store
+            return [form.format(value=text, index=repr(index), buffer=store.buffer)]
+        if store.memory != store.value.dtype:
+            text = f"({self.dialect.types[store.memory.name]})({text})"
+        return [f"{store.buffer}[{index!r}] = {text};"]
+
+    @staticmethod
+    def _address(buffer: str, index: Index) -> str:
+        return f"{buffer} + {index!r}" if index.terms else buffer
+
+    # ---- indices and values
+
+    @staticmethod
+    def index(value: Index | IndexCalc) -> str:
+        if isinstance(value, Index):
+            return repr(value)
+        lhs, rhs = repr(value.lhs), repr(value.rhs)
+        if value.op == "min":
+            return f"({lhs} < {rhs} ? {lhs} : {rhs})"
+        return f"({lhs}) {value.op} ({rhs})"
+
+    def type(self, dtype: np.dtype, lanes: int) -> str:
+        text = self.dialect.types[dtype.name]
+        if lanes == 1:
+            return text
+        if not self.dialect.vectors:
+            raise LoweringError(f"{self.dialect.name} has no vectors of {lanes} lanes")
+        return f"{text}{lanes}"
+
+    def value(self, value: Value, lanes: int) -> str:
+        """The text of a value, widened to `lanes`."""
+        text = self._text(value)
+        if value.lanes == lanes:
+            return text
+        return f"({self.type(value.dtype, lanes)})({text})"
+
+    def _text(self, value: Value) -> str:
+        match value:
+            case Ref(name, _, _):
+                return name
+            case Literal(number, dtype, _):
+                return self._literal(number, dtype)
+            case Load():
+                return self._load(value)
+            case Slice(inner, start, lanes):
+                return self._slice(inner, start, lanes)
+            case FromIndex(index, dtype, _):
+                return f"({self.dialect.types[dtype.name]})({index!r})"
+            case Calc():
+                return self._calc(value)
+
+    def _literal(self, number: bool | int | float, dtype: np.dtype) -> str:
+        if dtype.kind == "f":
+            suffix = "f" if dtype == F32 else ""
+            if math.isnan(number):
+                return "NAN"
+            if math.isinf(number):
+                return "-INFINITY" if number < 0 else "INFINITY"
+            return f"{float(number)!r}{suffix}"
+        text = str(int(number))
+        if dtype.itemsize == 8:
+            if int(number) == np.iinfo(np.int64).min:
+                text = f"-{np.iinfo(np.int64).max}L - 1"
+            else:
+                text += "UL" if dtype.kind == "u" else "L"
+        return f"({self.dialect.types[dtype.name]})({text})"
+
+    def _load(self, load: Load) -> str:
+        half = load.memory == F16
+        if load.lanes == 1:
+            if half:
+                form = self.dialect.half_load
+                return form.format(index=repr(load.index), buffer=load.buffer)
+            return f"{load.buffer}[{load.index!r}]"
+        stride = load.stride if isinstance(load.stride, int) else load.stride.constant
+        valid = load.valid or load.lanes
+        if stride == 1 and valid == load.lanes:
+            return self._vector_load(load, load.index, load.lanes)
+        if stride == -1 and valid == load.lanes:
+            text = self._vector_load(load, load.index - (load.lanes - 1), load.lanes)
+            return f"{text}.s{_LANES[: load.lanes][::-1]}"
+        parts: list[str] = []
+        if stride == 1:
+            start = 0
+            while start < valid:
+                length = 1 << ((valid - start).bit_length() - 1)
+                parts.append(self._vector_load(load, load.index + start, length))
+                start += length
+        else:
+            parts = [
+                self._text(Load(load.buffer, load.memory, load.index + load.stride * lane))
+                for lane in range(valid)
+            ]
+        parts += ["0"] * (load.lanes - valid)
+        return f"({self.type(load.dtype, load.lanes)})({', '.join(parts)})"
+
+    def _vector_load(self, load: Load, index: Index, lanes: int) -> str:
+        if lanes == 1:
+            return self._text(Load(load.buffer, load.memory, index))
+        function = f"vload_half{lanes}" if load.memory == F16 else f"vload{lanes}"
+        return f"{function}(0, {self._address(load.buffer, index)})"
+
+    def _slice(self, inner: Value, start: int, lanes: int) -> str:
+        text = self._text(inner)
+        if lanes * 2 == inner.lanes and lanes > 1:
+            return f"{text}.{'hi' if start else 'lo'}"
+        return f"{text}.s{_LANES[start : start + lanes]}"
+
+    def _calc(self, calc: Calc) -> str:
+        lanes, op = calc.lanes, calc.op
+        args = [self.value(arg, lanes) for arg in calc.args]
+        kind = self.type(calc.dtype, lanes)
+        if op == "cast":
+            source = calc.args[0]
+            return f"({kind})({args[0]})" if lanes == 1 else f"convert_{kind}({self._text(source)})"
+        if op in _COMPARE:
+            text = f"({args[0]} {_COMPARE[op]} {args[1]})"
+            return f"({kind}){text}" if lanes == 1 else f"(convert_{kind}{text} & ({kind})(1))"
+        if op == "select":
+            return self._select(calc, args, kind)
+        if op == "not":
+            return f"({args[0]} ^ ({kind})(1))"
+        if op == "neg":
+            return self._wrapped(calc, "-", [f"({self._zero(calc)})", args[0]])
+        if op in _INFIX:
+            if op in _WRAPPING and calc.dtype.kind in "iu":
+                return self._wrapped(calc, _INFIX[op], args)
+            return f"({args[0]} {_INFIX[op]} {args[1]})"
+        function = self.dialect.functions.get(op, op)
+        return f"{function}({', '.join(args)})"
+
+    def _zero(self, calc: Calc) -> str:
+        zero = "-0.0f" if calc.dtype == F32 else "-0.0" if calc.dtype.kind == "f" else "0"
+        return f"({self.type(calc.dtype, calc.lanes)})({zero})"
+
+    def _wrapped(self, calc: Calc, symbol: str, args: Sequence[str]) -> str:
+        """Integer arithmetic modulo the width: signed numbers are computed as unsigned ones."""
+        dtype, lanes = calc.dtype, calc.lanes
+        if dtype.kind == "f":
+            return f"({args[0]} {symbol} {args[1]})"
+        kind = self.type(dtype, lanes)
+        unsigned = self.dialect.unsigned.get(dtype.name)
+        if unsigned is None:
+            text = f"({args[0]} {symbol} {args[1]})"
+            return f"({kind}){text}" if lanes == 1 and dtype.itemsize < 4 else text
+        if lanes == 1:
+            return f"({kind})(({unsigned})({args[0]}) {symbol} ({unsigned})({args[1]}))"
+        as_unsigned = f"as_{unsigned}{lanes}"
+        return f"as_{kind}({as_unsigned}({args[0]}) {symbol} {as_unsigned}({args[1]}))"
+
+    def _select(self, calc: Calc, args: Sequence[str], kind: str) -> str:
+        if calc.lanes == 1:
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        mask = self.type(np.dtype(f"i{calc.dtype.itemsize}"), calc.lanes)
+        condition = f"(convert_{mask}({args[0]}) != ({mask})(0))"
+        return f"select({args[2]}, {args[1]}, {condition})"

@@ -1,0 +1,44 @@
+"""KernelSource: the text of a program and what a backend must know to launch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mdtensor.lower.index import Index
+from mdtensor.lower.nest import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One kernel of a program: its name, work-items per group, number of groups, scratch bytes.
+
+    `groups` and `scratch` are expressions over the program's sizes.
+    """
+
+    name: str
+    threads: int
+    groups: Index
+    scratch: Index
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """A program: kernels that run one after the other and take the same arguments.
+
+    The arguments are the buffers in order, scratch memory last, and then the `sizes`, where there
+    are any: an array of int64, or one integer each if `sizes_by_value`.
+    """
+
+    text: str
+    dialect: str
+    entries: tuple[Entry, ...]
+    arguments: tuple[Argument, ...]
+    sizes: tuple[str, ...]
+    sizes_by_value: bool
+    inline: bool = False
+    streaming: bool = False
+
+
+def numbered(text: str) -> str:
+    """The text with a number before each line, as compilers count them."""
+    return "\n".join(f"{n:4d} | {line}" for n, line in enumerate(text.splitlines(), start=1))

@@ -1,0 +1,71 @@
+"""Abstract system models: the layers of a device over which parts of a computation are spread.
+
+Definition: 002, section 4.3.2, Definition 10. A layer is data: core layers run their parts in
+parallel, memory layers one after the other. A further layer (devices, nodes) is one more row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mdtensor.errors import LoweringError
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer, and the field of a Schedule that says how much of each dim it holds."""
+
+    name: str
+    parallel: bool
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class ASM:
+    """A device's layers, outermost first, and the memory regions where inputs may be staged.
+
+    `vectors` tells whether work-items hold vectors; `cooperative` whether the work-items of a
+    group copy together and see one local memory.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    regions: tuple[str, ...]
+    vectors: bool
+    cooperative: bool
+
+
+CPU = ASM(
+    "cpu",
+    (
+        Layer("core", parallel=True, field="parts"),
+        Layer("cache", parallel=False, field="tiles"),
+        Layer("register", parallel=False, field="registers"),
+        Layer("lane", parallel=True, field="width"),
+    ),
+    ("scratch", "private"),
+    vectors=True,
+    cooperative=False,
+)
+
+GPU = ASM(
+    "gpu",
+    (
+        Layer("grid", parallel=True, field="parts"),
+        Layer("block", parallel=False, field="tiles"),
+        Layer("thread", parallel=True, field="threads"),
+        Layer("register", parallel=False, field="registers"),
+    ),
+    ("local",),
+    vectors=False,
+    cooperative=True,
+)
+
+_BY_NAME = {asm.name: asm for asm in (CPU, GPU)}
+
+
+def asm_of(name: str) -> ASM:
+    """The model of that name; LoweringError where there is none."""
+    if name not in _BY_NAME:
+        raise LoweringError(f"no abstract system model {name!r}; there are {sorted(_BY_NAME)}")
+    return _BY_NAME[name]

@@ -1,0 +1,372 @@
+"""(Problem, Schedule) -> LoopNests: the one way from a computation to kernels.
+
+The order is: groups and cache tiles, staging after the innermost tile loop that an input depends
+on, loops over register tiles with what remains of each dim, the register tile itself, the write.
+Where groups share a reduction, a second nest combines their results: it is the lowering of one
+more problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest import (
+    Argument,
+    If,
+    IndexCalc,
+    LetIndex,
+    Loop,
+    LoopNest,
+    Pointer,
+    Statement,
+    Step,
+    register_dtype,
+)
+from mdtensor.lower.passes import stage_inputs
+from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
+from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
+from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
+from mdtensor.lower.problem import Problem, Read, Stream
+from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.translate.scalar import ScalarFunction, param
+
+CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """Results of groups that share a reduction: [group][kept dims], one array per element."""
+
+    count: Index
+    strides: tuple[Index, ...]
+    size: Index
+
+    def pointer(self, position: int, memory: np.dtype, const: bool) -> Pointer:
+        """Declares `R{position}`, the array of one element of the result tuple."""
+        offset = self.count * self.size * (position * CELL)
+        return Pointer(f"R{position}", "scratch", memory, "global", offset, const)
+
+
+def lowered(problem: Problem, schedule: Schedule, head: str = "") -> tuple[LoopNest, ...]:
+    """The kernels of a problem, to be run one after the other with the same arguments.
+
+    Raises LoweringError where the schedule does not fit the problem.
+    """
+    validate(problem, schedule)
+    tilings = tilings_of(problem, schedule)
+    frame = Frame(
+        problem, schedule, tilings, stage_inputs.layouts_of(problem, schedule, tilings)
+    )
+    partials = _partials(frame)
+    first = _nest(frame, partials, head)
+    if partials is None:
+        return (first,)
+    return first, _second_stage(problem, schedule, partials, head)
+
+
+def _partials(frame: Frame) -> Partials | None:
+    problem, tilings = frame.problem, frame.tilings
+    split = [d for d in problem.contracted if tilings[d].is_split]
+    if not split:
+        return None
+    strides = [as_index(0)] * len(problem.extents)
+    size = as_index(1)
+    for d in reversed(problem.kept):
+        strides[d] = size
+        size = size * problem.extents[d]
+    count = as_index(1)
+    for d in split:
+        count = count * tilings[d].parts
+    return Partials(count, tuple(strides), size)
+
+
+def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
+    problem, schedule, tilings = frame.problem, frame.schedule, frame.tilings
+    order = schedule.group_order
+    items = math.prod(schedule.threads)
+    body: list[Statement] = group_bounds(tilings, order)
+    body += _item_numbers(frame, items)
+    destinations = _destinations(frame, partials, body)
+    offset = partials.count * partials.size * (CELL * len(problem.writes)) if partials else 0
+    body += shared_memory(frame) + item_turns(frame)
+    staged, per_group = _declare_staged(frame, as_index(offset))
+    body += staged
+    earlier = tiles_before(tilings, problem.contracted)
+    tiled = [d for d in order if tilings[d].tile]
+
+    def inside(level: int) -> list[Statement]:
+        statements: list[Statement] = []
+        for number, layout in frame.layouts.items():
+            if _depth(frame, number, tiled) == level:
+                statements += stage_inputs.copy(layout, problem, schedule, tilings)
+        if level == len(tiled):
+            statements += _register_tiles(frame, 0, {}, destinations, earlier)
+        return statements
+
+    body += cache_tiles(tilings, order, inside)
+    groups = as_index(1)
+    for tiling in tilings:
+        groups = groups * tiling.parts
+    return LoopNest(
+        "kernel_0",
+        _arguments(problem),
+        _size_names(frame),
+        items,
+        tuple(body),
+        groups,
+        as_index(offset) + per_group * groups,
+        head,
+    )
+
+
+def _depth(frame: Frame, number: int, tiled: Sequence[int]) -> int:
+    """After how many of the tile loops a stream's tile is known: the hoisted place of its copy."""
+    stream = frame.problem.streams[number]
+    return max((n + 1 for n, d in enumerate(tiled) if stream.uses(d)), default=0)
+
+
+def _arguments(problem: Problem) -> tuple[Argument, ...]:
+    inputs = [Argument(f"I{n}", dtype, "input") for n, dtype in enumerate(problem.inputs)]
+    outputs = [Argument(f"O{n}", dtype, "output") for n, dtype in enumerate(problem.outputs)]
+    return (*inputs, *outputs, Argument("scratch", np.dtype(np.uint8), "scratch"))
+
+
+def _size_names(frame: Frame) -> tuple[str, ...]:
+    """Names of the run-time sizes, in the order in which the launch passes them."""
+    if not frame.problem.is_general:
+        return ()
+    names = list(frame.problem.sizes)
+    names += [tiling.var("B") for tiling in frame.tilings]
+    names += [tiling.var("P") for tiling in frame.tilings]
+    return tuple(names)
+
+
+def _item_numbers(frame: Frame, items: int) -> list[Statement]:
+    """Declares `x_d`, the work-item's number along each dim, the last dim fastest."""
+    if items == 1:
+        return []
+    statements: list[Statement] = []
+    rest = name("item")
+    for d in reversed(frame.schedule.group_order):
+        tiling = frame.tilings[d]
+        if tiling.threads == 1:
+            continue
+        threads = as_index(tiling.threads)
+        statements.append(LetIndex(tiling.var("x"), IndexCalc("%", rest, threads)))
+        quotient = tiling.var("y")
+        statements.append(LetIndex(quotient, IndexCalc("/", rest, threads)))
+        rest = name(quotient)
+    return statements
+
+
+def _destinations(
+    frame: Frame, partials: Partials | None, body: list[Statement]
+) -> tuple[Destination, ...]:
+    problem, tilings = frame.problem, frame.tilings
+    if partials is None:
+        return tuple(
+            Destination(
+                f"O{write.buffer}",
+                problem.outputs[write.buffer],
+                write.strides,
+                as_index(write.offset),
+                frame.schedule.streaming,
+            )
+            for write in problem.writes
+        )
+    group = as_index(0)
+    for d in problem.contracted:
+        if tilings[d].is_split:
+            group = group * tilings[d].parts + name(tilings[d].var("z"))
+    found: list[Destination] = []
+    for position, dtype in enumerate(problem.scalar.result_dtypes):
+        memory = register_dtype(dtype)
+        body.append(partials.pointer(position, memory, const=False))
+        offset = group * partials.size
+        found.append(Destination(f"R{position}", memory, partials.strides, offset, False))
+    return tuple(found)
+
+
+def _declare_staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
+    """Declares the staged tiles; returns the bytes of scratch memory that one group needs."""
+    statements: list[Statement] = []
+    sizes = {
+        number: layout.size * layout.memory.itemsize
+        for number, layout in frame.layouts.items()
+        if layout.region == "scratch"
+    }
+    pad = stage_inputs.ALIGNMENT
+    rounded = {number: _rounded(size, pad) for number, size in sizes.items()}
+    per_group = total(rounded.values())
+    start = _rounded(offset, pad) + per_group * name("group")
+    for number, layout in frame.layouts.items():
+        statements += stage_inputs.declare(layout, start)
+        if number in rounded:
+            start = start + rounded[number]
+    return statements, per_group + (pad if offset.terms else 0)
+
+
+def _rounded(size: Index, multiple: int) -> Index:
+    constant = size.constant
+    if constant is None:
+        return size * 1 + multiple if any(c % multiple for _, c in size.terms) else size
+    return as_index(-(-constant // multiple) * multiple)
+
+
+def _register_tiles(
+    frame: Frame,
+    level: int,
+    counts: dict[int, int],
+    destinations: tuple[Destination, ...],
+    earlier: Index,
+) -> list[Statement]:
+    """The loops over register tiles of the kept dims from `level` on, and what remains of each."""
+    order = frame.schedule.loop_order
+    if level == len(order):
+        tile = tile_of(frame, counts)
+        statements = compute_tile(frame, tile)
+        pointers: list[Statement] = []
+        placed: list[Destination] = []
+        for k, destination in enumerate(destinations):
+            offset = destination.offset + total(
+                destination.strides[d] * name(frame.tilings[d].var("r"))
+                for d in frame.problem.kept
+            )
+            pointers.append(
+                Pointer(f"o{k}", destination.pointer, destination.memory, "global", offset, False)
+            )
+            placed.append(replace(destination, pointer=f"o{k}"))
+        return [*pointers, *statements, *write_tile(frame, tile, placed, earlier)]
+    d = order[level]
+    tiling = frame.tilings[d]
+
+    def inner(count: int) -> tuple[Statement, ...]:
+        following = {**counts, d: count}
+        return tuple(_register_tiles(frame, level + 1, following, destinations, earlier))
+
+    return _tile_loops(frame, d, tiling, inner)
+
+
+def _tile_loops(frame: Frame, d: int, tiling: DimTiling, inner) -> list[Statement]:  # type: ignore
+    var, end = tiling.var("r"), name(tiling.var("e"))
+    start = name(tiling.var("t"))
+    if tiling.threads > 1:
+        start = start + name(tiling.var("x")) * tiling.register
+    extent, register = tiling.extent.constant, tiling.register
+    if extent is not None and extent < register:
+        return [LetIndex(var, start), *_guarded(tiling, var, end, inner(extent))]
+    statements: list[Statement] = [LetIndex(var, start, mutable=True)]
+    stop = end + (tiling.block - register)
+    statements.append(Loop(var, None, stop, as_index(tiling.block), inner(register)))
+    if tiling.remainder is not None:
+        if tiling.remainder:
+            statements.append(If(name(var), "<", end, inner(tiling.remainder)))
+        return statements
+    if register == 1:
+        return statements
+    width = frame.schedule.width if d == frame.schedule.lane else 1
+    if register > width > 1:
+        statements.append(Loop(var, None, end, as_index(width), inner(width)))
+    largest = width if width > 1 else 1 << (register - 1).bit_length()
+    for _, length in powers_of_two(largest - 1, largest):
+        step: Statement = Step(var, length)
+        statements.append(If(name(var) + length, "<=", end, (*inner(length), step)))
+    return statements
+
+
+def _guarded(
+    tiling: DimTiling, var: str, end: Index, body: tuple[Statement, ...]
+) -> list[Statement]:
+    return list(body) if tiling.threads == 1 else [If(name(var), "<", end, body)]
+
+
+def _second_stage(
+    problem: Problem, schedule: Schedule, partials: Partials, head: str
+) -> LoopNest:
+    """Combines the partial results of groups: a reduction over the groups, as a problem."""
+    dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
+    kept = problem.kept
+    pick = [problem.extents[d] for d in kept]
+    second = Problem(
+        ("groups", *(problem.labels[d] for d in kept)),
+        (partials.count, *pick),
+        (True, *(False for _ in kept)),
+        ScalarFunction(
+            dtypes,
+            tuple(
+                param(n, held) if held == dtype else param(n, dtype)
+                for n, (held, dtype) in enumerate(
+                    zip(dtypes, problem.scalar.result_dtypes, strict=True)
+                )
+            ),
+            "id",
+        ),
+        problem.operator,
+        dtypes,
+        problem.outputs,
+        tuple(
+            Stream(n, (partials.size, *(partials.strides[d] for d in kept)))
+            for n in range(len(dtypes))
+        ),
+        tuple(Read(n, 0) for n in range(len(dtypes))),
+        tuple(
+            replace(write, strides=(as_index(0), *(write.strides[d] for d in kept)))
+            for write in problem.writes
+        ),
+        problem.sizes,
+    )
+    nearest = len(kept) if kept else -1
+    vectors = schedule.width > 1 and nearest > 0
+    ones = (1,) * (len(kept) + 1)
+    plain = Schedule(
+        schedule.asm,
+        parts=ones,
+        tiles=(0,) * len(ones),
+        threads=ones,
+        registers=tuple(
+            schedule.width if vectors and n == nearest else 1 for n in range(len(ones))
+        ),
+        lane=nearest if vectors else -1,
+        width=schedule.width if vectors else 1,
+        group_order=(*range(1, len(ones)), 0),
+        loop_order=tuple(range(1, len(ones))),
+        reduce_order=(0,),
+        staged=("",) * len(dtypes),
+    )
+    validate(second, plain)
+    frame = Frame(second, plain, tilings_of(second, plain), {})
+    nest = _nest(frame, None, head)
+    sources: list[Statement] = []
+    for n, dtype in enumerate(dtypes):
+        pointer = partials.pointer(n, dtype, const=True)
+        sources.append(replace(pointer, name=f"I{n}"))
+    first = _arguments(problem)
+    taken = {argument.name for argument in first}
+    renamed = tuple(
+        replace(argument, name=f"unused_{argument.name}")
+        if argument.role == "input"
+        else argument
+        for argument in first
+    )
+    if not taken:
+        raise LoweringError("a problem without arguments")
+    sizes = () if not problem.is_general else (
+        *problem.sizes,
+        *(f"B_{label}" for label in problem.labels),
+        *(f"P_{label}" for label in problem.labels),
+    )
+    return replace(
+        nest,
+        name="kernel_1",
+        arguments=renamed,
+        sizes=sizes,
+        body=(*sources, *nest.body),
+        scratch=as_index(0),
+    )

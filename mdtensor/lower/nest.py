@@ -1,0 +1,278 @@
+"""LoopNest: what a kernel does, as values: loops, loads, computations, stores, barriers.
+
+The renderer prints it in a dialect of C. Values are typed by element type and number of lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.lower.index import Index
+
+F16, F32, U8, I64, BOOL = (np.dtype(t) for t in ("f2", "f4", "u1", "i8", "?"))
+
+
+def register_dtype(dtype: np.dtype) -> np.dtype:
+    """The type in which a value is held: half floats as float32, booleans as bytes 0 and 1."""
+    return F32 if dtype == F16 else U8 if dtype == BOOL else dtype
+
+
+# ---- values -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A variable."""
+
+    name: str
+    dtype: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant."""
+
+    value: bool | int | float
+    dtype: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`lanes` elements of a buffer, `stride` apart, from `index` on; the rest up to `width` zero.
+
+    The value has the register type of the buffer's elements (see `register_dtype`).
+    """
+
+    buffer: str
+    memory: np.dtype
+    index: Index
+    lanes: int = 1
+    stride: Index | int = 1
+    valid: int = 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the loaded value."""
+        return register_dtype(self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Calc:
+    """An operation of `translate.scalar` on values; scalars among them widen to the lanes."""
+
+    op: str
+    args: tuple[Value, ...]
+    dtype: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Lanes `start` to `start + lanes` of a vector."""
+
+    value: Value
+    start: int
+    lanes: int = 1
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class FromIndex:
+    """The value of an index expression as a number."""
+
+    index: Index
+    dtype: np.dtype
+    lanes: int = 1
+
+
+Value = Ref | Literal | Load | Calc | Slice | FromIndex
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCalc:
+    """An operation on indices that no polynomial can say: min, / (floor), % and ceil-/."""
+
+    op: str
+    lhs: Index
+    rhs: Index
+
+
+# ---- statements -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LetIndex:
+    """Declares an index variable; `mutable` where a loop or a Step changes it later."""
+
+    name: str
+    value: Index | IndexCalc
+    mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Adds to a mutable index variable."""
+
+    name: str
+    by: Index | int
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Declares a variable with a value."""
+
+    ref: Ref
+    value: Value
+    mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Assigns to a mutable variable."""
+
+    ref: Ref
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Sequential loop over `var` by `step` while a whole step fits before `stop`.
+
+    Where `start` is None, `var` is a mutable index variable declared before; it keeps its value
+    after the loop, so that what remains can follow.
+    """
+
+    var: str
+    start: Index | None
+    stop: Index
+    step: Index
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Runs the body where `lhs op rhs` holds; `op` is one of <, <=, ==."""
+
+    lhs: Index
+    op: str
+    rhs: Index
+    body: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Declares a pointer into a buffer; `const` where it is only read through."""
+
+    name: str
+    buffer: str
+    memory: np.dtype
+    region: str
+    offset: Index
+    const: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes a value to consecutive elements (or `stride` apart), converted to the memory type."""
+
+    buffer: str
+    memory: np.dtype
+    index: Index
+    value: Value
+    stride: Index | int = 1
+    streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """An array of the work-item ("private") or of its group ("local")."""
+
+    name: str
+    memory: np.dtype
+    region: str
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All work-items of the group wait for each other, and see each other's local memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A line for the reader of the kernel."""
+
+    text: str
+
+
+Statement = (
+    LetIndex
+    | Step
+    | Let
+    | Set
+    | Loop
+    | If
+    | Pointer
+    | Store
+    | Allocate
+    | Barrier
+    | Comment
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A buffer that a kernel takes; `role` is input, output or scratch."""
+
+    name: str
+    memory: np.dtype
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """One kernel: arguments, names of run-time sizes, group size, body, and how it is launched.
+
+    `groups` is the number of work-groups, `threads` of work-items in each, `scratch` the bytes
+    of scratch memory; the first and the last are expressions over `sizes`.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    sizes: tuple[str, ...]
+    threads: int
+    body: tuple[Statement, ...]
+    groups: Index
+    scratch: Index
+    head: str = ""
+
+
+def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:
+    """A printed form for golden tests and readers: one statement a line, loops indented."""
+    lines: list[str] = []
+    pad = "  " * depth
+    for statement in statements:
+        match statement:
+            case Loop(var, start, stop, step, body):
+                begin = "" if start is None else f"={start!r}"
+                lines.append(f"{pad}for {var}{begin} to {stop!r} by {step!r}")
+                lines += indented(body, depth + 1)
+            case If(lhs, op, rhs, body, otherwise):
+                lines.append(f"{pad}if {lhs!r} {op} {rhs!r}")
+                lines += indented(body, depth + 1)
+                if otherwise:
+                    lines.append(f"{pad}else")
+                    lines += indented(otherwise, depth + 1)
+            case _:
+                lines.append(f"{pad}{statement!r}")
+    return lines

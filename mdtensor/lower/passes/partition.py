@@ -1,0 +1,80 @@
+"""Groups and cache tiles: the outer loops that cut the index space into tiles.
+
+Inside them, tile `d` runs from `t_d` to `e_d`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest import IndexCalc, LetIndex, Loop, Statement
+from mdtensor.lower.tiling import DimTiling
+
+
+
+def group_bounds(tilings: Sequence[DimTiling], order: Sequence[int]) -> list[Statement]:
+    """Declares `lo_d` and `hi_d` of every dim from the number of the group, innermost dim fastest."""
+    statements: list[Statement] = []
+    rest = name("group")
+    split = [d for d in order if tilings[d].is_split]
+    for d in reversed(split):
+        tiling = tilings[d]
+        number = tiling.var("z")
+        last = d == split[0]
+        statements.append(
+            LetIndex(number, rest if last else IndexCalc("%", rest, tiling.parts))
+        )
+        if not last:
+            quotient = tiling.var("g")
+            statements.append(LetIndex(quotient, IndexCalc("/", rest, tiling.parts)))
+            rest = name(quotient)
+        low = tiling.var("lo")
+        statements.append(LetIndex(low, name(number) * tiling.part))
+        statements.append(
+            LetIndex(tiling.var("hi"), IndexCalc("min", name(low) + tiling.part, tiling.extent))
+        )
+    for d in order:
+        if d not in split:
+            statements.append(LetIndex(tilings[d].var("lo"), as_index(0)))
+            statements.append(LetIndex(tilings[d].var("hi"), tilings[d].extent))
+    return statements
+
+
+def cache_tiles(
+    tilings: Sequence[DimTiling],
+    order: Sequence[int],
+    inside: Callable[[int], list[Statement]],
+) -> list[Statement]:
+    """The loops over cache tiles, outermost first.
+
+    `inside(n)` gives the statements that follow the declaration of the n-th loop's tile (0: before
+    any loop); the last of them is the body.
+    """
+    tiled = [d for d in order if tilings[d].tile]
+    statements: list[Statement] = []
+    for tiling in tilings:
+        if not tiling.tile:
+            statements.append(LetIndex(tiling.var("t"), name(tiling.var("lo"))))
+            statements.append(LetIndex(tiling.var("e"), name(tiling.var("hi"))))
+
+    def nest(level: int) -> list[Statement]:
+        here = inside(level)
+        if level == len(tiled):
+            return here
+        tiling = tilings[tiled[level]]
+        start, end = tiling.var("t"), tiling.var("e")
+        low, high = name(tiling.var("lo")), name(tiling.var("hi"))
+        bound = LetIndex(end, IndexCalc("min", name(start) + tiling.tile, high))
+        body = (bound, *nest(level + 1))
+        loop = Loop(start, low, high + (tiling.tile - 1), as_index(tiling.tile), body)
+        return [*here, loop]
+
+    return [*statements, *nest(0)]
+
+
+def tiles_before(tilings: Sequence[DimTiling], order: Sequence[int]) -> Index:
+    """A number that is zero in the first tile of the given dims, and positive later."""
+    return total(
+        name(tilings[d].var("t")) - name(tilings[d].var("lo")) for d in order if tilings[d].tile
+    )

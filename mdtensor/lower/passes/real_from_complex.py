@@ -1,0 +1,175 @@
+"""Complex numbers as pairs of reals: an MDHom over complex buffers becomes one over real ones.
+
+A complex buffer is a real buffer with a last axis of two; a complex element of the result tuple is
+two real ones. From here on no part of the system knows complex numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.spec import TensorSpec
+from mdtensor.translate.combine import Combine, Concat, Operator
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.scalar import Expr, Number, ScalarFunction, apply, cast, const, param
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+T = TypeVar("T")
+
+_HALVES = (AffineIndex(offset=0), AffineIndex(offset=1))
+
+
+def real_from_complex(md_hom: MDHom) -> MDHom:
+    """The same computation on real buffers; the argument itself where none is complex."""
+    buffers = (*md_hom.inputs, *md_hom.outputs)
+    if not any(_is_complex(buffer.spec.dtype) for buffer in buffers):
+        return md_hom
+    types = [md_hom.inputs[a.buffer].spec.dtype for a in md_hom.inp_view]
+    params = _split_params(md_hom.scalar.params)
+    results = _flatten(_split(result, params) for result in md_hom.scalar.results)
+    scalar = ScalarFunction(
+        tuple(_flatten(_halves(dtype) for dtype in types)), results, md_hom.scalar.name
+    )
+    return MDHom(
+        tuple(replace(dim, combine=_real_combine(dim.combine)) for dim in md_hom.dims),
+        scalar,
+        tuple(map(_real_buffer, md_hom.inputs)),
+        tuple(map(_real_buffer, md_hom.outputs)),
+        _real_view(md_hom.inp_view, md_hom.inputs),
+        _real_view(md_hom.out_view, md_hom.outputs),
+    )
+
+
+def _is_complex(dtype: np.dtype) -> bool:
+    return dtype.kind == "c"
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"f{dtype.itemsize // 2}")
+
+
+def _halves(dtype: np.dtype) -> tuple[np.dtype, ...]:
+    return (_real(dtype), _real(dtype)) if _is_complex(dtype) else (dtype,)
+
+
+def _flatten(groups: Iterable[Iterable[T]]) -> tuple[T, ...]:
+    return tuple(item for group in groups for item in group)
+
+
+def _real_buffer(buffer: Buffer) -> Buffer:
+    spec = buffer.spec
+    if not _is_complex(spec.dtype):
+        return buffer
+    strides = (*(2 * stride for stride in spec.strides), 1)
+    return replace(buffer, spec=TensorSpec(_real(spec.dtype), (*spec.shape, 2), strides))
+
+
+def _real_view(view: tuple[Access, ...], buffers: tuple[Buffer, ...]) -> tuple[Access, ...]:
+    return _flatten(
+        [Access(a.buffer, (*a.index, half)) for half in _HALVES]
+        if _is_complex(buffers[a.buffer].spec.dtype)
+        else [a]
+        for a in view
+    )
+
+
+def _split_params(dtypes: tuple[np.dtype, ...]) -> list[tuple[Expr, ...]]:
+    position = 0
+    params: list[tuple[Expr, ...]] = []
+    for dtype in dtypes:
+        halves = _halves(dtype)
+        params.append(tuple(param(position + n, half) for n, half in enumerate(halves)))
+        position += len(halves)
+    return params
+
+
+def _real_combine(combine: Combine) -> Combine:
+    if isinstance(combine, Concat):
+        return combine
+    op = combine.op
+    params = _split_params((*op.dtypes, *op.dtypes))
+    identity: tuple[Number, ...] | None = None
+    if op.identity is not None:
+        pairs = zip(op.identity, op.dtypes, strict=True)
+        identity = _flatten(_constant_halves(value, dtype) for value, dtype in pairs)
+    real = Operator(
+        _flatten(_halves(dtype) for dtype in op.dtypes),
+        _flatten(_split(result, params) for result in op.results),
+        identity,
+        op.commutative,
+        op.name,
+    )
+    return replace(combine, op=real)
+
+
+def _constant_halves(value: Number, dtype: np.dtype) -> tuple[Number, ...]:
+    if not _is_complex(dtype):
+        return (value,)
+    return (complex(value).real, complex(value).imag)
+
+
+def _split(expr: Expr, params: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    """The real parts of an expression: (re, im) where it is complex, else (itself,)."""
+    if expr.op == "param":
+        assert isinstance(expr.value, int)
+        return params[expr.value]
+    if expr.op == "const":
+        assert expr.value is not None and not isinstance(expr.value, str)
+        halves = _constant_halves(expr.value, expr.dtype)
+        return tuple(
+            const(v, dt) for v, dt in zip(halves, _halves(expr.dtype), strict=True)
+        )
+    args = [_split(arg, params) for arg in expr.args]
+    if not any(len(arg) == 2 for arg in args) and not _is_complex(expr.dtype):
+        return (replace(expr, args=tuple(arg[0] for arg in args)),)
+    return _complex_operation(expr, args)
+
+
+def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    match expr.op:
+        case "cast":
+            return _cast(args[0], expr.dtype)
+        case "add":
+            (a, b), (c, d) = args
+            return a + c, b + d
+        case "sub":
+            (a, b), (c, d) = args
+            return a - c, b - d
+        case "neg":
+            a, b = args[0]
+            return -a, -b
+        case "mul":
+            (a, b), (c, d) = args
+            return a * c - b * d, a * d + b * c
+        case "real" | "imag":
+            return (args[0][expr.op == "imag"],)
+        case "select":
+            condition, then, otherwise = args
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(
+                Expr("select", (condition[0], t, o), t.dtype) for t, o in pairs
+            )
+        case "eq":
+            (a, b), (c, d) = args
+            return (apply("eq", a, c) & apply("eq", b, d),)
+        case "ne":
+            (a, b), (c, d) = args
+            return (apply("ne", a, c) | apply("ne", b, d),)
+        case _:
+            raise LoweringError(
+                f"operation {expr.op!r} is not defined on complex numbers here",
+                hint="write it with real() and imag()",
+            )
+
+
+def _cast(parts: tuple[Expr, ...], dtype: np.dtype) -> tuple[Expr, ...]:
+    if not _is_complex(dtype):
+        return (cast(parts[0], dtype),)
+    real = _real(dtype)
+    imaginary = cast(parts[1], real) if len(parts) == 2 else const(0, real)
+    return cast(parts[0], real), imaginary

@@ -1,0 +1,265 @@
+"""Staging: a tile of an input copied to nearer memory, in the order in which it will be read.
+
+What others call packing is this and nothing else: the layout of a staged tile is outer blocks of
+the kept dims, then the reduced dims, then the points inside a block, the lane dim innermost and
+padded to whole vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest import (
+    Allocate,
+    Barrier,
+    Comment,
+    If,
+    IndexCalc,
+    LetIndex,
+    Load,
+    Loop,
+    Pointer,
+    Statement,
+    Store,
+)
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import DimTiling
+
+OUTER, FULL, INNER = "outer", "full", "inner"
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a staged tile: blocks of a dim, all its points, or the points inside a block."""
+
+    dim: int
+    part: str
+    extent: Index
+    stride: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a staged tile lie; axes outermost first, sizes in elements."""
+
+    stream: int
+    region: str
+    memory: np.dtype
+    axes: tuple[Axis, ...]
+    size: Index
+
+    def stride(self, dim: int, part: str) -> Index:
+        """The stride of an axis; 0 where the tile has none such."""
+        return next((a.stride for a in self.axes if (a.dim, a.part) == (dim, part)), as_index(0))
+
+    def has(self, dim: int, part: str) -> bool:
+        """Whether the tile has that axis."""
+        return any((axis.dim, axis.part) == (dim, part) for axis in self.axes)
+
+    @property
+    def pointer(self) -> str:
+        """Name of the staged tile in the kernel."""
+        return f"S{self.stream}"
+
+
+def layouts_of(
+    problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> dict[int, Layout]:
+    """The layout of every staged stream."""
+    result: dict[int, Layout] = {}
+    for number, region in enumerate(schedule.staged):
+        if region:
+            result[number] = _layout(problem, schedule, tilings, number, region)
+    return result
+
+
+def _layout(
+    problem: Problem,
+    schedule: Schedule,
+    tilings: Sequence[DimTiling],
+    number: int,
+    region: str,
+) -> Layout:
+    stream, lane = problem.streams[number], schedule.lane
+    kept = [d for d in problem.kept if stream.uses(d) and d != lane]
+    keys = [(d, OUTER) for d in kept]
+    if lane >= 0 and stream.uses(lane) and not problem.reduced[lane]:
+        keys.append((lane, OUTER))
+    keys += [(d, OUTER if d == lane else FULL) for d in schedule.reduce_order if stream.uses(d)]
+    keys += [(d, INNER) for d in kept if tilings[d].block > 1]
+    if lane >= 0 and stream.uses(lane):
+        keys.append((lane, INNER))
+    axes: list[Axis] = []
+    stride = as_index(1)
+    for d, part in reversed(keys):
+        tiling = tilings[d]
+        extent = {
+            OUTER: tiling.blocks,
+            FULL: tiling.blocks * tiling.block,
+            INNER: as_index(tiling.block),
+        }[part]
+        axes.append(Axis(d, part, extent, stride))
+        stride = stride * extent
+    memory = problem.inputs[stream.buffer]
+    return Layout(number, region, memory, tuple(reversed(axes)), stride)
+
+
+def declare(layout: Layout, offset: Index) -> list[Statement]:
+    """The memory of a staged tile: an array, or its place in the scratch buffer."""
+    if layout.region == "scratch":
+        return [
+            Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)
+        ]
+    size = layout.size.constant
+    assert size is not None
+    return [Allocate(layout.pointer, layout.memory, layout.region, size + ALIGNMENT)]
+
+
+def copy(
+    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> list[Statement]:
+    """Copies the current tile of a stream to its staged place."""
+    if layout.region == "local":
+        return [Barrier(), *_copy_together(layout, problem, schedule, tilings), Barrier()]
+    return [
+        Comment(f"stage {layout.pointer}"),
+        *_copy_loops(layout, problem, schedule, tilings),
+    ]
+
+
+def _source(layout: Layout, problem: Problem) -> tuple[str, int]:
+    stream = problem.streams[layout.stream]
+    offset = next(read.offset for read in problem.reads if read.stream == layout.stream)
+    return f"I{stream.buffer}", offset
+
+
+def _copy_together(
+    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> list[Statement]:
+    """All work-items of the group copy, element by element of the staged tile."""
+    stream = problem.streams[layout.stream]
+    source, offset = _source(layout, problem)
+    size = layout.size
+    decode: list[Statement] = []
+    position: dict[int, Index] = {}
+    rest = name("c")
+    for axis in layout.axes:
+        dim = tilings[axis.dim].label
+        coordinate = f"c_{dim}_{axis.part}"
+        decode.append(LetIndex(coordinate, IndexCalc("/", rest, axis.stride)))
+        remaining = f"m_{dim}_{axis.part}"
+        decode.append(LetIndex(remaining, IndexCalc("%", rest, axis.stride)))
+        rest = name(remaining)
+        scale = tilings[axis.dim].block if axis.part == OUTER else 1
+        step = name(coordinate) * scale
+        position[axis.dim] = position.get(axis.dim, name(tilings[axis.dim].var("t"))) + step
+    address = total(stream.strides[d] * index for d, index in position.items()) + offset
+    statement: Statement = Store(
+        layout.pointer, layout.memory, name("c"), Load(source, layout.memory, address)
+    )
+    for d, index in position.items():
+        statement = If(index, "<", name(tilings[d].var("e")), (statement,))
+    threads = math.prod(schedule.threads)
+    return [Loop("c", name("item"), size + (threads - 1), as_index(threads), (*decode, statement))]
+
+
+def _copy_loops(
+    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> list[Statement]:
+    """One work-item copies, in the order of the target; whole vectors along the lane dim."""
+    stream, lane = problem.streams[layout.stream], schedule.lane
+    source, offset = _source(layout, problem)
+    axes = list(layout.axes)
+    vector = axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
+    if not vector:
+        axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
+    from_address, to_address = as_index(offset), as_index(0)
+    for axis in layout.axes:
+        tiling = tilings[axis.dim]
+        stride = stream.strides[axis.dim]
+        if axis.part == INNER:
+            if vector and axis is layout.axes[-1]:
+                continue
+            step = name(tiling.var("u"))
+            from_address, to_address = from_address + stride * step, to_address + axis.stride * step
+            continue
+        start = name(tiling.var("q"))
+        from_address = from_address + stride * start
+        if axis.part == OUTER:
+            to_address = to_address + axis.stride * name(tiling.var("k"))
+        else:
+            to_address = to_address + axis.stride * (start - name(tiling.var("t")))
+
+    def build(remaining: list[Axis]) -> tuple[Statement, ...]:
+        if vector and len(remaining) == 1:
+            return _copy_vectors(
+                layout, schedule, tilings[lane], source, from_address, to_address,
+                stream.strides[lane],
+            )
+        if not remaining:
+            load = Load(source, layout.memory, from_address)
+            return (Store(layout.pointer, layout.memory, to_address, load),)
+        axis, tiling = remaining[0], tilings[remaining[0].dim]
+        body = build(remaining[1:])
+        start, end = name(tiling.var("t")), name(tiling.var("e"))
+        if axis.part == INNER:
+            count = tiling.var("n")
+            left = end - name(tiling.var("q"))
+            return (
+                LetIndex(count, IndexCalc("min", as_index(tiling.block), left)),
+                Loop(tiling.var("u"), as_index(0), name(count), as_index(1), body),
+            )
+        if axis.part == FULL:
+            return (Loop(tiling.var("q"), start, end, as_index(1), body),)
+        number = LetIndex(
+            tiling.var("k"),
+            IndexCalc("/", name(tiling.var("q")) - start, as_index(tiling.block)),
+        )
+        stop = end + (tiling.block - 1)
+        return (Loop(tiling.var("q"), start, stop, as_index(tiling.block), (number, *body)),)
+
+    return list(build(axes))
+
+
+def _is_nearest(problem: Problem, layout: Layout, axis: Axis) -> int:
+    """1 for the axis along which the source lies closest, which then runs innermost."""
+    stride = problem.streams[layout.stream].strides[axis.dim].constant
+    return int(stride is not None and abs(stride) == 1 and axis.part != OUTER)
+
+
+def _copy_vectors(
+    layout: Layout,
+    schedule: Schedule,
+    tiling: DimTiling,
+    source: str,
+    from_address: Index,
+    to_address: Index,
+    stride: Index,
+) -> tuple[Statement, ...]:
+    """A block along the lane dim: whole vectors, or element by element at the dim's end."""
+    width, memory = schedule.width, layout.memory
+    whole = tuple(
+        Store(
+            layout.pointer,
+            memory,
+            to_address + o,
+            Load(source, memory, from_address + stride * o, width, stride),
+        )
+        for o in range(0, tiling.block, width)
+    )
+    start, end, step = name(tiling.var("q")), name(tiling.var("e")), name(tiling.var("u"))
+    single = Store(
+        layout.pointer,
+        memory,
+        to_address + step,
+        Load(source, memory, from_address + stride * step),
+    )
+    rest = (Loop(tiling.var("u"), as_index(0), end - start, as_index(1), (single,)),)
+    return (If(start + tiling.block, "<=", end, whole, rest),)

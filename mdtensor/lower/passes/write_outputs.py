@@ -1,0 +1,264 @@
+"""After the reduction: lanes and work-items combined, earlier tiles added, results written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest import (
+    Allocate,
+    Barrier,
+    If,
+    IndexCalc,
+    Let,
+    LetIndex,
+    Load,
+    Ref,
+    Set,
+    Slice,
+    Statement,
+    Store,
+    Value,
+    register_dtype,
+)
+from mdtensor.lower.passes.micro_kernel import (
+    Frame,
+    Tile,
+    powers_of_two,
+    single_accumulators,
+)
+from mdtensor.lower.values import combined
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one element of the result tuple goes: a pointer, strides per dim, an offset."""
+
+    pointer: str
+    memory: np.dtype
+    strides: tuple[Index, ...]
+    offset: Index
+    streaming: bool
+
+
+def write_tile(
+    frame: Frame, tile: Tile, destinations: Sequence[Destination], earlier: Index
+) -> list[Statement]:
+    """Finishes a tile: `earlier` is positive where tiles of reduced dims came before."""
+    statements: list[Statement] = []
+    values: list[list[tuple[Ref, ...]]] = [list(vectors) for vectors in tile.accumulators]
+    pieces = [(piece.offset, piece.valid) for piece in tile.pieces]
+    if frame.lane_is_reduced:
+        values = [[_across_lanes(frame, tile, u, statements)] for u in range(len(tile.points))]
+        pieces = [(0, 1)]
+    if _reduces_over_items(frame):
+        return [*statements, *_across_items(frame, tile, values, destinations, earlier)]
+    return [*statements, *_finish(frame, tile, values, pieces, destinations, earlier)]
+
+
+def _finish(
+    frame: Frame,
+    tile: Tile,
+    values: list[list[tuple[Ref, ...]]],
+    pieces: Sequence[tuple[int, int]],
+    destinations: Sequence[Destination],
+    earlier: Index,
+) -> list[Statement]:
+    statements: list[Statement] = []
+    if earlier.terms:
+        added: list[Statement] = []
+        for u, point in enumerate(tile.points):
+            for (offset, valid), refs in zip(pieces, values[u], strict=True):
+                added += _add_earlier(frame, point, offset, valid, refs, destinations)
+        statements.append(If(as_index(0), "<", earlier, tuple(added)))
+    for u, point in enumerate(tile.points):
+        for (offset, valid), refs in zip(pieces, values[u], strict=True):
+            for destination, ref in zip(destinations, refs, strict=True):
+                statements += _stores(frame, destination, point, offset, valid, ref)
+    return statements
+
+
+def _across_lanes(
+    frame: Frame, tile: Tile, u: int, statements: list[Statement]
+) -> tuple[Ref, ...]:
+    """Combines the vectors of a point, then their halves, then what was left over."""
+    operator = frame.problem.operator
+    assert operator is not None
+    vectors = list(tile.accumulators[u])
+    while len(vectors) > 1:
+        last = vectors.pop()
+        first = vectors[0]
+        results = combined(operator, first, last)
+        fresh = tuple(Ref(f"{r.name}_{len(vectors)}", r.dtype, r.lanes) for r in first)
+        statements += [Let(f, v) for f, v in zip(fresh, results, strict=True)]
+        vectors[0] = fresh
+    refs = vectors[0]
+    while refs[0].lanes > 1:
+        half = refs[0].lanes // 2
+        low = [Slice(ref, 0, half) for ref in refs]
+        high = [Slice(ref, half, half) for ref in refs]
+        fresh = tuple(Ref(f"h{u}_{half}_{k}", ref.dtype, half) for k, ref in enumerate(refs))
+        results = combined(operator, low, high)
+        statements += [Let(f, v, mutable=True) for f, v in zip(fresh, results, strict=True)]
+        refs = fresh
+    single = single_accumulators(frame, tile)
+    if single:
+        results = combined(operator, refs, single[u])
+        fresh = tuple(Ref(f"h{u}_{k}", ref.dtype) for k, ref in enumerate(refs))
+        statements += [Let(f, v, mutable=True) for f, v in zip(fresh, results, strict=True)]
+        refs = fresh
+    return refs
+
+
+def _reduces_over_items(frame: Frame) -> bool:
+    return any(frame.schedule.threads[d] > 1 for d in frame.problem.contracted)
+
+
+def shared_memory(frame: Frame) -> list[Statement]:
+    """Local memory through which the work-items of a group combine their results."""
+    if not _reduces_over_items(frame):
+        return []
+    items = math.prod(frame.schedule.threads)
+    dtypes = frame.problem.scalar.result_dtypes
+    return [
+        Allocate(f"L{k}", register_dtype(dtype), "local", items)
+        for k, dtype in enumerate(dtypes)
+    ]
+
+
+def _across_items(
+    frame: Frame,
+    tile: Tile,
+    values: list[list[tuple[Ref, ...]]],
+    destinations: Sequence[Destination],
+    earlier: Index,
+) -> list[Statement]:
+    """A tree over the work-items in local memory; work-item 0 writes.
+
+    The number of the work-item has its first reduced dim slowest, and every step combines
+    neighbours, so the order of elements is kept.
+    """
+    operator = frame.problem.operator
+    assert operator is not None
+    items = math.prod(frame.schedule.threads)
+    item = name("item")
+    statements: list[Statement] = []
+    for u in range(len(tile.points)):
+        for p, refs in enumerate(values[u]):
+            statements.append(Barrier())
+            statements += [
+                Store(f"L{k}", ref.dtype, item, ref) for k, ref in enumerate(refs)
+            ]
+            distance = 1
+            while distance < items:
+                lhs = [Load(f"L{k}", ref.dtype, item) for k, ref in enumerate(refs)]
+                rhs = [Load(f"L{k}", ref.dtype, item + distance) for k, ref in enumerate(refs)]
+                held = [Ref(f"t{u}_{p}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
+                results = combined(operator, lhs, rhs)
+                body: list[Statement] = [Let(h, v) for h, v in zip(held, results, strict=True)]
+                body += [Store(f"L{k}", h.dtype, item, h) for k, h in enumerate(held)]
+                in_reach: Statement = If(item + distance, "<", as_index(items), tuple(body))
+                turn = name(f"turn{distance}")
+                statements += [Barrier(), If(turn, "<", as_index(1), (in_reach,))]
+                distance *= 2
+            statements.append(Barrier())
+            statements += [
+                Set(ref, Load(f"L{k}", ref.dtype, as_index(0))) for k, ref in enumerate(refs)
+            ]
+    pieces = [(piece.offset, piece.valid) for piece in tile.pieces]
+    writes = _finish(frame, tile, values, pieces, destinations, earlier)
+    return [*statements, If(item, "<", as_index(1), tuple(writes))]
+
+
+def item_turns(frame: Frame) -> list[Statement]:
+    """Per step of the tree, a number that is 0 for the work-items whose turn it is."""
+    if not _reduces_over_items(frame):
+        return []
+    statements: list[Statement] = []
+    distance = 1
+    while distance < math.prod(frame.schedule.threads):
+        turn = IndexCalc("%", name("item"), as_index(2 * distance))
+        statements.append(LetIndex(f"turn{distance}", turn))
+        distance *= 2
+    return statements
+
+
+def _address(
+    frame: Frame, destination: Destination, point: tuple[int, ...], offset: int
+) -> Index:
+    steps = zip(frame.unrolled_kept, point, strict=True)
+    address = total(destination.strides[d] * step for d, step in steps if step)
+    if offset:
+        address = address + destination.strides[frame.schedule.lane] * offset
+    return address
+
+
+def _lane_stride(frame: Frame, destination: Destination) -> Index:
+    lane = frame.schedule.lane
+    if lane < 0 or frame.lane_is_reduced:
+        return as_index(1)
+    return destination.strides[lane]
+
+
+def _add_earlier(
+    frame: Frame,
+    point: tuple[int, ...],
+    offset: int,
+    valid: int,
+    refs: tuple[Ref, ...],
+    destinations: Sequence[Destination],
+) -> list[Statement]:
+    operator = frame.problem.operator
+    assert operator is not None
+    before: list[Value] = []
+    for destination, ref in zip(destinations, refs, strict=True):
+        before.append(
+            Load(
+                destination.pointer,
+                destination.memory,
+                _address(frame, destination, point, offset),
+                ref.lanes,
+                _lane_stride(frame, destination),
+                0 if valid == ref.lanes else valid,
+            )
+        )
+    results = combined(operator, before, refs)
+    if len(refs) == 1:
+        return [Set(refs[0], results[0])]
+    held = [Ref(f"e_{ref.name}", ref.dtype, ref.lanes) for ref in refs]
+    return [
+        *(Let(h, v) for h, v in zip(held, results, strict=True)),
+        *(Set(r, h) for r, h in zip(refs, held, strict=True)),
+    ]
+
+
+def _stores(
+    frame: Frame,
+    destination: Destination,
+    point: tuple[int, ...],
+    offset: int,
+    valid: int,
+    ref: Ref,
+) -> list[Statement]:
+    stride = _lane_stride(frame, destination)
+    address = _address(frame, destination, point, offset)
+    statements: list[Statement] = []
+    for start, lanes in powers_of_two(valid, ref.lanes):
+        value = ref if lanes == ref.lanes else Slice(ref, start, lanes)
+        streaming = destination.streaming and lanes == frame.schedule.width and lanes > 1
+        statements.append(
+            Store(
+                destination.pointer,
+                destination.memory,
+                address + stride * start,
+                value,
+                stride,
+                streaming,
+            )
+        )
+    return statements
+

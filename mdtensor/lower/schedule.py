@@ -1,0 +1,165 @@
+"""Schedule: how a problem is spread over a device, as one value.
+
+The tuning parameters of 002, section 4.4, Table 1, and what lies below the formalism. Tuples have
+one entry per dim of the problem, or per stream for `staged`.
+
+| Table 1                    | here                                                           |
+|----------------------------|----------------------------------------------------------------|
+| 0: number of parts         | parts, tiles, threads, registers, width                        |
+| D1, S1, R1: order          | group_order, loop_order, reduce_order                          |
+| D2, S2, R2: assignment     | the fields themselves: each belongs to one layer of the ASM    |
+| D3, S3: memory of inputs   | staged                                                         |
+| D4, S4: layout of inputs   | follows from the orders: outer tiles, reductions, inside tiles |
+| R3, S5: memory of results  | registers; scratch where reductions are split over groups      |
+| R4, S6: layout of results  | the output view                                                |
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.asm import asm_of
+from mdtensor.lower.problem import Problem
+
+TAILS = ("split", "pad", "overlap")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Values of all tuning parameters.
+
+    - `parts`: groups that a dim is divided among (0 in a general kernel: decided at launch).
+    - `tiles`: extent of a dim's cache tile; 0 for the group's whole part.
+    - `threads`: work-items of a group along a dim (1 on CPUs).
+    - `registers`: points of a dim that a work-item computes at once, unrolled.
+    - `lane`, `width`: the dim that runs over SIMD lanes (-1 for none) and their number.
+    - `group_order`: dims of groups and cache tiles, outermost first.
+    - `loop_order`, `reduce_order`: kept and reduced dims inside a cache tile, outermost first.
+    - `staged`: per stream, the region to which its tile is copied first, or "".
+    - `tail`: what is left of the lane dim runs in narrower vectors ("split"), padded ones
+      ("pad"), or in one that overlaps its neighbour ("overlap").
+    - `streaming`: results bypass the caches.
+    - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
+    """
+
+    asm: str
+    parts: tuple[int, ...]
+    tiles: tuple[int, ...]
+    threads: tuple[int, ...]
+    registers: tuple[int, ...]
+    lane: int
+    width: int
+    group_order: tuple[int, ...]
+    loop_order: tuple[int, ...]
+    reduce_order: tuple[int, ...]
+    staged: tuple[str, ...]
+    tail: str = "split"
+    streaming: bool = False
+    inline: bool = False
+
+    def to_json(self) -> str:
+        """Canonical text, as kept in the store."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schedule:
+        """The schedule of a canonical text; LoweringError where the text is none."""
+        try:
+            fields = json.loads(text)
+            return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        except (TypeError, ValueError) as error:
+            raise LoweringError(f"not a schedule: {text[:80]!r}: {error}") from None
+
+    def describe(self, problem: Problem) -> str:
+        """One line per layer, in the names of the problem's dims."""
+
+        def by_dim(values: tuple[int, ...]) -> str:
+            return " ".join(f"{problem.labels[d]}:{v}" for d, v in enumerate(values))
+
+        def order(dims: tuple[int, ...]) -> str:
+            return " ".join(problem.labels[d] for d in dims) or "-"
+
+        lane = "none" if self.lane < 0 else f"{problem.labels[self.lane]} x{self.width}"
+        staged = " ".join(
+            f"{n}:{region}" for n, region in enumerate(self.staged) if region
+        )
+        return "\n".join(
+            (
+                f"{self.asm}: parts {by_dim(self.parts)}; threads {by_dim(self.threads)}",
+                f"tiles {by_dim(self.tiles)}; registers {by_dim(self.registers)}; lanes {lane}",
+                f"order {order(self.group_order)} | {order(self.loop_order)} |"
+                f" {order(self.reduce_order)}; staged {staged or 'nothing'}",
+                f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}",
+            )
+        )
+
+
+def validate(problem: Problem, schedule: Schedule) -> None:
+    """Checks what every kernel needs; LoweringError names the rule that is broken.
+
+    These are the constraints of the formalism (002, appendix .5.1) that depend on no device.
+    """
+    count = len(problem.extents)
+    asm = asm_of(schedule.asm)
+    for field in ("parts", "tiles", "threads", "registers"):
+        if len(getattr(schedule, field)) != count:
+            raise LoweringError(f"schedule.{field} needs one entry for each of {count} dims")
+    if sorted(schedule.group_order) != list(problem.dims):
+        raise LoweringError("schedule.group_order is no permutation of the dims")
+    if sorted(schedule.loop_order) != list(problem.kept):
+        raise LoweringError("schedule.loop_order is no permutation of the kept dims")
+    if sorted(schedule.reduce_order) != list(problem.contracted):
+        raise LoweringError("schedule.reduce_order is no permutation of the reduced dims")
+    if len(schedule.staged) != len(problem.streams):
+        raise LoweringError("schedule.staged needs one entry per stream")
+    if schedule.tail not in TAILS:
+        raise LoweringError(f"schedule.tail is none of {TAILS}")
+    if any(v < 1 for v in (*schedule.registers, *schedule.threads, schedule.width)):
+        raise LoweringError("registers, threads and width are at least 1")
+    _validate_lanes(problem, schedule, asm.vectors)
+    for stream, region in enumerate(schedule.staged):
+        if region and region not in asm.regions:
+            raise LoweringError(f"{schedule.asm} has no memory region {region!r} to stage in")
+        offsets = {read.offset for read in problem.reads if read.stream == stream}
+        if region and len(offsets) > 1:
+            raise LoweringError("a stream read at several offsets cannot be staged yet")
+    threaded = {d for d in problem.dims if schedule.threads[d] > 1}
+    if threaded and not asm.cooperative:
+        raise LoweringError(f"groups of {schedule.asm} have one work-item")
+    if threaded & set(problem.kept) and threaded & set(problem.contracted):
+        raise LoweringError("work-items share out either kept dims or reduced dims")
+    _validate_accumulation(problem, schedule)
+
+
+def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None:
+    lane = schedule.lane
+    if lane < 0:
+        if schedule.width != 1:
+            raise LoweringError("a width without a lane dim")
+        return
+    if not vectors:
+        raise LoweringError(f"{schedule.asm} has no lanes")
+    if schedule.width not in (2, 4, 8, 16):
+        raise LoweringError(f"no vectors of {schedule.width} lanes")
+    if schedule.registers[lane] % schedule.width:
+        raise LoweringError("the lane dim's register tile is no multiple of the width")
+    operator = problem.operator
+    if problem.reduced[lane] and operator is not None and not operator.commutative:
+        raise LoweringError("lanes would change the order of an operator that does not commute")
+
+
+def _validate_accumulation(problem: Problem, schedule: Schedule) -> None:
+    """Tiles of a reduced dim accumulate in the output, which must then have the results' type."""
+    if not any(schedule.tiles[d] for d in problem.contracted):
+        return
+    for write, dtype in zip(problem.writes, problem.scalar.result_dtypes, strict=True):
+        if problem.outputs[write.buffer] != dtype and not _split(problem, schedule):
+            raise LoweringError(
+                f"a reduced dim in tiles would accumulate {dtype} in {problem.outputs[write.buffer]}"
+            )
+
+
+def _split(problem: Problem, schedule: Schedule) -> bool:
+    return any(schedule.parts[d] != 1 for d in problem.contracted)

@@ -1,0 +1,87 @@
+"""Extents of every layer for one dim, from a problem and a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class DimTiling:
+    """One dim on all layers.
+
+    A group computes `part` points of the `extent`, there are `parts` of them; `tile` is the extent
+    of a cache tile, a whole number of `block`s; a work-item computes `register` points at once.
+    `remainder` is what is left of the extent after whole register tiles; None where unknown.
+    """
+
+    label: str
+    extent: Index
+    register: int
+    threads: int
+    part: Index
+    parts: Index
+    tile: int
+
+    @property
+    def block(self) -> int:
+        """Points that the work-items of a group compute at once."""
+        return self.register * self.threads
+
+    @property
+    def is_split(self) -> bool:
+        """Whether several groups share the dim."""
+        return self.parts.constant != 1
+
+    @property
+    def remainder(self) -> int | None:
+        """Points left over by whole register tiles, or None where the extent is a name."""
+        extent = self.extent.constant
+        return None if extent is None else extent % self.register
+
+    @property
+    def blocks(self) -> Index:
+        """Number of blocks in a cache tile, or in a part where the dim has no cache tiles."""
+        if self.tile:
+            return as_index(self.tile // self.block)
+        return divided(self.part, self.block)
+
+    def var(self, prefix: str) -> str:
+        """A name for this dim in the kernel, such as `r_i`."""
+        return f"{prefix}_{self.label}"
+
+
+def divided(index: Index, by: int) -> Index:
+    """The expression over a number that divides all its coefficients."""
+    assert all(coefficient % by == 0 for _, coefficient in index.terms)
+    return Index(tuple((names, coefficient // by) for names, coefficient in index.terms))
+
+
+def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
+    """The tiling of every dim.
+
+    Parts and tiles are rounded up to whole blocks, so that only the end of the dim itself is ever
+    ragged. In a general problem a part is `B_d` blocks, a name whose value the launch decides.
+    """
+    result: list[DimTiling] = []
+    for d in problem.dims:
+        label = problem.labels[d]
+        register, threads = schedule.registers[d], schedule.threads[d]
+        block = register * threads
+        tile = -(-schedule.tiles[d] // block) * block
+        extent = problem.extents[d].constant
+        if extent is None:
+            part = name(f"B_{label}") * block
+            parts = as_index(1) if schedule.parts[d] == 1 else name(f"P_{label}")
+        else:
+            blocks = -(-extent // block)
+            length = -(-blocks // max(1, schedule.parts[d])) * block
+            part, parts = as_index(length), as_index(max(1, -(-extent // length)))
+            tile = 0 if tile >= length else tile
+        result.append(
+            DimTiling(label, problem.extents[d], register, threads, part, parts, tile)
+        )
+    return tuple(result)

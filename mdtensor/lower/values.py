@@ -1,0 +1,82 @@
+"""From scalar expressions to the values of a LoopNest, lane by lane or in vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.nest import BOOL, U8, Calc, Literal, Value, register_dtype
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import Expr, Number
+
+COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+
+
+def value_of(expr: Expr, params: Sequence[Value]) -> Value:
+    """The value of an expression on the given parameters.
+
+    Half floats are computed in float32 and booleans in bytes that are 0 or 1; operands of fewer
+    lanes widen to the most lanes among them.
+    """
+    if expr.op == "param":
+        assert isinstance(expr.value, int)
+        return params[expr.value]
+    if expr.op == "const":
+        assert expr.value is not None and not isinstance(expr.value, str)
+        return literal(expr.value, expr.dtype)
+    if expr.op == "index":
+        raise LoweringError("no kernel is generated yet for a function of indices")
+    args = tuple(value_of(arg, params) for arg in expr.args)
+    lanes = max(arg.lanes for arg in args)
+    dtype = register_dtype(expr.dtype)
+    if expr.op == "cast":
+        source = expr.args[0].dtype
+        if expr.dtype == BOOL and source != BOOL:
+            return Calc("ne", (args[0], literal(0, source)), U8, lanes)
+        return args[0] if args[0].dtype == dtype else Calc("cast", args, dtype, lanes)
+    return Calc(expr.op, args, dtype, lanes)
+
+
+def literal(value: Number, dtype: np.dtype) -> Literal:
+    """A constant of the register type that goes with `dtype`."""
+    held = register_dtype(dtype)
+    if isinstance(value, complex):
+        raise LoweringError("a complex constant met the code generator")
+    if held.kind in "iu":
+        wrapped = int(np.array(int(value)).astype(held)) if value >= 0 else int(value)
+        return Literal(wrapped, held)
+    return Literal(float(value), held)
+
+
+def identity_of(operator: Operator) -> tuple[Literal, ...]:
+    """The neutral tuple of an operator; LoweringError where it declares none."""
+    if operator.identity is None:
+        raise LoweringError(
+            f"operator {operator!r} declares no identity", hint="give it identity=(…)"
+        )
+    pairs = zip(operator.identity, operator.dtypes, strict=True)
+    return tuple(literal(value, dtype) for value, dtype in pairs)
+
+
+def combined(
+    operator: Operator, lhs: Sequence[Value], rhs: Sequence[Value]
+) -> tuple[Value, ...]:
+    """Two tuples of values combined by the operator."""
+    return tuple(value_of(result, (*lhs, *rhs)) for result in operator.results)
+
+
+def is_elementwise(operator: Operator) -> bool:
+    """Whether element n of the result depends on elements n of the operands only."""
+    width = len(operator.dtypes)
+    return all(
+        used <= {n, n + width} for n, used in enumerate(map(_params, operator.results))
+    )
+
+
+def _params(expr: Expr) -> set[int]:
+    if expr.op == "param":
+        assert isinstance(expr.value, int)
+        return {expr.value}
+    return set[int]().union(*(_params(arg) for arg in expr.args))

@@ -1,0 +1,14 @@
+"""Where mdtensor keeps files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_directory() -> Path:
+    """`MDTENSOR_CACHE_DIR`, else `mdtensor` in the user's cache directory; it may not exist yet."""
+    if chosen := os.environ.get("MDTENSOR_CACHE_DIR"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "mdtensor"
