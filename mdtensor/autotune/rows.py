@@ -1,0 +1,214 @@
+"""What the store keeps: rows of plain facts, and their form as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, TypeAlias, cast
+
+from mdtensor.autotune.trial import STATUSES, Status
+from mdtensor.errors import StoreError
+
+Schedule: TypeAlias = "str | Mapping[str, object]"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One measurement of one schedule. `created` is in seconds since 1970, `id` is unique."""
+
+    problem: str
+    environment: str
+    schedule: str
+    status: Status
+    seconds: float | None
+    spread: float | None
+    detail: str
+    created: float = field(default_factory=time.time)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerRow:
+    """The best schedule known for a problem in an environment, and the effort that found it."""
+
+    problem: str
+    environment: str
+    schedule: str
+    seconds: float
+    trials: int
+    search_seconds: float
+    confirmed: bool
+    created: float = field(default_factory=time.time)
+
+    def replaces(self, old: WinnerRow) -> bool:
+        """Whether it is faster, or slower but found with at least the same effort.
+
+        The latter is newer knowledge: a driver was updated, a chip runs cooler.
+        """
+        return self.seconds < old.seconds or self.trials >= old.trials
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the store's listing: a problem in an environment."""
+
+    problem: str
+    environment: str
+    trials: int
+    ok: int
+    winner: WinnerRow | None
+    updated: float
+
+
+Row: TypeAlias = TrialRow | WinnerRow
+# Problem, environment, trials, those that are ok, when the newest was made.
+Count: TypeAlias = tuple[str, str, int, int, float]
+
+
+class Shelf(Protocol):
+    """Where rows are kept: an SQLite file, memory, or one file per row."""
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add rows; known trials are left, winners replaced by `WinnerRow.replaces`."""
+        ...
+
+    def winner(self, problem: str, environment: str) -> WinnerRow | None:
+        """The winner of a problem in an environment."""
+        ...
+
+    def winners(self, problem: str | None = None) -> list[WinnerRow]:
+        """The winners of a problem in all environments, or all there are."""
+        ...
+
+    def trials(self, problem: str | None = None, environment: str | None = None) -> list[TrialRow]:
+        """The trials of a problem in an environment, or all there are, in order."""
+        ...
+
+    def entries(self) -> list[Entry]:
+        """One entry per problem and environment."""
+        ...
+
+    def prune(self, before: float | None, problem: str | None, environment: str | None) -> int:
+        """Remove the rows that match everything given; how many these were."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
+        ...
+
+
+def entries_of(counts: Iterable[Count], winners: Iterable[WinnerRow]) -> list[Entry]:
+    """Join counts with winners, the entry last updated last."""
+    found = {(row.problem, row.environment): row for row in winners}
+    entries: list[Entry] = []
+    for problem, environment, trials, ok, newest in counts:
+        winner = found.pop((problem, environment), None)
+        updated = max(newest, winner.created) if winner else newest
+        entries.append(Entry(problem, environment, trials, ok, winner, updated))
+    entries += [
+        Entry(row.problem, row.environment, 0, 0, row, row.created) for row in found.values()
+    ]
+    return sorted(entries, key=lambda entry: entry.updated)
+
+
+def canonical_schedule(schedule: Schedule) -> str:
+    """The one text of a schedule: JSON with sorted keys and without spaces.
+
+    >>> canonical_schedule({"tile": (4, 8), "order": "ij"})
+    '{"order":"ij","tile":[4,8]}'
+    """
+    try:
+        value = json.loads(schedule) if isinstance(schedule, str) else schedule
+        if not isinstance(value, Mapping):
+            raise ValueError("it is not a mapping")
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"a schedule must be JSON: {error}") from None
+
+
+def storable(text: str) -> str:
+    """The text with what UTF-8 cannot carry replaced, as compilers' messages may contain it."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def line_from_row(row: Row) -> str:
+    """A row as one line of JSON."""
+    kind = "trial" if isinstance(row, TrialRow) else "winner"
+    return json.dumps({"kind": kind, **asdict(row)}, allow_nan=False)
+
+
+def row_from_line(line: str) -> Row:
+    """A row from its line; `StoreError` tells what is wrong with it."""
+    try:
+        fields: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise StoreError("not a JSON object")
+    given = cast("dict[str, Any]", fields)
+    kind = given.pop("kind", None)
+    if not isinstance(kind, str) or kind not in _CHECKS:
+        raise StoreError(f"unknown kind {kind!r}", hint="'trial' or 'winner'")
+    checks = _CHECKS[kind]
+    if given.keys() != checks.keys():
+        odd = ", ".join(sorted(given.keys() ^ checks.keys()))
+        raise StoreError(f"missing or unknown fields of a {kind}: {odd}")
+    for name, check in checks.items():
+        if not check(given[name]):
+            raise StoreError(f"field {name!r} cannot be {given[name]!r:.100}")
+    given["schedule"] = canonical_schedule(given["schedule"])
+    row = TrialRow(**given) if kind == "trial" else WinnerRow(**given)
+    if isinstance(row, TrialRow) and row.status == "ok" and row.seconds is None:
+        raise StoreError("a trial that is ok needs its seconds")
+    return row
+
+
+def _is_text(value: object) -> bool:
+    # Half a surrogate pair is valid JSON, but no text.
+    return isinstance(value, str) and value == storable(value)
+
+
+def _is_key(value: object) -> bool:
+    return _is_text(value) and value != ""
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value < 2**63
+
+
+def _is_number_or_none(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+_CHECKS: dict[str, dict[str, Callable[[object], bool]]] = {
+    "trial": {
+        "problem": _is_key,
+        "environment": _is_key,
+        "schedule": _is_text,
+        "status": lambda value: value in STATUSES,
+        "seconds": _is_number_or_none,
+        "spread": _is_number_or_none,
+        "detail": _is_text,
+        "created": _is_number,
+        "id": _is_key,
+    },
+    "winner": {
+        "problem": _is_key,
+        "environment": _is_key,
+        "schedule": _is_text,
+        "seconds": _is_number,
+        "trials": _is_count,
+        "search_seconds": _is_number,
+        "confirmed": lambda value: isinstance(value, bool),
+        "created": _is_number,
+    },
+}

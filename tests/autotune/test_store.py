@@ -1,0 +1,498 @@
+"""The store: what it keeps, what replaces what, and what it does when its place is no good."""
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from mdtensor.autotune import store as store_module
+from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
+from mdtensor.autotune.rows import TrialRow, canonical_schedule
+from mdtensor.autotune.sqlite_shelf import SqliteShelf
+from mdtensor.autotune.store import Store, StoreWarning, cache_directory
+from mdtensor.autotune.trial import Trial
+from mdtensor.errors import StoreError
+
+PROBLEM, HERE, THERE = "md_hom[i:64](mul)", "cpu-1", "gpu-1"
+
+
+@pytest.fixture(params=["sqlite", "files", "memory"])
+def store(request, tmp_path):
+    shelves = {
+        "sqlite": lambda: Store.open(tmp_path / "a.sqlite3"),
+        "files": lambda: Store(FilesShelf(tmp_path / "a.d"), tmp_path / "a.d"),
+        "memory": Store.in_memory,
+    }
+    with shelves[request.param]() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def forget_warnings():
+    store_module._warned.clear()
+
+
+def facts(row: TrialRow):
+    return (row.schedule, row.status, row.seconds, row.spread, row.detail)
+
+
+def test_trials_come_back_in_order(store):
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6, 1e-7))
+    store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("compile_error", detail="line 3: ünknown"))
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 3e-6))
+    store.record_trial(PROBLEM, THERE, {"tile": 8}, Trial("ok", 1e-6))
+    assert [facts(row) for row in store.trials(PROBLEM, HERE)] == [
+        ('{"tile":8}', "ok", 2e-6, 1e-7, ""),
+        ('{"tile":9}', "compile_error", None, None, "line 3: ünknown"),
+        ('{"tile":8}', "ok", 3e-6, None, ""),
+    ]
+    assert store.trials("another", HERE) == []
+    assert abs(store.trials(PROBLEM, HERE)[0].created - time.time()) < 60
+
+
+def test_whatever_a_compiler_says_can_be_stored_and_exported(store, tmp_path):
+    detail = "caf\udce9 " + "x" * 100_000
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 1e-6, float("inf"), detail))
+    (row,) = store.trials(PROBLEM, HERE)
+    assert row.spread is None
+    assert row.detail.startswith("caf? x")
+    assert len(row.detail) == 10_000
+    assert store.export(tmp_path / "rows.jsonl") == 1
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
+def test_a_winner_needs_its_time(store, seconds):
+    with pytest.raises(StoreError, match="needs its time"):
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=seconds)
+
+
+def test_no_winner_at_first(store):
+    assert store.winner(PROBLEM, HERE) is None
+    assert store.hints(PROBLEM) == []
+    assert store.ls() == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "trials", "replaces"),
+    [(1e-6, 1, True), (3e-6, 99, False), (3e-6, 100, True), (2e-6, 100, True), (2e-6, 5, False)],
+)
+def test_a_faster_or_equal_effort_winner_replaces(store, seconds, trials, replaces):
+    store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6, trials=100, confirmed=True)
+    found = store.set_winner(PROBLEM, HERE, {"tile": 9}, seconds=seconds, trials=trials)
+    assert found == store.winner(PROBLEM, HERE)
+    assert found.schedule == ('{"tile":9}' if replaces else '{"tile":8}')
+    assert found.confirmed is (not replaces)
+
+
+def test_another_environment_is_a_hint_never_a_hit(store):
+    store.set_winner(PROBLEM, THERE, {"tile": 8}, seconds=1e-6)
+    store.set_winner(PROBLEM, "gpu-2", {"tile": 4}, seconds=2e-6)
+    assert store.winner(PROBLEM, HERE) is None
+    assert [row.environment for row in store.hints(PROBLEM, HERE)] == ["gpu-2", THERE]
+    assert [row.environment for row in store.hints(PROBLEM, THERE)] == ["gpu-2"]
+    assert store.hints("another") == []
+
+
+def test_ls_has_one_entry_per_problem_and_environment(store):
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("wrong"))
+    store.set_winner(PROBLEM, THERE, {"tile": 4}, seconds=2e-6)
+    store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6, trials=2)
+    entries = store.ls()
+    found = [(each.environment, each.trials, each.ok, each.winner.schedule) for each in entries]
+    assert found == [(THERE, 0, 0, '{"tile":4}'), (HERE, 2, 1, '{"tile":8}')]
+
+
+def test_prune_removes_what_matches_everything_given(store):
+    for environment in (HERE, THERE):
+        store.record_trial(PROBLEM, environment, {"tile": 8}, Trial("ok", 2e-6))
+        store.set_winner(PROBLEM, environment, {"tile": 8}, seconds=2e-6)
+    assert store.prune(older_than_s=3600) == 0
+    assert store.prune(environment=THERE, problem="another") == 0
+    assert store.prune(environment=THERE) == 2
+    assert [entry.environment for entry in store.ls()] == [HERE]
+    assert store.prune(older_than_s=-1) == 2
+    assert store.ls() == []
+    with pytest.raises(StoreError, match="prune what"):
+        store.prune()
+
+
+def test_prune_everything(store):
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    assert store.prune(everything=True) == 1
+    assert store.trials(PROBLEM, HERE) == []
+
+
+def test_export_and_import_keep_every_row_once(store, tmp_path):
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6, 1e-7))
+    store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("timeout", detail="line\nbreak \u2028"))
+    store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6, trials=2, confirmed=True)
+    file = tmp_path / "rows.jsonl"
+    assert store.export(file) == 3
+    with Store.in_memory() as other:
+        assert other.import_(file) == 3
+        assert other.import_(file) == 3
+        assert other.trials(PROBLEM, HERE) == store.trials(PROBLEM, HERE)
+        assert other.winner(PROBLEM, HERE) == store.winner(PROBLEM, HERE)
+    assert store.import_(file) == 3
+    assert len(store.trials(PROBLEM, HERE)) == 2
+
+
+def test_import_does_not_replace_a_faster_winner(store, tmp_path):
+    with Store.in_memory() as other:
+        other.set_winner(PROBLEM, HERE, {"tile": 4}, seconds=5e-6, trials=3)
+        other.export(tmp_path / "rows.jsonl")
+    store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6, trials=9)
+    store.import_(tmp_path / "rows.jsonl")
+    assert store.winner(PROBLEM, HERE).schedule == '{"tile":8}'
+
+
+def exported_lines(tmp_path):
+    with Store.in_memory() as other:
+        for tile in range(3):
+            other.record_trial(PROBLEM, HERE, {"tile": tile}, Trial("ok", 2e-6))
+        other.set_winner(PROBLEM, HERE, {"tile": 1}, seconds=2e-6)
+        other.export(tmp_path / "rows.jsonl")
+    return (tmp_path / "rows.jsonl").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"status": "fine"}, "line 3: field 'status' cannot be 'fine'"),
+        ({"status": ["ok"]}, r"line 3: field 'status' cannot be \['ok'\]"),
+        ({"seconds": "2e-6"}, "line 3: field 'seconds' cannot be '2e-6'"),
+        ({"seconds": None}, "line 3: a trial that is ok needs its seconds"),
+        ({"seconds": -1}, "line 3: field 'seconds'"),
+        ({"seconds": float("nan")}, "line 3: field 'seconds'"),
+        ({"problem": ""}, "line 3: field 'problem'"),
+        ({"schedule": "tile 8"}, "line 3: a schedule must be JSON"),
+        ({"schedule": "[8]"}, "line 3: a schedule must be JSON: it is not a mapping"),
+        ({"kind": "pickle"}, "line 3: unknown kind 'pickle'"),
+        ({"kind": []}, "line 3: unknown kind"),
+        ({"created": 10**400}, "line 3: field 'created'"),
+        ({"detail": "\ud800"}, "line 3: field 'detail'"),
+        ({"code": "x"}, "line 3: missing or unknown fields of a trial: code"),
+    ],
+)
+def test_import_is_all_or_nothing(store, tmp_path, change, message):
+    lines = exported_lines(tmp_path)
+    lines[2] = json.dumps({**json.loads(lines[2]), **change})
+    (tmp_path / "bad.jsonl").write_text("\n".join(lines))
+    with pytest.raises(StoreError, match=message):
+        store.import_(tmp_path / "bad.jsonl")
+    assert store.ls() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1: not an exported store"),
+        ('{"kind": "mdtensor store", "version": 2}\n', "line 1: not an exported store"),
+        ("{header}\n{\n", "line 2: not JSON"),
+        ("{header}\n7\n", "line 2: not a JSON object"),
+        ("{header}\n" + "[" * 100_000, "line 2: not JSON"),
+    ],
+)
+def test_import_refuses_other_files(store, tmp_path, text, message):
+    header = '{"kind": "mdtensor store", "version": 1}'
+    (tmp_path / "bad.jsonl").write_text(text.replace("{header}", header))
+    with pytest.raises(StoreError, match=message):
+        store.import_(tmp_path / "bad.jsonl")
+    with pytest.raises(StoreError, match="cannot read"):
+        store.import_(tmp_path / "missing.jsonl")
+    with pytest.raises(StoreError, match="cannot write"):
+        store.export(tmp_path / "missing" / "rows.jsonl")
+
+
+def test_schedules_have_one_text():
+    assert canonical_schedule('{"b": [1, 2], "a": true}') == '{"a":true,"b":[1,2]}'
+    assert canonical_schedule({"b": (1, 2), "a": True}) == '{"a":true,"b":[1,2]}'
+    for bad in ({"a": {1}}, {"a": float("nan")}, "{", "7"):
+        with pytest.raises(StoreError, match="a schedule must be JSON"):
+            canonical_schedule(bad)
+
+
+def test_rows_survive_closing(tmp_path):
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        assert len(store.trials(PROBLEM, HERE)) == 1
+        assert store.trouble is None
+
+
+def test_the_place_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path / "own"))
+    assert cache_directory() == tmp_path / "own"
+    with Store.open() as store:
+        assert store.path == tmp_path / "own" / "tuning.sqlite3"
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
+    monkeypatch.delenv("MDTENSOR_CACHE_DIR")
+    assert cache_directory() == tmp_path / "xdg" / "mdtensor"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_directory() == tmp_path / "home" / ".cache" / "mdtensor"
+
+
+def test_opening_is_fast(tmp_path):
+    Store.open(tmp_path).close()
+    times = []
+    for _ in range(9):
+        began = time.perf_counter()
+        store = Store.open(tmp_path)
+        times.append(time.perf_counter() - began)
+        store.close()
+    assert sorted(times)[4] < 0.01
+
+
+def test_a_reader_does_not_wait_for_a_writer(tmp_path):
+    with Store.open(tmp_path) as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+        writer = sqlite3.connect(store.path, isolation_level=None)
+        writer.execute("begin immediate")
+        writer.execute("delete from winners")
+        began = time.perf_counter()
+        assert store.winner(PROBLEM, HERE).seconds == 2e-6
+        assert time.perf_counter() - began < 0.5
+        writer.execute("rollback")
+        writer.close()
+
+
+def test_threads_share_a_store(store):
+    def record(thread):
+        for tile in range(20):
+            store.record_trial(PROBLEM, f"cpu-{thread}", {"tile": tile}, Trial("ok", 1e-6))
+            store.winner(PROBLEM, HERE)
+
+    threads = [threading.Thread(target=record, args=(each,)) for each in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [entry.trials for entry in store.ls()] == [20] * 4
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_uses_a_connection_of_its_own(tmp_path):
+    with Store.open(tmp_path) as store:
+        store.record_trial(PROBLEM, HERE, {"tile": 1}, Trial("ok", 1e-6))
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                store.record_trial(PROBLEM, HERE, {"tile": 2}, Trial("ok", 1e-6))
+                store.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        store.record_trial(PROBLEM, HERE, {"tile": 3}, Trial("ok", 1e-6))
+        assert len(store.trials(PROBLEM, HERE)) == 3
+
+
+def check_memory_store(store):
+    assert store.path is None
+    assert isinstance(store.trouble, StoreError)
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    assert len(store.trials(PROBLEM, HERE)) == 1
+    assert repr(store) == "Store(in memory)"
+
+
+def test_an_impossible_place_gives_a_store_in_memory_and_one_warning(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.warns(StoreWarning, match="cannot be used") as caught:
+        store = Store.open(tmp_path / "file" / "deeper" / "a.sqlite3")
+    assert isinstance(caught[0].message.error, StoreError)
+    check_memory_store(store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Store.open(tmp_path / "file" / "deeper" / "a.sqlite3").close()
+    store.close()
+
+
+def test_a_read_only_store_still_serves_its_winners(tmp_path, monkeypatch):
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+    connect = sqlite3.connect
+
+    def read_only(path, **options):
+        if path == ":memory:" or options.get("uri"):
+            return connect(path, **options)
+        return connect(f"file:{path}?mode=ro", uri=True, **options)
+
+    # Permissions do not stop the superuser, under whom tests may run.
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        with pytest.warns(StoreWarning, match="readonly"):
+            store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("ok", 1e-6))
+        assert store.winner(PROBLEM, HERE).schedule == '{"tile":8}'
+        assert [row.schedule for row in store.trials(PROBLEM, HERE)] == ['{"tile":9}']
+
+
+FULL_DISK = """
+import resource, sys, warnings
+from mdtensor.autotune.store import Store, StoreWarning
+from mdtensor.autotune.trial import Trial
+warnings.simplefilter("always")
+store = Store.open(sys.argv[1])
+store.set_winner("p", "e", {"tile": 8}, seconds=2e-6)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+with warnings.catch_warnings(record=True) as caught:
+    for at in range(300):
+        store.record_trial("p", "e", {"tile": at}, Trial("wrong", detail="x" * 5000))
+assert [each.category for each in caught] == [StoreWarning], caught
+assert store.path is None and store.winner("p", "e").seconds == 2e-6
+print(len(store.trials("p", "e")))
+"""
+
+
+def test_a_full_disk_gives_a_store_in_memory_and_one_warning(tmp_path):
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a.sqlite3")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        on_disk = len(store.trials("p", "e"))
+    assert 0 < int(done.stdout) < 300
+    assert on_disk + int(done.stdout) == 300
+
+
+@pytest.mark.parametrize("damage", ["not a database", "pages"])
+def test_a_damaged_file_is_moved_aside_and_begun_anew(tmp_path, damage):
+    path = tmp_path / "a.sqlite3"
+    with Store.open(path) as store:
+        for tile in range(300):
+            store.record_trial(PROBLEM, HERE, {"tile": tile}, Trial("ok", 2e-6, detail="x" * 200))
+    content = bytearray(path.read_bytes())
+    if damage == "pages":
+        content[4096:] = b"\xff" * (len(content) - 4096)
+    else:
+        content[:100] = b"not a database" + bytes(86)
+    path.write_bytes(content)
+    with pytest.warns(StoreWarning, match="damaged"):
+        store = Store.open(path)
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    assert len(store.trials(PROBLEM, HERE)) == 1
+    assert store.path == path
+    store.close()
+    (aside,) = tmp_path.glob("a.sqlite3.corrupt-*")
+    assert aside.read_bytes() == content
+
+
+def test_damage_that_shows_later_does_not_reach_the_caller(tmp_path):
+    path = tmp_path / "a.sqlite3"
+    with Store.open(path) as store:
+        for tile in range(300):
+            store.record_trial(PROBLEM, HERE, {"tile": tile}, Trial("ok", 2e-6, detail="x" * 200))
+    with Store.open(path) as store:
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+        with pytest.warns(StoreWarning, match="damaged"):
+            found = store.trials(PROBLEM, HERE)
+        assert found == []
+        assert store.path == path
+
+
+def test_a_newer_format_is_not_touched(tmp_path):
+    path = tmp_path / "a.sqlite3"
+    Store.open(path).close()
+    newer = sqlite3.connect(path)
+    newer.execute("pragma user_version = 99")
+    newer.execute("pragma journal_mode = delete")
+    newer.close()
+    content = path.read_bytes()
+    with pytest.warns(StoreWarning, match="format 99, newer than 1"):
+        store = Store.open(path)
+    check_memory_store(store)
+    assert "update mdtensor" in store.trouble.hint
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_another_program_is_not_touched(tmp_path):
+    path = tmp_path / "a.sqlite3"
+    foreign = sqlite3.connect(path)
+    foreign.execute("create table recipes (name text)")
+    foreign.close()
+    content = path.read_bytes()
+    with pytest.warns(StoreWarning, match="another program"):
+        store = Store.open(path)
+    check_memory_store(store)
+    assert path.read_bytes() == content
+
+
+MOUNTS = """\
+/dev/vda / ext4 rw 0 0
+nas:/home /home nfs4 rw 0 0
+/dev/vdb /home/ada/fast ext4 rw 0 0
+//nas/x /mnt/a\\040b cifs rw 0 0
+tmpfs /home/eve tmpfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/var/cache", False),
+        ("/home/ada/.cache", True),
+        ("/home/ada/fast/cache", False),
+        ("/home/ada/faster", True),
+        ("/mnt/a b/cache", True),
+        ("/home/eve/.cache", False),
+        ("/homework", False),
+    ],
+)
+def test_network_file_systems_are_told_from_the_mounts(path, expected):
+    assert is_on_network(Path(path), MOUNTS) is expected
+
+
+def test_a_network_file_system_gets_one_file_per_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "is_on_network", lambda path: True)
+    with Store.open(tmp_path) as store:
+        assert store.path == tmp_path / "tuning.d"
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+    with Store.open(tmp_path) as store:
+        assert store.winner(PROBLEM, HERE).seconds == 2e-6
+    assert not list(tmp_path.glob("*.sqlite3*"))
+
+
+def test_a_torn_file_is_a_miss(tmp_path):
+    shelf = FilesShelf(tmp_path / "a.d")
+    store = Store(shelf, shelf.path)
+    store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+    (place,) = shelf.path.glob("*/*/winner.json")
+    whole = place.read_text()
+    for length in range(len(whole)):
+        place.write_text(whole[:length])
+        assert store.winner(PROBLEM, HERE) is None
+    place.write_bytes(b"\xff\xfe")
+    assert store.winner(PROBLEM, HERE) is None
+    store.set_winner(PROBLEM, HERE, {"tile": 9}, seconds=9e-6)
+    assert store.winner(PROBLEM, HERE).schedule == '{"tile":9}'
+
+
+def test_a_lost_directory_of_files_is_survived(tmp_path):
+    shelf = FilesShelf(tmp_path / "a.d")
+    store = Store(shelf, shelf.path)
+    shutil.rmtree(shelf.path)
+    (tmp_path / "a.d").write_text("in the way")
+    with pytest.warns(StoreWarning, match="cannot be used"):
+        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    assert len(store.trials(PROBLEM, HERE)) == 1
+
+
+def test_connections_are_reused():
+    shelf = SqliteShelf(None)
+    assert len(shelf._idle) == 1
+    shelf.winners()
+    assert len(shelf._idle) == 1
+    shelf.close()
