@@ -43,6 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: os.environ.pop("MDTENSOR_CACHE_DIR"))
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    # --doctest-modules is for mdtensor: what lies here beside the tests is theirs to import.
+    is_plain_module = collection_path.suffix == ".py" and not collection_path.name.startswith(
+        "test_"
+    )
+    return True if is_plain_module else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--gpu"):
         return

@@ -18,6 +18,7 @@ import mdtensor
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "mdtensor").rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LOADED_WHEN_NEEDED = {"cupy", "pyopencl", "torch", "matplotlib"}
 MOST_LINES = 600
 
 
@@ -54,7 +55,18 @@ def test_an_import_against_the_direction_is_found(
     path.write_text(line + "\n", encoding="utf-8")
     result = lint_imports(tmp_path)
     assert result.returncode != 0
-    assert re.search(rf"^{contract}.* BROKEN$", result.stdout, flags=re.MULTILINE), result.stdout
+    assert re.search(rf"^{contract}.* BROKEN\b", result.stdout, flags=re.MULTILINE), result.stdout
+
+
+def test_import_loads_no_device_library() -> None:
+    program = "import sys; from mdtensor import *; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    loaded = {name.partition(".")[0] for name in result.stdout.split()}
+    assert "mdtensor" in loaded
+    assert not loaded & LOADED_WHEN_NEEDED
 
 
 def test_changelog_begins_with_this_version() -> None:
