@@ -53,3 +53,13 @@ def core_count() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def clock_hertz(default: float = 3e9) -> float:
+    """Clock rate of the processor, as the operating system tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return default
+    match = re.search(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)
+    return float(match[1]) * 1e6 if match else default

@@ -18,6 +18,10 @@ class Program(Protocol):
         """Runs the kernels on input and output arrays and waits for them where NumPy would."""
         ...
 
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
+        """The same program for other run-time sizes, without compiling again."""
+        ...
+
 
 class Device(Protocol):
     """A device: its facts, its compiler, its arrays."""

@@ -10,15 +10,16 @@ import math
 import threading
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.backends import hardware
+from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
-from mdtensor.lower.index import Index
 from mdtensor.spec import Target
 
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
@@ -98,7 +99,7 @@ def _target(cl: Any, device: Any) -> Target:
     is_cpu = bool(device.type & cl.device_type.CPU)
     vector_bytes, registers = hardware.vector_unit() if is_cpu else (4, 64)
     cores = int(device.max_compute_units)
-    hertz = max(1, int(device.max_clock_frequency)) * 1e6
+    hertz = hardware.clock_hertz() if is_cpu else max(1, int(device.max_clock_frequency)) * 1e6
     return Target(
         kind="cpu" if is_cpu else "gpu",
         name=device.name.strip(),
@@ -138,9 +139,10 @@ class OpenCLProgram:
         self.waits = self.queue is device.queue
         self._local = threading.local()
 
-    def bound(self, sizes: Sequence[int]) -> OpenCLProgram:
-        """The same program for other sizes, without compiling again."""
-        return OpenCLProgram(self.device, self.program, self.source, sizes)
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> OpenCLProgram:
+        """The same program for other sizes or another queue, without compiling again."""
+        source = self.source if inline is None else replace(self.source, inline=inline)
+        return OpenCLProgram(self.device, self.program, source, sizes)
 
     def _launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
         """The kernels of this thread, their fixed arguments set."""
@@ -213,9 +215,7 @@ def _enqueue(queue: Any, kernel: Any, groups: tuple[int], threads: tuple[int]) -
 
 def first_element(array: np.ndarray) -> np.ndarray:
     """A one-element, contiguous view at the array's address, whatever its strides."""
-    if array.ndim == 0:
-        return array.reshape(1)
-    view = array[(slice(0, 1),) * array.ndim]
+    view = array[(slice(0, 1),) * array.ndim] if array.ndim else array.reshape(1)
     if not view.flags.writeable:
         view = np.ndarray((1,), array.dtype, memory_at(array))
     return view
@@ -237,17 +237,6 @@ def memory_span(array: np.ndarray) -> tuple[np.ndarray, int]:
 
     memory = (ctypes.c_char * max(1, high - low)).from_address(low)
     return np.frombuffer(memory, np.uint8), address - low
-
-
-def evaluated(index: Index, values: dict[str, int]) -> int:
-    """The value of an index expression."""
-    total = 0
-    for names, coefficient in index.terms:
-        product = coefficient
-        for name in names:
-            product *= values[name]
-        total += product
-    return total
 
 
 def devices() -> list[tuple[str, Any]]:

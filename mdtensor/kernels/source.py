@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import Argument
 
+# What backends, which know no lowering, call the expressions of a launch.
+LaunchIndex = Index
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -239,7 +239,8 @@ def _reduce(
         one = as_index(1)
         if tiling.register > width and (tiling.remainder is None or tiling.remainder >= width):
             loops.append(Loop(var, None, end, as_index(width), inner(width, "vector")))
-        loops.append(Loop(var, None, end, one, inner(1, "single")))
+        if single_accumulators(frame, tile):
+            loops.append(Loop(var, None, end, one, inner(1, "single")))
     elif tiling.remainder is None or tiling.threads > 1:
         if tiling.register > 1:
             loops.append(Loop(var, None, end, as_index(1), inner(1)))

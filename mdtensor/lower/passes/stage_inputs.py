@@ -167,7 +167,8 @@ def _copy_together(
     for d, index in position.items():
         statement = If(index, "<", name(tilings[d].var("e")), (statement,))
     threads = math.prod(schedule.threads)
-    return [Loop("c", name("item"), size + (threads - 1), as_index(threads), (*decode, statement))]
+    first = name("item") if threads > 1 else as_index(0)
+    return [Loop("c", first, size + (threads - 1), as_index(threads), (*decode, statement))]
 
 
 def _copy_loops(
@@ -177,7 +178,7 @@ def _copy_loops(
     stream, lane = problem.streams[layout.stream], schedule.lane
     source, offset = _source(layout, problem)
     axes = list(layout.axes)
-    vector = axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
+    vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
     if not vector:
         axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
     from_address, to_address = as_index(offset), as_index(0)

@@ -1,0 +1,218 @@
+"""Engine: one device, its kernels for structures and for tuned shapes, and what the store knows.
+
+A computation that was tuned on this device runs a kernel with its own constants. Every other runs
+a general kernel of its structure, compiled once for all shapes; where the cost model finds that a
+different general schedule would suit a shape better, that one is compiled in the background, and
+later calls take it. So no call on a known structure waits for a compiler.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from mdtensor.autotune.store import Store
+from mdtensor.backends.protocol import Device, Program
+from mdtensor.errors import CompileError, LoweringError
+from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.candidates import plain, ranked, with_parts
+from mdtensor.lower.cost import estimate
+from mdtensor.lower.key import CODE_GENERATION, problem_key
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import tilings_of
+from mdtensor.translate.md_hom import MDHom
+
+DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
+# A better general schedule is worth compiling when it promises this much.
+WORTH_COMPILING = 1.25
+_MAX_VARIANTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What runs for a problem: its schedule, program and source, and where the schedule is from."""
+
+    problem: Problem
+    schedule: Schedule
+    origin: str
+    seconds: float
+    source: KernelSource
+    program: Program
+
+
+@dataclass(slots=True)
+class Structure:
+    """The general kernels of one structure, by their schedule without parts."""
+
+    general: Problem
+    variants: dict[Schedule, tuple[KernelSource, Program]] = field(default_factory=dict)
+    wanted: set[Schedule] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Engine:
+    """Chooses and compiles kernels for one device. Safe for use by many threads."""
+
+    def __init__(self, device: Device, store: Callable[[], Store]) -> None:
+        self.device = device
+        self.target = device.target
+        self.dialect = DIALECTS[self.target.dialect]
+        self._open_store = store
+        self.structures: dict[Problem, Structure] = {}
+        self.lock = threading.RLock()
+        self.changed: list[Callable[[], None]] = []
+        self._background: list[threading.Thread] = []
+        atexit.register(self.finish)
+
+    @cached_property
+    def environment(self) -> str:
+        """The key of this device, driver and code generator in the store."""
+        target = self.target
+        return f"{target.name} x{target.cores} | {target.driver} | generator {CODE_GENERATION}"
+
+    @property
+    def store(self) -> Store:
+        """The store of tuning results, opened when first needed."""
+        return self._open_store()
+
+    def choose(self, md_hom: MDHom, *, use_store: bool = True) -> Choice:
+        """The kernel for an `md_hom`: tuned if the store has a winner, else a general one."""
+        problem = problem_from_md_hom(md_hom)
+        if use_store and (tuned := self.tuned(problem)):
+            return tuned
+        return self.untuned(problem)
+
+    def tuned(self, problem: Problem) -> Choice | None:
+        """The winner that the store knows for this problem and device, compiled; else None."""
+        row = self.store.winner(problem_key(problem), self.environment)
+        if row is None:
+            return None
+        try:
+            schedule = Schedule.from_json(row.schedule)
+            return self.specialised(problem, schedule, "tuned", row.seconds)
+        except (LoweringError, CompileError):
+            return None  # a winner that no longer compiles is no better than none
+
+    def specialised(
+        self, problem: Problem, schedule: Schedule, origin: str, seconds: float
+    ) -> Choice:
+        """A kernel with the problem's own constants."""
+        source = self.source(problem, schedule)
+        return Choice(problem, schedule, origin, seconds, source, self.device.compile(source))
+
+    def source(self, problem: Problem, schedule: Schedule) -> KernelSource:
+        """The text of a problem's kernels by a schedule."""
+        head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
+        return render(
+            lowered(problem, schedule, head),
+            self.dialect,
+            inline=schedule.inline,
+            streaming=schedule.streaming,
+        )
+
+    def untuned(self, problem: Problem) -> Choice:
+        """The best general kernel that is compiled, or the best one there is for a new structure."""
+        general, values = generalised(problem)
+        structure = self.structures.get(general)
+        if structure is None:
+            with self.lock:
+                structure = self.structures.setdefault(general, Structure(general))
+        if not structure.variants:
+            with structure.lock:
+                if not structure.variants:
+                    self._compile_first(structure, problem)
+        best: tuple[float, Schedule, Schedule] | None = None
+        for variant in tuple(structure.variants):
+            spread = self._spread(problem, variant)
+            seconds = estimate(problem, spread, self.target, general=True)
+            if best is None or seconds < best[0]:
+                best = seconds, spread, variant
+        assert best is not None
+        seconds, spread, variant = best
+        source, program = structure.variants[variant]
+        sizes = (*values, *_launch_sizes(problem, spread))
+        bound = program.bound(sizes, spread.inline)
+        choice = Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
+        self._improve_later(structure, choice)
+        return choice
+
+    def _spread(self, problem: Problem, variant: Schedule) -> Schedule:
+        if self.target.kind == "gpu":
+            blocks = [r * t for r, t in zip(variant.registers, variant.threads, strict=True)]
+            parts = tuple(
+                1 if problem.reduced[d] else -(-problem.extent(d) // blocks[d])
+                for d in problem.dims
+            )
+            return replace(variant, parts=parts)
+        split = any(variant.parts[d] == 0 for d in problem.contracted)
+        whole = replace(variant, parts=(1,) * len(variant.parts))
+        return with_parts(problem, whole, self.target, split_reductions=split)
+
+    def _compile_first(self, structure: Structure, problem: Problem) -> None:
+        """Compiles the candidate that suits the first shape best; the simplest if that fails."""
+        for _, schedule in ranked(problem, self.target, general=True)[:2]:
+            try:
+                self._compile(structure, _without_parts(problem, schedule))
+                return
+            except (CompileError, LoweringError):
+                continue
+        self._compile(structure, _without_parts(problem, plain(problem)))
+
+    def _compile(self, structure: Structure, variant: Schedule) -> None:
+        source = self.source(structure.general, variant)
+        sizes = [1] * len(source.sizes)
+        structure.variants[variant] = source, self.device.compile(source, sizes)
+
+    def _improve_later(self, structure: Structure, choice: Choice) -> None:
+        """Has a clearly better general schedule compiled by a thread of its own."""
+        if self.target.kind == "gpu" or len(structure.wanted) >= _MAX_VARIANTS:
+            return
+        thread = threading.Thread(target=self._improve, args=(structure, choice), daemon=True)
+        self._background = [t for t in self._background if t.is_alive()]
+        if self._background:
+            return  # one at a time: the next call on the shape asks again
+        self._background.append(thread)
+        thread.start()
+
+    def _improve(self, structure: Structure, choice: Choice) -> None:
+        problem = choice.problem
+        seconds, schedule = ranked(problem, self.target, general=True)[0]
+        variant = _without_parts(problem, schedule)
+        if seconds * WORTH_COMPILING > choice.seconds or variant in structure.wanted:
+            return
+        structure.wanted.add(variant)
+        try:
+            self._compile(structure, variant)
+        except (CompileError, LoweringError):
+            return
+        for notify in self.changed:
+            notify()
+
+    def finish(self) -> None:
+        """Waits for background compilations, so that no thread outlives what it uses."""
+        for thread in self._background:
+            thread.join(timeout=10)
+
+
+def _without_parts(problem: Problem, schedule: Schedule) -> Schedule:
+    """The general schedule: parts decided at launch, reductions split only where they were."""
+    parts = tuple(
+        0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims
+    )
+    return replace(schedule, parts=parts, inline=False)
+
+
+def _launch_sizes(problem: Problem, schedule: Schedule) -> list[int]:
+    """The blocks of a part and the number of parts, of every dim, for a general kernel."""
+    tilings = tilings_of(problem, schedule)
+    blocks = [(tiling.part.constant or 0) // tiling.block for tiling in tilings]
+    return [*blocks, *(tiling.parts.constant or 1 for tiling in tilings)]

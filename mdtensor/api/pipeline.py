@@ -1,0 +1,94 @@
+"""The only wiring: from an `md_hom` and arrays to a kernel that runs."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import Any
+
+from mdtensor.api.engine import Choice, Engine
+from mdtensor.autotune.store import Store
+from mdtensor.backends.select import open_device
+from mdtensor.translate.md_hom import MDHom
+
+Array = Any
+
+_programs: dict[tuple[int, MDHom], Choice] = {}
+_PROGRAMS_KEPT = 4096
+_opening = threading.RLock()
+_engines: dict[object, Engine] = {}
+
+
+@cache
+def store() -> Store:
+    """The user's store of tuning results."""
+    return Store.open()
+
+
+def engine_for(arrays: str = "numpy") -> Engine:
+    """The engine that computes on arrays of a kind: "numpy" or "cupy"."""
+    place: object = arrays
+    if arrays == "cupy":
+        from mdtensor.backends.cupy import load_cupy
+
+        place = ("cupy", load_cupy().cuda.runtime.getDevice())
+    engine = _engines.get(place)
+    if engine is None:
+        with _opening:
+            engine = _engines.get(place) or _open(place)
+            _engines[place] = engine
+    return engine
+
+
+def _open(place: object) -> Engine:
+    if isinstance(place, tuple):
+        from mdtensor.backends.cupy import open_device as open_cuda
+
+        engine = Engine(open_cuda(place[1]), store)
+    else:
+        engine = Engine(open_device(arrays=str(place)), store)
+    engine.changed.append(forget)
+    return engine
+
+
+def use_device(name: str | None) -> None:
+    """Computes NumPy arrays on the device of that name from now on; None for the default."""
+    with _opening:
+        device = open_device(name)
+        engine = Engine(device, store)
+        engine.changed.append(forget)
+        _engines["numpy"] = engine
+    forget()
+
+
+def forget() -> None:
+    """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
+    from mdtensor.api import dispatch
+
+    _programs.clear()
+    dispatch.clear()
+
+
+def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
+    """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
+    from mdtensor.api.modes import current_mode
+
+    engine = engine_for(arrays)
+    key = (id(engine), md_hom)
+    choice = _programs.get(key)
+    if choice is None:
+        choice = engine.choose(md_hom, use_store=current_mode() != "off")
+        if len(_programs) >= _PROGRAMS_KEPT:
+            _programs.clear()
+        _programs[key] = choice
+    return choice
+
+
+def kind_of(array: Array) -> str:
+    """The kind of an array: "cupy" or "numpy"."""
+    return "cupy" if type(array).__module__.partition(".")[0] == "cupy" else "numpy"
+
+
+def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+    """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
+    choice_for(md_hom, kind_of(outputs[0])).program(*inputs, *outputs)

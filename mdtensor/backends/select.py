@@ -1,0 +1,82 @@
+"""Which device computes: by name, by `MDTENSOR_DEVICE`, or the best one there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mdtensor.backends.protocol import Device
+from mdtensor.errors import NoDeviceError
+
+VARIABLE = "MDTENSOR_DEVICE"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A device that could be used: its name, the kind of arrays it takes, and how to open it."""
+
+    name: str
+    arrays: str
+    open: Callable[[], Device]
+
+
+def found_devices() -> list[Found]:
+    """Every device of this machine, those that are chosen first at the front.
+
+    Raises NoDeviceError where there is none; its hint says what to install.
+    """
+    found = [*_opencl_devices(), *_cuda_devices()]
+    if not found:
+        from mdtensor.backends import opencl_runtime
+
+        raise NoDeviceError(
+            "no device to compute on: no OpenCL implementation and no CUDA device was found",
+            hint=opencl_runtime.INSTALL_HINT,
+        )
+    return found
+
+
+def _opencl_devices() -> list[Found]:
+    from mdtensor.backends import pyopencl
+
+    try:
+        listed = pyopencl.devices()
+    except NoDeviceError:
+        return []
+
+    def opener(device: Any) -> Callable[[], Device]:
+        return lambda: pyopencl.open_device(device)
+
+    return [Found(label, "numpy", opener(device)) for label, device in listed]
+
+
+def _cuda_devices() -> list[Found]:
+    from mdtensor.backends import cupy
+
+    return [
+        Found(label, "cupy", lambda number=number: cupy.open_device(number))
+        for number, label in cupy.devices()
+    ]
+
+
+def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
+    """The device whose name contains `name` (by default that of `MDTENSOR_DEVICE`).
+
+    Without a name: the first that takes the given kind of arrays. Raises NoDeviceError where no
+    device fits.
+    """
+    wanted = name if name is not None else os.environ.get(VARIABLE) if arrays == "numpy" else None
+    candidates = [device for device in found_devices() if device.arrays == arrays]
+    chosen = [d for d in candidates if wanted is None or wanted.lower() in d.name.lower()]
+    if not chosen:
+        available = [device.name for device in candidates]
+        raise NoDeviceError(
+            f"no device for {arrays} arrays is called {wanted!r}"
+            if wanted
+            else f"no device for {arrays} arrays",
+            notes=[f"available: {label}" for label in available],
+            hint=f"set {VARIABLE} to a part of one of these names" if available else None,
+        )
+    return chosen[0].open()

@@ -1,0 +1,208 @@
+"""Schedules worth considering for a problem on a target: where untuned calls and searches start.
+
+Every candidate is made from the strides of the accesses and the facts of the target; no shape of
+computation has a candidate of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mdtensor.lower.cost import estimate
+from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.spec import Target
+
+GROUPS_PER_CORE = 4
+# Seconds of work from which waking the device's other threads pays.
+WORTH_THREADS = 12e-6
+_ROWS = (1, 2, 4, 6, 8, 12)
+_REDUCTION_TILE = 256
+_LANE_TILE = 512
+
+
+def lane_width(problem: Problem, target: Target) -> int:
+    """Lanes that fill a vector register with the widest element of the results."""
+    widest = max(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
+    return max(1, min(16, target.vector_bytes // widest))
+
+
+def lane_dims(problem: Problem) -> tuple[int, ...]:
+    """Dims that some access walks with stride one, the output's first; all others cannot be lanes."""
+    written = [d for d in problem.kept if any(w.strides[d].constant == 1 for w in problem.writes)]
+    commutes = problem.operator is None or problem.operator.commutative
+    read = [
+        d
+        for d in problem.dims
+        if (commutes or not problem.reduced[d])
+        and any(stream.strides[d].constant == 1 for stream in problem.streams)
+    ]
+    return tuple(dict.fromkeys((*written, *read)))
+
+
+def nearest_first(problem: Problem) -> tuple[int, ...]:
+    """Dims by how close their neighbours lie in memory, farthest first: an order for loops."""
+
+    def distance(d: int) -> tuple[float, int]:
+        strides = [
+            abs(access.strides[d].constant if access.strides[d].constant is not None else 1 << 20)
+            for access in (*problem.writes, *problem.streams)
+            if access.strides[d].terms
+        ]
+        return -(sum(strides) / len(strides) if strides else 0.0), d
+
+    return tuple(sorted(problem.dims, key=distance))
+
+
+def plain(problem: Problem, asm: str = "cpu") -> Schedule:
+    """The simplest schedule: one group, one point at a time."""
+    ones = (1,) * len(problem.extents)
+    order = nearest_first(problem)
+    return Schedule(
+        asm=asm,
+        parts=ones,
+        tiles=(0,) * len(ones),
+        threads=ones,
+        registers=ones,
+        lane=-1,
+        width=1,
+        group_order=order,
+        loop_order=tuple(d for d in order if not problem.reduced[d]),
+        reduce_order=tuple(d for d in order if problem.reduced[d]),
+        staged=("",) * len(problem.streams),
+    )
+
+
+def cpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Schedules with various lanes, register tiles and staging; all dims in one part."""
+    base = plain(problem)
+    yield base
+    width = lane_width(problem, target)
+    if width < 2:
+        return
+    for lane in lane_dims(problem):
+        for rows in _row_dims(problem, lane):
+            for count in _ROWS if rows >= 0 else (1,):
+                for vectors in (1, 2, 3, 4):
+                    if count * vectors > target.vector_registers - vectors - 1:
+                        continue
+                    registers = [1] * len(problem.extents)
+                    registers[lane] = vectors * width
+                    if rows >= 0:
+                        registers[rows] = count
+                    order = _innermost(base.loop_order, lane)
+                    flat = replace(
+                        base,
+                        registers=tuple(registers),
+                        lane=lane,
+                        width=width,
+                        loop_order=order,
+                        group_order=_innermost(base.group_order, lane),
+                    )
+                    yield flat
+                    yield from _staged(problem, flat)
+
+
+def _row_dims(problem: Problem, lane: int) -> tuple[int, ...]:
+    """Kept dims whose points can share what is loaded along the lane dim; -1 for none."""
+    sharing = [
+        d
+        for d in problem.kept
+        if d != lane and any(not s.uses(d) for s in problem.streams if s.uses(lane))
+    ]
+    return (*sharing, -1) if len(sharing) < 3 else (*sharing[-3:], -1)
+
+
+def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
+    return (*(d for d in order if d != lane), lane) if lane in order else order
+
+
+def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same in cache tiles, with the streams along the lane dim, or all, staged."""
+    if not problem.contracted or problem.reduced[flat.lane]:
+        return
+    offsets = [
+        len({read.offset for read in problem.reads if read.stream == n})
+        for n in range(len(problem.streams))
+    ]
+    along = [s.uses(flat.lane) and offsets[n] == 1 for n, s in enumerate(problem.streams)]
+    if not any(along):
+        return
+    accumulates = all(
+        problem.outputs[write.buffer] == dtype
+        for write, dtype in zip(problem.writes, problem.scalar.result_dtypes, strict=True)
+    )
+    tiles = [0] * len(problem.extents)
+    register = flat.registers[flat.lane]
+    tiles[flat.lane] = max(1, _LANE_TILE // register) * register
+    innermost = flat.reduce_order[-1]
+    if accumulates:
+        tiles[innermost] = _REDUCTION_TILE
+    order = (flat.lane, *(d for d in flat.group_order if problem.reduced[d]))
+    order = (*order, *(d for d in flat.group_order if d not in order))
+    yield replace(
+        flat,
+        tiles=tuple(tiles),
+        group_order=order,
+        staged=tuple("scratch" if used else "" for used in along),
+    )
+
+
+def with_parts(
+    problem: Problem, schedule: Schedule, target: Target, *, split_reductions: bool
+) -> Schedule:
+    """The schedule with its dims divided among groups, if the work is worth more than one thread.
+
+    Parts go to kept dims, the one with most blocks first (the lane dim last), then to reduced
+    ones if that is allowed and kept dims alone leave cores idle.
+    """
+    serial = replace(schedule, inline=True)
+    seconds = estimate(problem, serial, target)
+    if seconds < WORTH_THREADS or target.cores == 1:
+        return serial
+    wanted = GROUPS_PER_CORE * target.cores
+    parts = [1] * len(problem.extents)
+    blocks = {d: -(-problem.extent(d) // schedule.registers[d]) for d in problem.dims}
+    order = sorted(problem.kept, key=lambda d: (d == schedule.lane, -blocks[d]))
+    for d in order:
+        missing = -(-wanted // math.prod(parts))
+        if missing > 1:
+            parts[d] = max(1, min(missing, blocks[d]))
+    if split_reductions and math.prod(parts) < target.cores:
+        for d in sorted(problem.contracted, key=lambda d: -blocks[d])[:1]:
+            parts[d] = max(1, min(wanted, blocks[d]))
+    return replace(schedule, parts=tuple(parts))
+
+
+def ranked(
+    problem: Problem, target: Target, *, split_reductions: bool = True, general: bool = False
+) -> list[tuple[float, Schedule]]:
+    """All candidates with their estimated seconds, the best first."""
+    if target.kind == "gpu":
+        return [(0.0, gpu_schedule(problem, target))]
+    found: list[tuple[float, Schedule]] = []
+    for candidate in cpu_candidates(problem, target):
+        spread = with_parts(problem, candidate, target, split_reductions=split_reductions)
+        found.append((estimate(problem, spread, target, general=general), spread))
+    found.sort(key=lambda pair: pair[0])
+    return found
+
+
+def gpu_schedule(problem: Problem, target: Target) -> Schedule:
+    """A correct schedule for the GPU family: one point a work-item, blocks of up to 256."""
+    base = plain(problem, "gpu")
+    threads = [1] * len(problem.extents)
+    parts = [1] * len(problem.extents)
+    left = min(256, target.max_threads)
+    for d in reversed(base.loop_order):
+        extent = problem.extents[d].constant or 1 << 20
+        threads[d] = min(left, 1 << (max(1, extent) - 1).bit_length())
+        left //= threads[d]
+        parts[d] = max(1, min(-(-extent // threads[d]), 1 << 16))
+    if math.prod(threads) == 1 and problem.contracted:
+        longest = base.reduce_order[-1]
+        threads[longest] = min(256, target.max_threads)
+    return replace(base, threads=tuple(threads), parts=tuple(parts))

@@ -1,0 +1,315 @@
+"""The cost model: an estimate of a schedule's run time, from the target's facts alone.
+
+It ranks schedules, so that an untuned call is good and a search starts near the best; it promises
+no times. Per register tile it takes the slowest of arithmetic, loads and the latency of the
+accumulators; per level of the memory hierarchy, the bytes that the loops around the largest
+working set that fits must bring in.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.spec import Target
+from mdtensor.translate.scalar import Expr
+
+# Cycles on a current core; what matters is their ratio.
+LATENCY = 4.0
+LOADS_PER_CYCLE = 2.0
+GATHER_PER_ELEMENT = 0.8
+LOOP_OVERHEAD = 1.0
+TILE_OVERHEAD = 12.0
+SPILL = 2.0
+# Bytes per cycle and core, from L2, L3 and main memory.
+BYTES_PER_CYCLE = (32.0, 14.0, 6.0)
+INLINE_LAUNCH = 1.5e-6
+GROUP_OVERHEAD = 0.4e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Numbers per dim that the model works with."""
+
+    extents: tuple[int, ...]
+    registers: tuple[int, ...]
+    tiles: tuple[int, ...]
+    parts: tuple[int, ...]
+
+
+def estimate(problem: Problem, schedule: Schedule, target: Target, *, general: bool = False) -> float:
+    """Estimated seconds of a problem with fixed extents.
+
+    `general` is for a kernel with run-time extents, which computes what is left of a dim in tiles
+    of powers of two.
+    """
+    shape = _shape(problem, schedule)
+    hertz = target.rate * 4 / target.vector_bytes
+    cycles = _arithmetic(problem, schedule, target, shape, general)
+    transfer = _memory(problem, schedule, target, shape)
+    packing = _staging(problem, schedule, shape)
+    work = max(cycles, transfer) + 0.3 * min(cycles, transfer) + packing
+    groups = math.prod(shape.parts)
+    if schedule.inline or groups == 1:
+        launch = INLINE_LAUNCH if schedule.inline else target.launch_seconds
+        return work / hertz + launch
+    rounds = -(-groups // target.cores)
+    seconds = work / hertz * rounds / groups + target.launch_seconds
+    second = any(shape.parts[d] > 1 for d in problem.contracted)
+    return seconds + groups * GROUP_OVERHEAD / target.cores + second * target.launch_seconds
+
+
+def _shape(problem: Problem, schedule: Schedule) -> Shape:
+    extents = tuple(problem.extent(d) for d in problem.dims)
+    blocks = [schedule.registers[d] * schedule.threads[d] for d in problem.dims]
+    parts: list[int] = []
+    tiles: list[int] = []
+    for d, extent in enumerate(extents):
+        count = -(-extent // blocks[d])
+        part = -(-count // max(1, schedule.parts[d])) * blocks[d]
+        parts.append(-(-extent // part))
+        tile = -(-schedule.tiles[d] // blocks[d]) * blocks[d]
+        tiles.append(min(part, extent) if not tile or tile >= part else tile)
+    return Shape(extents, tuple(schedule.registers), tuple(tiles), tuple(parts))
+
+
+def operations(expr: Expr) -> int:
+    """Number of arithmetic operations in an expression; conversions count half a one."""
+    own = 0 if expr.op in ("param", "const", "index", "cast") else 1
+    return own + sum(operations(arg) for arg in expr.args)
+
+
+def _per_point(problem: Problem) -> float:
+    count = sum(operations(result) for result in problem.scalar.results)
+    if problem.operator is None:
+        return max(1.0, count)
+    combining = sum(operations(result) for result in problem.operator.results)
+    fused = problem.scalar.results[0].dtype.kind == "f" and problem.operator.name == "add"
+    return max(1.0, count + combining - (min(count, combining) if fused else 0))
+
+
+def _arithmetic(
+    problem: Problem, schedule: Schedule, target: Target, shape: Shape, general: bool
+) -> float:
+    lane, width = schedule.lane, schedule.width
+    itemsize = max(dtype.itemsize for dtype in problem.scalar.result_dtypes)
+    per_vector = max(1.0, width * itemsize / target.vector_bytes)
+    vectors = shape.registers[lane] // width if lane >= 0 else 1
+    points = math.prod(shape.registers[d] for d in problem.kept if d != lane)
+    unrolled = math.prod(shape.registers[d] for d in problem.contracted if d != lane)
+    step = _step(problem, schedule, shape, points, vectors, per_vector)
+    accumulators = points * vectors * per_vector * len(problem.writes)
+    spilled = accumulators + vectors * per_vector + 1 - target.vector_registers
+    if spilled > 0:
+        step += SPILL * spilled
+    if problem.contracted:
+        step = max(step, LATENCY / max(1, unrolled if accumulators < 1 else 1))
+        step += LOOP_OVERHEAD / unrolled
+    steps = 1.0
+    for d in problem.contracted:
+        extent, register = shape.extents[d], shape.registers[d]
+        if d == lane:
+            steps *= extent // register + (extent % register) / width * 0.6
+            steps += extent % width * 0.5
+        else:
+            steps *= extent
+    tiles = 1.0
+    for d in problem.kept:
+        tiles *= _tiles_along(d, lane, width, shape, schedule, general)
+    finish = points * vectors * (1 if _writes_vectors(problem, lane) else width)
+    if lane in problem.contracted:
+        finish = points * (vectors + 14)
+    passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
+    finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
+    return tiles * (steps * step + finish)
+
+
+def _tiles_along(
+    d: int, lane: int, width: int, shape: Shape, schedule: Schedule, general: bool
+) -> float:
+    extent, register = shape.extents[d], shape.registers[d]
+    whole, rest = divmod(extent, register)
+    if not rest:
+        return whole
+    if d != lane:
+        if general:
+            return whole + bin(rest).count("1") * 0.6
+        return whole + 0.3 + 0.7 * rest / register
+    vectors = register // width
+    pieces = rest // width
+    if general:
+        return whole + pieces + bin(rest % width).count("1") * 0.8
+    pieces += 1 if schedule.tail != "split" else bin(rest % width).count("1")
+    return whole + max(0.3, pieces / vectors)
+
+
+def _writes_vectors(problem: Problem, lane: int) -> bool:
+    return lane < 0 or all(write.strides[lane].constant == 1 for write in problem.writes)
+
+
+def _step(
+    problem: Problem,
+    schedule: Schedule,
+    shape: Shape,
+    points: int,
+    vectors: int,
+    per_vector: float,
+) -> float:
+    """Cycles of one step of the reduction: arithmetic or loads, whichever takes longer."""
+    lane = schedule.lane
+    arithmetic = points * vectors * _per_point(problem) * per_vector
+    loads = 0.0
+    for number, stream in enumerate(problem.streams):
+        offsets = len({read.offset for read in problem.reads if read.stream == number})
+        count = offsets * math.prod(
+            shape.registers[d] for d in problem.kept if d != lane and stream.uses(d)
+        )
+        if lane < 0 or not stream.uses(lane):
+            loads += count
+        elif stream.strides[lane].constant == 1 or schedule.staged[number]:
+            loads += count * vectors * per_vector * 1.5
+        else:
+            loads += count * vectors * schedule.width * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
+    return max(arithmetic, loads / LOADS_PER_CYCLE)
+
+
+def _memory(problem: Problem, schedule: Schedule, target: Target, shape: Shape) -> float:
+    """Cycles for the transfers into L1, L2 and L3."""
+    levels = _nested_extents(problem, schedule, shape)
+    total = 0.0
+    capacities = (target.l1_bytes * 0.9, target.l2_bytes * 0.9, target.l3_bytes * 0.5)
+    fits = sum(_stream_bytes(problem, schedule, n, shape.extents) for n in range(len(problem.streams)))
+    for capacity, rate in zip(capacities, BYTES_PER_CYCLE, strict=True):
+        if fits + _write_bytes(problem, shape.extents) < capacity:
+            continue
+        total += _traffic(problem, schedule, shape, levels, capacity) / rate
+    return total
+
+
+def _nested_extents(
+    problem: Problem, schedule: Schedule, shape: Shape
+) -> list[tuple[int, tuple[int, ...]]]:
+    """From the register tile outwards: the dim of each loop, and what is covered inside it."""
+    covered = [shape.registers[d] if d in problem.kept else 1 for d in problem.dims]
+    levels: list[tuple[int, tuple[int, ...]]] = []
+    inner = [*reversed(schedule.reduce_order), *reversed(schedule.loop_order)]
+    for d in inner:
+        if covered[d] < shape.tiles[d]:
+            levels.append((d, tuple(covered)))
+            covered[d] = shape.tiles[d]
+    for d in reversed(schedule.group_order):
+        if covered[d] < shape.extents[d]:
+            levels.append((d, tuple(covered)))
+            covered[d] = shape.extents[d]
+    levels.append((-1, tuple(covered)))
+    return levels
+
+
+def _stream_bytes(
+    problem: Problem, schedule: Schedule, number: int, covered: tuple[int, ...]
+) -> float:
+    stream = problem.streams[number]
+    itemsize = problem.inputs[stream.buffer].itemsize
+    used = [d for d in problem.dims if stream.uses(d)]
+    elements = math.prod(min(covered[d], problem.extent(d)) for d in used)
+    if schedule.staged[number] or not used:
+        return elements * itemsize
+    nearest = min(used, key=lambda d: abs(stream.strides[d].constant or 1))
+    line = 64 // itemsize
+    gap = abs(stream.strides[nearest].constant or 1)
+    run = min(covered[nearest], problem.extent(nearest)) * gap
+    waste = min(gap, line) if run >= line else line / max(1, covered[nearest])
+    return elements * itemsize * max(1.0, waste)
+
+
+def _write_bytes(problem: Problem, covered: tuple[int, ...]) -> float:
+    elements = math.prod(covered[d] for d in problem.kept)
+    return float(elements * sum(problem.outputs[write.buffer].itemsize for write in problem.writes))
+
+
+def _traffic(
+    problem: Problem,
+    schedule: Schedule,
+    shape: Shape,
+    levels: list[tuple[int, tuple[int, ...]]],
+    capacity: float,
+) -> float:
+    """Bytes that must enter a cache of that capacity."""
+    numbers = range(len(problem.streams))
+    fitting = 0
+    for position, (_, covered) in enumerate(levels):
+        need = sum(_stream_bytes(problem, schedule, n, covered) for n in numbers)
+        if need + _write_bytes(problem, covered) > capacity:
+            break
+        fitting = position
+    covered = levels[fitting][1]
+    trips = math.prod(-(-shape.extents[d] // max(1, covered[d])) for d in problem.dims)
+    total = 0.0
+    for n in numbers:
+        moved = _stream_bytes(problem, schedule, n, covered) * trips
+        for d, inside in levels[fitting:-1]:
+            if problem.streams[n].uses(d):
+                break
+            moved /= max(1.0, _after(levels, d, shape) / inside[d])
+        total += moved
+    passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
+    written = _write_bytes(problem, shape.extents) * (1 if schedule.streaming else 2)
+    return total + written * (1 if passes == 1 else passes * 2)
+
+
+def _after(levels: list[tuple[int, tuple[int, ...]]], d: int, shape: Shape) -> int:
+    """What a dim covers once its innermost open loop is complete."""
+    for position, (dim, covered) in enumerate(levels[:-1]):
+        if dim == d:
+            following = levels[position + 1][1][d]
+            if following > covered[d]:
+                return following
+    return shape.extents[d]
+
+
+def _staging(problem: Problem, schedule: Schedule, shape: Shape) -> float:
+    """Cycles for copying tiles, as often as the loops around them ask for it."""
+    total = 0.0
+    tiled = [
+        d for d in schedule.group_order if shape.tiles[d] < -(-shape.extents[d] // shape.parts[d])
+    ]
+    for number, region in enumerate(schedule.staged):
+        if not region:
+            continue
+        stream = problem.streams[number]
+        elements = math.prod(shape.extents[d] for d in problem.dims if stream.uses(d))
+        inside = [n for n, d in enumerate(tiled) if stream.uses(d)]
+        outer = tiled[: max(inside, default=-1) + 1]
+        repeats = math.prod(
+            -(-shape.extents[d] // shape.parts[d] // shape.tiles[d])
+            for d in outer
+            if not stream.uses(d)
+        )
+        repeats *= math.prod(shape.parts[d] for d in problem.dims if not stream.uses(d))
+        lane = schedule.lane
+        vector = lane >= 0 and stream.strides[lane].constant == 1
+        total += elements * max(1, repeats) * (0.15 if vector else 1.2)
+    return total
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Fewest bytes that any schedule moves: each input once, each output once."""
+    total = 0
+    for n, stream in enumerate(problem.streams):
+        used = [d for d in problem.dims if stream.uses(d)]
+        if n == next(m for m, s in enumerate(problem.streams) if s.buffer == stream.buffer):
+            total += math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
+    return total + int(_write_bytes(problem, tuple(problem.extent(d) for d in problem.dims)))
+
+
+def flops(problem: Problem) -> float:
+    """Arithmetic operations: those of the scalar function and the operator at every point."""
+    count = sum(operations(result) for result in problem.scalar.results)
+    if problem.operator is not None:
+        count += sum(operations(result) for result in problem.operator.results)
+    return float(math.prod(problem.extent(d) for d in problem.dims) * count)
+
+
