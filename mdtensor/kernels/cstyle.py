@@ -246,6 +246,8 @@ class _Renderer:
                 return "-INFINITY" if number < 0 else "INFINITY"
             return f"{float(number)!r}{suffix}"
         text = str(int(number))
+        if dtype == np.int32 and number > np.iinfo(np.int32).min:
+            return text
         if dtype.itemsize == 8:
             if int(number) == np.iinfo(np.int64).min:
                 text = f"-{np.iinfo(np.int64).max}L - 1"

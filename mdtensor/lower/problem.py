@@ -229,11 +229,11 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
 
     extents = tuple(named(f"N{d}", extent) for d, extent in enumerate(problem.extents))
     streams = tuple(
-        replace(stream, strides=strides(f"s{n}_", stream.strides))
+        replace(stream, strides=strides(f"stride{n}_", stream.strides))
         for n, stream in enumerate(problem.streams)
     )
     writes = tuple(
-        replace(write, strides=strides(f"w{n}_", write.strides))
+        replace(write, strides=strides(f"step{n}_", write.strides))
         for n, write in enumerate(problem.writes)
     )
     general = replace(
