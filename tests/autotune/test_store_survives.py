@@ -62,6 +62,7 @@ def killed_at_some_moment(path, rng):
     return int(([first.strip(), *rest[:-1]])[-1])
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_loses_at_most_the_trial_under_way(tmp_path):
     path = tmp_path / "a.sqlite3"
     rng = random.Random(7)

@@ -1,0 +1,107 @@
+"""What the tests have a worker do: each function returns a handler."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+def echo(payload):
+    return lambda request: {"payload": payload, "request": request, "pid": os.getpid()}
+
+
+def evil(payload):
+    """Do what the request says."""
+
+    def handler(request):
+        return getattr(Deeds, request["do"])(**request.get("with", {}))
+
+    return handler
+
+
+def fails_to_load(payload):
+    raise OSError("no such device")
+
+
+def hangs_at_start(payload):
+    time.sleep(60)
+
+
+class Deeds:
+    @staticmethod
+    def hang():
+        time.sleep(60)
+
+    @staticmethod
+    def hang_in_c():
+        # Holds the interpreter's lock: no Python thread runs any more.
+        ctypes.PyDLL(None).sleep(60)
+
+    @staticmethod
+    def die(number):
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    @staticmethod
+    def fault():
+        ctypes.string_at(0)
+
+    @staticmethod
+    def leave(status):
+        print("leaving", file=sys.stderr)
+        sys.exit(status)
+
+    @staticmethod
+    def fail():
+        return 1 // 0
+
+    @staticmethod
+    def not_json():
+        return {1, 2}
+
+    @staticmethod
+    def scribble():
+        for handle in range(1, 64):
+            with contextlib.suppress(OSError):
+                os.write(handle, b"garbage\n")
+
+    @staticmethod
+    def chatter():
+        print("printed")
+        os.write(1, b"written\n")
+        subprocess.run(["echo", "by a child"], check=True)
+        return sys.stdin.read()
+
+    @staticmethod
+    def spawn():
+        child = subprocess.Popen(["sleep", "60"])
+        return child.pid
+
+    @staticmethod
+    def spawn_and_hang(file):
+        child = subprocess.Popen(["sleep", "60"])
+        with open(file, "w") as out:
+            out.write(str(child.pid))
+        time.sleep(60)
+
+    @staticmethod
+    def large(size):
+        return "x" * size
+
+    @staticmethod
+    def noisy(lines):
+        for at in range(lines):
+            print(f"line {at}", file=sys.stderr)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @staticmethod
+    def environment():
+        return dict(os.environ)
+
+    @staticmethod
+    def signals():
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        return {"ignores_sigint": ignored, "group": os.getpgrp(), "pid": os.getpid()}
