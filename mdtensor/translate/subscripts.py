@@ -154,14 +154,7 @@ def resolve(
     """
     notes = (_note(specs),)
     if len(subscripts.inputs) != len(specs):
-        raise SubscriptError(
-            f"the string has {_count(len(subscripts.inputs), 'term', 'terms')} for"
-            f" {_count(len(specs), 'operand', 'operands')}",
-            text=subscripts.text,
-            carets=[term[0].column for term in subscripts.inputs if term],
-            notes=notes if specs else (),
-            hint="terms are separated by commas, one for each operand",
-        )
+        raise _miscounted(subscripts, len(specs), notes if specs else ())
     spans = [
         _ellipsis_span(subscripts, number, len(spec.shape), notes)
         for number, spec in enumerate(specs)
@@ -210,15 +203,39 @@ def _ellipsis_span(subscripts: Subscripts, number: int, axes: int, notes: tuple[
     if axes == len(letters) or (axes > len(letters) and len(letters) < len(term)):
         return axes - len(letters)
     few = axes < len(letters)
-    written = _written(term)
     raise SubscriptError(
         f"operand {number} has {_count(axes, 'axis', 'axes')} but"
         f" {_count(len(letters), 'index', 'indices')}",
         text=subscripts.text,
         carets=[index.column for index in (letters[axes:] if few else letters)],
         notes=notes,
-        hint=None if few else f"'{written}...' or '...{written}' broadcasts over the other axes",
+        hint="one index for each axis" if few else _broadcasting(subscripts, number),
     )
+
+
+def _miscounted(subscripts: Subscripts, operands: int, notes: tuple[str, ...]) -> SubscriptError:
+    text = subscripts.text
+    end = text.find("->") if "->" in text else len(text)
+    starts = [0, *(n + 1 for n, character in enumerate(text[:end]) if character == ",")]
+    return SubscriptError(
+        f"the string has {_count(len(starts), 'term', 'terms')} for"
+        f" {_count(operands, 'operand', 'operands')}",
+        text=text,
+        carets=starts[operands:] if len(starts) > operands else (end,),
+        notes=notes,
+        hint="terms are separated by commas, one for each operand",
+    )
+
+
+def _broadcasting(subscripts: Subscripts, number: int) -> str:
+    """A hint: the string with an ellipsis for the axes that have no index."""
+    dots = Index(ELLIPSIS, 0)
+    inputs = list(subscripts.inputs)
+    inputs[number] = (dots, *inputs[number])
+    output = subscripts.output
+    if output is not None and all(index.name != ELLIPSIS for index in output):
+        output = (dots, *output)
+    return f"'{Subscripts('', tuple(inputs), output)!r}' broadcasts over the other axes"
 
 
 def _expanded(term: Term, span: int, longest: int) -> tuple[str, ...]:
@@ -237,13 +254,13 @@ def _output(subscripts: Subscripts, longest: int, notes: tuple[str, ...]) -> tup
         once = sorted(name for name, uses in letters.items() if uses == 1 and name != ELLIPSIS)
         return (*(f"e{n}" for n in range(longest)), *once)
     if longest and all(index.name != ELLIPSIS for index in subscripts.output):
+        kept = repr(Subscripts("", subscripts.inputs, (Index(ELLIPSIS, 0), *subscripts.output)))
         raise SubscriptError(
-            f"the output lacks the {_count(longest, 'dim', 'dims')} of the ellipsis",
+            f"the output lacks the ellipsis, which stands for {_count(longest, 'dim', 'dims')}",
             text=subscripts.text,
             carets=[i.column for term in subscripts.inputs for i in term if i.name == ELLIPSIS],
             notes=notes,
-            hint=f"'{Subscripts('', subscripts.inputs, None)!r}->...{_written(subscripts.output)}'"
-            " keeps them; name them to sum over them",
+            hint=f"{kept!r} keeps them; to sum over them, give them letters",
         )
     return _expanded(subscripts.output, longest, longest)
 
@@ -272,10 +289,10 @@ def _clash(
     second: tuple[int, int],
 ) -> SubscriptError:
     extents = [specs[number].shape[axis] for number, axis in (first, second)]
-    shown = "of the ellipsis" if len(name) > 1 else repr(name)
+    shown = "the ellipsis" if len(name) > 1 else f"index {name!r}"
     written = ELLIPSIS if len(name) > 1 else name
     return SubscriptError(
-        f"index {shown} has extent {extents[0]} in operand {first[0]} but {extents[1]} in operand"
+        f"{shown} has extent {extents[0]} in operand {first[0]} but {extents[1]} in operand"
         f" {second[0]}",
         text=subscripts.text,
         carets=[
