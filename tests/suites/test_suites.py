@@ -1,0 +1,21 @@
+"""The suites of others pass whole when the reference interpreter computes.
+
+What is tested is everything around the kernels; `tests.suites.run` without `--reference` runs them
+on generated kernels.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.suites.run import run
+
+
+@pytest.mark.parametrize("suite", ["numpy", pytest.param("opt_einsum", marks=pytest.mark.slow)])
+def test_suite_passes_whole(suite: str) -> None:
+    result = run(suite, reference=True)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^\d+ passed in ", result.stdout, flags=re.MULTILINE), result.stdout
+    assert "generated kernels: 100.0% of the arithmetic" in result.stdout
