@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from mdtensor.autotune.space import Configuration
 from mdtensor.errors import TuningError
+
+if TYPE_CHECKING:
+    from mdtensor.autotune.space import Configuration
 
 Status: TypeAlias = Literal["ok", "wrong", "crashed", "timeout", "compile_error", "rejected"]
 STATUSES: tuple[Status, ...] = get_args(Status)
