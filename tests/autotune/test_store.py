@@ -1,24 +1,18 @@
-"""The store: what it keeps, what replaces what, and what it does when its place is no good."""
+"""The store: what it keeps, what replaces what, and who may use it at once."""
 
 import json
 import os
-import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 import time
-import warnings
-from pathlib import Path
 
 import pytest
 
-from mdtensor.autotune import store as store_module
-from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
+from mdtensor.autotune.files_shelf import FilesShelf
 from mdtensor.autotune.rows import TrialRow, canonical_schedule
 from mdtensor.autotune.sqlite_shelf import SqliteShelf
-from mdtensor.autotune.store import Store, StoreWarning, cache_directory
+from mdtensor.autotune.store import Store, cache_directory
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
 
@@ -34,11 +28,6 @@ def store(request, tmp_path):
     }
     with shelves[request.param]() as opened:
         yield opened
-
-
-@pytest.fixture(autouse=True)
-def forget_warnings():
-    store_module._warned.clear()
 
 
 def facts(row: TrialRow):
@@ -298,201 +287,6 @@ def test_a_forked_child_uses_a_connection_of_its_own(tmp_path):
         assert os.waitpid(child, 0)[1] == 0
         store.record_trial(PROBLEM, HERE, {"tile": 3}, Trial("ok", 1e-6))
         assert len(store.trials(PROBLEM, HERE)) == 3
-
-
-def check_memory_store(store):
-    assert store.path is None
-    assert isinstance(store.trouble, StoreError)
-    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-    assert len(store.trials(PROBLEM, HERE)) == 1
-    assert repr(store) == "Store(in memory)"
-
-
-def test_an_impossible_place_gives_a_store_in_memory_and_one_warning(tmp_path):
-    (tmp_path / "file").write_text("not a directory")
-    with pytest.warns(StoreWarning, match="cannot be used") as caught:
-        store = Store.open(tmp_path / "file" / "deeper" / "a.sqlite3")
-    assert isinstance(caught[0].message.error, StoreError)
-    check_memory_store(store)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Store.open(tmp_path / "file" / "deeper" / "a.sqlite3").close()
-    store.close()
-
-
-def test_a_read_only_store_still_serves_its_winners(tmp_path, monkeypatch):
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
-    connect = sqlite3.connect
-
-    def read_only(path, **options):
-        if path == ":memory:" or options.get("uri"):
-            return connect(path, **options)
-        return connect(f"file:{path}?mode=ro", uri=True, **options)
-
-    # Permissions do not stop the superuser, under whom tests may run.
-    monkeypatch.setattr(sqlite3, "connect", read_only)
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        with pytest.warns(StoreWarning, match="readonly"):
-            store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("ok", 1e-6))
-        assert store.winner(PROBLEM, HERE).schedule == '{"tile":8}'
-        assert [row.schedule for row in store.trials(PROBLEM, HERE)] == ['{"tile":9}']
-
-
-FULL_DISK = """
-import resource, sys, warnings
-from mdtensor.autotune.store import Store, StoreWarning
-from mdtensor.autotune.trial import Trial
-warnings.simplefilter("always")
-store = Store.open(sys.argv[1])
-store.set_winner("p", "e", {"tile": 8}, seconds=2e-6)
-resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-with warnings.catch_warnings(record=True) as caught:
-    for at in range(300):
-        store.record_trial("p", "e", {"tile": at}, Trial("wrong", detail="x" * 5000))
-assert [each.category for each in caught] == [StoreWarning], caught
-assert store.path is None and store.winner("p", "e").seconds == 2e-6
-print(len(store.trials("p", "e")))
-"""
-
-
-def test_a_full_disk_gives_a_store_in_memory_and_one_warning(tmp_path):
-    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a.sqlite3")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    with Store.open(tmp_path / "a.sqlite3") as store:
-        on_disk = len(store.trials("p", "e"))
-    assert 0 < int(done.stdout) < 300
-    assert on_disk + int(done.stdout) == 300
-
-
-@pytest.mark.parametrize("damage", ["not a database", "pages"])
-def test_a_damaged_file_is_moved_aside_and_begun_anew(tmp_path, damage):
-    path = tmp_path / "a.sqlite3"
-    with Store.open(path) as store:
-        for tile in range(300):
-            store.record_trial(PROBLEM, HERE, {"tile": tile}, Trial("ok", 2e-6, detail="x" * 200))
-    content = bytearray(path.read_bytes())
-    if damage == "pages":
-        content[4096:] = b"\xff" * (len(content) - 4096)
-    else:
-        content[:100] = b"not a database" + bytes(86)
-    path.write_bytes(content)
-
-    def opened_and_used():
-        store = Store.open(path)
-        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-        return store
-
-    with pytest.warns(StoreWarning, match="damaged"):
-        store = opened_and_used()
-    assert len(store.trials(PROBLEM, HERE)) == 1
-    assert store.path == path
-    store.close()
-    (aside,) = tmp_path.glob("a.sqlite3.corrupt-*")
-    assert aside.read_bytes() == content
-
-
-def test_damage_that_shows_later_does_not_reach_the_caller(tmp_path):
-    path = tmp_path / "a.sqlite3"
-    with Store.open(path) as store:
-        for tile in range(300):
-            store.record_trial(PROBLEM, HERE, {"tile": tile}, Trial("ok", 2e-6, detail="x" * 200))
-    with Store.open(path) as store:
-        with path.open("r+b") as file:
-            file.seek(4096)
-            file.write(b"\xff" * (path.stat().st_size - 4096))
-        with pytest.warns(StoreWarning, match="damaged"):
-            found = store.trials(PROBLEM, HERE)
-        assert found == []
-        assert store.path == path
-
-
-def test_a_newer_format_is_not_touched(tmp_path):
-    path = tmp_path / "a.sqlite3"
-    Store.open(path).close()
-    newer = sqlite3.connect(path)
-    newer.execute("pragma user_version = 99")
-    newer.execute("pragma journal_mode = delete")
-    newer.close()
-    content = path.read_bytes()
-    with pytest.warns(StoreWarning, match="format 99, newer than 1"):
-        store = Store.open(path)
-    check_memory_store(store)
-    assert "update mdtensor" in store.trouble.hint
-    assert path.read_bytes() == content
-
-
-def test_a_database_of_another_program_is_not_touched(tmp_path):
-    path = tmp_path / "a.sqlite3"
-    foreign = sqlite3.connect(path)
-    foreign.execute("create table recipes (name text)")
-    foreign.close()
-    content = path.read_bytes()
-    with pytest.warns(StoreWarning, match="another program"):
-        store = Store.open(path)
-    check_memory_store(store)
-    assert path.read_bytes() == content
-
-
-MOUNTS = """\
-/dev/vda / ext4 rw 0 0
-nas:/home /home nfs4 rw 0 0
-/dev/vdb /home/ada/fast ext4 rw 0 0
-//nas/x /mnt/a\\040b cifs rw 0 0
-tmpfs /home/eve tmpfs rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/var/cache", False),
-        ("/home/ada/.cache", True),
-        ("/home/ada/fast/cache", False),
-        ("/home/ada/faster", True),
-        ("/mnt/a b/cache", True),
-        ("/home/eve/.cache", False),
-        ("/homework", False),
-    ],
-)
-def test_network_file_systems_are_told_from_the_mounts(path, expected):
-    assert is_on_network(Path(path), MOUNTS) is expected
-
-
-def test_a_network_file_system_gets_one_file_per_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "is_on_network", lambda path: True)
-    with Store.open(tmp_path) as store:
-        assert store.path == tmp_path / "tuning.d"
-        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
-    with Store.open(tmp_path) as store:
-        assert store.winner(PROBLEM, HERE).seconds == 2e-6
-    assert not list(tmp_path.glob("*.sqlite3*"))
-
-
-def test_a_torn_file_is_a_miss(tmp_path):
-    shelf = FilesShelf(tmp_path / "a.d")
-    store = Store(shelf, shelf.path)
-    store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
-    (place,) = shelf.path.glob("*/*/winner.json")
-    whole = place.read_text()
-    for length in range(len(whole)):
-        place.write_text(whole[:length])
-        assert store.winner(PROBLEM, HERE) is None
-    place.write_bytes(b"\xff\xfe")
-    assert store.winner(PROBLEM, HERE) is None
-    store.set_winner(PROBLEM, HERE, {"tile": 9}, seconds=9e-6)
-    assert store.winner(PROBLEM, HERE).schedule == '{"tile":9}'
-
-
-def test_a_lost_directory_of_files_is_survived(tmp_path):
-    shelf = FilesShelf(tmp_path / "a.d")
-    store = Store(shelf, shelf.path)
-    shutil.rmtree(shelf.path)
-    (tmp_path / "a.d").write_text("in the way")
-    with pytest.warns(StoreWarning, match="cannot be used"):
-        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
-    assert len(store.trials(PROBLEM, HERE)) == 1
 
 
 def test_connections_are_reused():
