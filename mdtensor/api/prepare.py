@@ -148,7 +148,7 @@ def result_strides(
     extents = contraction.extents
     shape = [extents[name] for name in contraction.output]
     order = order.upper()
-    if order == "C" or len(shape) < 2 or 0 in extents.values():
+    if order == "C" or len(shape) < 2 or 0 in shape:
         return contiguous_strides(shape)
     if order == "F":
         return contiguous_strides(shape[::-1])[::-1]
