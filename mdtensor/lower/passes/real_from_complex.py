@@ -6,7 +6,7 @@ two real ones. From here on no part of the system knows complex numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -31,12 +31,16 @@ def real_from_complex(md_hom: MDHom) -> MDHom:
         return md_hom
     types = [md_hom.inputs[a.buffer].spec.dtype for a in md_hom.inp_view]
     params = _split_params(md_hom.scalar.params)
-    results = _flatten(_split(result, params) for result in md_hom.scalar.results)
+    stored = [md_hom.outputs[a.buffer].spec.dtype for a in md_hom.out_view]
+    results = _flatten(
+        (*_split(result, params), *(const(0, dtype) for dtype in _missing(result.dtype, to)))
+        for result, to in zip(md_hom.scalar.results, stored, strict=True)
+    )
     scalar = ScalarFunction(
         tuple(_flatten(_halves(dtype) for dtype in types)), results, md_hom.scalar.name
     )
     return MDHom(
-        tuple(replace(dim, combine=_real_combine(dim.combine)) for dim in md_hom.dims),
+        tuple(replace(dim, combine=_real_combine(dim.combine, stored)) for dim in md_hom.dims),
         scalar,
         tuple(map(_real_buffer, md_hom.inputs)),
         tuple(map(_real_buffer, md_hom.outputs)),
@@ -55,6 +59,11 @@ def _real(dtype: np.dtype) -> np.dtype:
 
 def _halves(dtype: np.dtype) -> tuple[np.dtype, ...]:
     return (_real(dtype), _real(dtype)) if _is_complex(dtype) else (dtype,)
+
+
+def _missing(dtype: np.dtype, stored: np.dtype) -> tuple[np.dtype, ...]:
+    """The type of the imaginary part, where a real element is stored as a complex one."""
+    return (_real(stored),) if _is_complex(stored) and not _is_complex(dtype) else ()
 
 
 def _flatten(groups: Iterable[Iterable[T]]) -> tuple[T, ...]:
@@ -79,27 +88,38 @@ def _real_view(view: tuple[Access, ...], buffers: tuple[Buffer, ...]) -> tuple[A
 
 
 def _split_params(dtypes: tuple[np.dtype, ...]) -> list[tuple[Expr, ...]]:
+    return _numbered([_halves(dtype) for dtype in dtypes])
+
+
+def _numbered(groups: Sequence[tuple[np.dtype, ...]]) -> list[tuple[Expr, ...]]:
+    """Parameters of the given types, numbered through."""
     position = 0
     params: list[tuple[Expr, ...]] = []
-    for dtype in dtypes:
-        halves = _halves(dtype)
-        params.append(tuple(param(position + n, half) for n, half in enumerate(halves)))
-        position += len(halves)
+    for group in groups:
+        params.append(tuple(param(position + n, dtype) for n, dtype in enumerate(group)))
+        position += len(group)
     return params
 
 
-def _real_combine(combine: Combine) -> Combine:
+def _real_combine(combine: Combine, stored: Sequence[np.dtype]) -> Combine:
+    """The operator on real tuples; an imaginary part that is missing stays as it is, 0."""
     if isinstance(combine, Concat):
         return combine
     op = combine.op
-    params = _split_params((*op.dtypes, *op.dtypes))
+    missing = [_missing(dtype, to) for dtype, to in zip(op.dtypes, stored, strict=True)]
+    held = [(*_halves(d), *m) for d, m in zip(op.dtypes, missing, strict=True)]
+    whole = _numbered([*held, *held])
+    params = [p[: len(_halves(d))] for p, d in zip(whole, (*op.dtypes, *op.dtypes), strict=True)]
     identity: tuple[Number, ...] | None = None
     if op.identity is not None:
-        pairs = zip(op.identity, op.dtypes, strict=True)
-        identity = _flatten(_constant_halves(value, dtype) for value, dtype in pairs)
+        parts = zip(op.identity, op.dtypes, missing, strict=True)
+        identity = _flatten((*_constant_halves(v, d), *(0 for _ in m)) for v, d, m in parts)
     real = Operator(
-        _flatten(_halves(dtype) for dtype in op.dtypes),
-        _flatten(_split(result, params) for result in op.results),
+        _flatten(held),
+        _flatten(
+            (*_split(result, params), *(whole[n][-1] for _ in missing[n]))
+            for n, result in enumerate(op.results)
+        ),
         identity,
         op.commutative,
         op.name,
