@@ -170,6 +170,7 @@ class _Renderer:
             return self._store_one(store, store.index, text)
         lanes, address = value.lanes, self._address(store.buffer, store.index)
         if memory == F16:
+            text = text if value.dtype.kind == "f" else f"convert_float{lanes}({text})"
             return [f"vstore_half{lanes}_rte({text}, 0, {address});"]
         if memory != value.dtype:
             text = f"convert_{self.type(memory, lanes)}({text})"
@@ -187,6 +188,7 @@ class _Renderer:
     def _store_one(self, store: Store, index: Index, text: str) -> list[str]:
         if store.memory == F16:
             form = self.dialect.half_store
+            text = text if store.value.dtype.kind == "f" else f"(float)({text})"
             return [form.format(value=text, index=repr(index), buffer=store.buffer)]
         if store.memory != store.value.dtype:
             text = f"({self.dialect.types[store.memory.name]})({text})"
