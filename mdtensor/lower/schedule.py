@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
+from mdtensor.lower.index import Index
 from mdtensor.lower.problem import Problem
 
 TAILS = ("split", "pad", "overlap")
@@ -118,6 +119,8 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"schedule.tail is none of {TAILS}")
     if any(v < 1 for v in (*schedule.registers, *schedule.threads, schedule.width)):
         raise LoweringError("registers, threads and width are at least 1")
+    if any(v < 0 for v in (*schedule.parts, *schedule.tiles)):
+        raise LoweringError("parts and tiles are at least 0")
     _validate_lanes(problem, schedule, asm.vectors)
     for stream, region in enumerate(schedule.staged):
         if region and region not in asm.regions:
@@ -130,11 +133,15 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
     if threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
+    _validate_order(problem, schedule)
+    _validate_streaming(problem, schedule)
     _validate_accumulation(problem, schedule)
 
 
 def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None:
     lane = schedule.lane
+    if not -1 <= lane < len(problem.extents):
+        raise LoweringError(f"schedule.lane is {lane}, which is no dim")
     if lane < 0:
         if schedule.width != 1:
             raise LoweringError("a width without a lane dim")
@@ -145,9 +152,51 @@ def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None
         raise LoweringError(f"no vectors of {schedule.width} lanes")
     if schedule.registers[lane] % schedule.width:
         raise LoweringError("the lane dim's register tile is no multiple of the width")
-    operator = problem.operator
-    if problem.reduced[lane] and operator is not None and not operator.commutative:
-        raise LoweringError("lanes would change the order of an operator that does not commute")
+
+
+def _validate_order(problem: Problem, schedule: Schedule) -> None:
+    """Operators that do not commute take elements in the order of the reduced dims."""
+    dims = problem.contracted
+    if not dims or problem.operator is None or problem.operator.commutative:
+        return
+    kept_in_order = (
+        schedule.lane not in dims,
+        all(schedule.threads[d] == 1 for d in dims),
+        schedule.reduce_order == dims,
+        all(schedule.registers[d] == 1 for d in dims[:-1]),
+        all(schedule.tiles[d] == 0 and schedule.parts[d] == 1 for d in dims[1:]),
+    )
+    for what, holds in zip(
+        ("lanes", "work-items", "reduce_order", "registers", "tiles"), kept_in_order, strict=True
+    ):
+        if not holds:
+            raise LoweringError(
+                f"{what} would change the order of an operator that does not commute"
+            )
+
+
+def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
+    """Streaming stores are whole vectors, each at an address that is a multiple of its size."""
+    if not schedule.streaming:
+        return
+    lane, width = schedule.lane, schedule.width
+    if lane < 0 or problem.reduced[lane]:
+        raise LoweringError("streaming stores need lanes along a kept dim")
+    for write in problem.writes:
+        others = [stride for d, stride in enumerate(write.strides) if d != lane]
+        if write.strides[lane].constant != 1:
+            raise LoweringError("streaming stores need results next to each other along the lanes")
+        if write.offset % width or any(not _is_multiple(stride, width) for stride in others):
+            raise LoweringError(
+                f"streaming stores need strides and offsets of results in multiples of {width}"
+            )
+    extent = problem.extents[lane].constant
+    if schedule.tail == "overlap" and extent is not None and extent % width:
+        raise LoweringError("streaming stores cannot overlap their neighbours")
+
+
+def _is_multiple(stride: Index, of: int) -> bool:
+    return stride.constant is not None and stride.constant % of == 0
 
 
 def _validate_accumulation(problem: Problem, schedule: Schedule) -> None:
@@ -162,4 +211,12 @@ def _validate_accumulation(problem: Problem, schedule: Schedule) -> None:
 
 
 def _split(problem: Problem, schedule: Schedule) -> bool:
-    return any(schedule.parts[d] != 1 for d in problem.contracted)
+    """Whether several groups share a reduction, so that results do not go to the output at once."""
+
+    def is_split(d: int) -> bool:
+        extent = problem.extents[d].constant
+        if extent is None:
+            return schedule.parts[d] != 1
+        return schedule.parts[d] > 1 and extent > schedule.registers[d] * schedule.threads[d]
+
+    return any(is_split(d) for d in problem.contracted)

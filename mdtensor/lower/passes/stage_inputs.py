@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     Allocate,
@@ -33,6 +34,7 @@ from mdtensor.lower.tiling import DimTiling
 
 OUTER, FULL, INNER = "outer", "full", "inner"
 ALIGNMENT = 64
+ARRAY_BYTES = 48 << 10  # what CUDA lets a kernel declare, and a stack surely holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,13 @@ def declare(layout: Layout, offset: Index) -> list[Statement]:
             Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)
         ]
     size = layout.size.constant
-    assert size is not None
+    if size is None:
+        raise LoweringError(f"a tile in {layout.region} memory needs extents that are numbers")
+    nbytes = (size + ALIGNMENT) * layout.memory.itemsize
+    if nbytes > ARRAY_BYTES:
+        raise LoweringError(
+            f"a tile of {nbytes} bytes in {layout.region} memory, which takes {ARRAY_BYTES}"
+        )
     return [Allocate(layout.pointer, layout.memory, layout.region, size + ALIGNMENT)]
 
 
