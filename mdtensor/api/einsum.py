@@ -16,6 +16,7 @@ from mdtensor.api.operands import (
     addressable,
     allocate,
     array_module,
+    as_arrays,
     reason_of_classes,
     reason_of_types,
     spec_of,
@@ -76,7 +77,7 @@ def einsum(
         raise DTypeError(f"out is {type(out).__name__}, not an array")
 
     overriding = reason_of_classes(given, optimized=optimize not in (False, None))
-    arrays = [] if overriding else [xp.asarray(operand) for operand in given]
+    arrays = [] if overriding else as_arrays(given, xp)
     if len(arrays) == 1 and out is None and _is_view(text, arrays[0]):
         statistics.tally(statistics.VIEW, arrays[0].dtype).calls += 1
         native = xp.einsum if xp is not np else _numpy_einsum
@@ -207,7 +208,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """
     xp = array_module((a, b))
     overriding = reason_of_classes((a, b), optimized=False)
-    left, right = (a, b) if overriding else (xp.asarray(a), xp.asarray(b))
+    left, right = (a, b) if overriding else as_arrays((a, b), xp)
     types = [] if overriding else [left.dtype, right.dtype]
     if reason := overriding or reason_of_types(types):
         statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1

@@ -73,6 +73,19 @@ def array_module(arrays: Iterable[object]) -> Any:
     return np
 
 
+def as_arrays(operands: Sequence[object], xp: Any) -> list[Array]:
+    """The operands as arrays of one library.
+
+    Numbers and lists go wherever the arrays are; arrays of NumPy and CuPy do not mix.
+    """
+    if xp is not np and any(isinstance(o, np.ndarray) and o.ndim for o in operands):
+        raise DTypeError(
+            f"arrays of NumPy and of {xp.__name__} in one call",
+            hint=f"copy with {xp.__name__}.asarray(…) or .get() first",
+        )
+    return [xp.asarray(operand) for operand in operands]
+
+
 def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
     """Why the classes of operands leave a call to NumPy, or an empty string."""
     for operand in operands:
@@ -117,5 +130,5 @@ def allocate(spec: TensorSpec, xp: Any) -> Array:
     if spec.is_contiguous:
         return xp.empty(spec.shape, spec.dtype)
     axes = sorted(range(len(spec.shape)), key=lambda axis: -abs(spec.strides[axis]))
-    base = xp.empty([spec.shape[axis] for axis in axes], spec.dtype)
+    base = xp.empty(tuple(spec.shape[axis] for axis in axes), spec.dtype)
     return base.transpose(np.argsort(axes).tolist())

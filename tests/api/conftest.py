@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import mdtensor.api.einsum as module
-from mdtensor.api.einsum import Compute
 from mdtensor.translate import reference
 
 
 @pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> Compute:
-    """Let einsum compute by the reference interpreter: what is tested is all around it."""
-    monkeypatch.setattr(module, "executor", reference.compute)
-    return reference.compute
+def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let einsum compute by the reference interpreter: what is tested is all around it.
+
+    MDTENSOR_TEST_EXECUTOR=kernels runs the same tests on generated kernels.
+    """
+    if os.environ.get("MDTENSOR_TEST_EXECUTOR") != "kernels":
+        monkeypatch.setattr(module, "executor", reference.compute)
