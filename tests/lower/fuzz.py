@@ -1,0 +1,386 @@
+"""Random (einsum, dtype, layout, schedule) quadruples: kernels against the oracle.
+
+`python -m tests.lower.fuzz --count 5000` runs them in worker processes, so that a kernel that
+crashes or hangs is a failing case like any other. A case is its seed and number: `--case 0/cpu/17`
+runs one in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.opencl import OPENCL
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
+from mdtensor.lower.schedule import Schedule
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.reference import run
+from tests.lower.random_problems import Einsum, Operand, Placed, element_values, random_einsum
+from tests.lower.random_schedules import broken, random_schedule
+
+FAMILIES = ("cpu", "gpu")
+BATCH = 100
+SECONDS = 60  # without a sign of life from a worker
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A quadruple; in a `general` one, extents and strides are run-time sizes."""
+
+    einsum: Einsum
+    schedule: Schedule
+    general: bool = False
+    seed: int = 0
+
+    def problem(self) -> Problem:
+        problem = problem_from_md_hom(self.einsum.md_hom())
+        return generalised(problem)[0] if self.general else problem
+
+
+def random_case(name: str) -> Case:
+    """The case of a name such as "0/cpu/17": seed, family, number."""
+    rng = random.Random(name)
+    family = name.split("/")[1]
+    einsum, general = random_einsum(rng), rng.random() < 0.25
+    case = Case(einsum, Schedule(family, *[()] * 4, -1, 1, *[()] * 4), general, rng.getrandbits(32))
+    schedule = random_schedule(rng, case.problem(), family)
+    if rng.random() < 0.05:
+        schedule = broken(rng, schedule)
+    return replace(case, schedule=schedule)
+
+
+class MismatchError(AssertionError):
+    """A kernel did something else than the oracle."""
+
+
+@cache
+def device():
+    from mdtensor.backends.pyopencl import devices, open_device
+
+    return open_device(devices()[0][1])
+
+
+def check(case: Case) -> bool:
+    """Runs a case; False where the schedule does not fit the problem. Raises MismatchError."""
+    problem = case.problem()
+    schedule = case.schedule
+    try:
+        nests = lowered(problem, schedule)
+    except LoweringError:
+        return False
+    source = render(nests, OPENCL, inline=schedule.inline, streaming=schedule.streaming)
+    program = device().compile(source, run_time_sizes(case))
+    check_program(program, case.einsum, case.seed)
+    for other in other_shapes(case) if case.general else ():
+        bound = program.bound(run_time_sizes(other))
+        check_program(bound, other.einsum, case.seed)
+    return True
+
+
+def run_time_sizes(case: Case) -> tuple[int, ...]:
+    """The sizes of a general program, in the order of their names: problem, blocks, parts."""
+    if not case.general:
+        return ()
+    problem = problem_from_md_hom(case.einsum.md_hom())
+    general, sizes = generalised(problem)
+    if not general.is_general:
+        return ()
+    rng = random.Random(case.seed)
+    blocks: list[int] = []
+    parts: list[int] = []
+    for d in problem.dims:
+        block = case.schedule.registers[d] * case.schedule.threads[d]
+        whole = -(-problem.extent(d) // block)
+        wanted = 1 if case.schedule.parts[d] == 1 else rng.choice((1, 2, 3, 4, 100))
+        blocks.append(-(-whole // wanted))
+        parts.append(-(-whole // blocks[-1]))
+    return (*sizes, *blocks, *parts)
+
+
+def other_shapes(case: Case) -> Iterator[Case]:
+    """The case with other extents, where they have the same structure."""
+    rng = random.Random(case.seed)
+    einsum = case.einsum
+    letters = dict.fromkeys(c for c in einsum.text if c.isalpha())
+    extents = {letter: rng.choice((2, 3, 5, 6, 11, 19)) for letter in letters}
+    if np.prod([1, *extents.values()]) > 40000:
+        return
+    inputs, output = einsum.text.split("->")
+    terms = [*inputs.split(","), output]
+    arrays = [
+        replace(
+            operand,
+            shape=tuple(
+                extents[letter] if extent != 1 else 1
+                for letter, extent in zip(term, operand.shape, strict=True)
+            ),
+        )
+        for term, operand in zip(terms, (*einsum.operands, einsum.out), strict=True)
+    ]
+    other = replace(case, einsum=replace(einsum, operands=tuple(arrays[:-1]), out=arrays[-1]))
+    if other.problem() == case.problem():
+        yield other
+
+
+def check_program(program, einsum: Einsum, seed: int) -> None:
+    """Runs a program on arrays of an einsum, twice, and compares all bytes that it may touch."""
+    rng = np.random.default_rng(seed)
+    arrays = (*einsum.operands, einsum.out)
+    small = any(np.dtype(a.dtype).kind in "fc" for a in arrays) or einsum.dtype is not None
+    inputs = [Placed(o, element_values(o, rng, small=small)) for o in einsum.operands]
+    output = Placed(einsum.out, None)
+    expected, tolerance = expectation(einsum, [placed.array for placed in inputs])
+    for _ in range(2):
+        output.restore()
+        program(*(placed.array for placed in inputs), output.array)
+        if strays := output.strays():
+            raise MismatchError(f"{strays} bytes beside the output changed")
+        for number, placed in enumerate(inputs):
+            if changed := placed.changed():
+                raise MismatchError(f"{changed} bytes of input {number} changed")
+        compare(output.array, expected, tolerance)
+
+
+def expectation(
+    einsum: Einsum, arrays: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """What the oracle computes, and how far from it a kernel may be: None for exact types.
+
+    A sum of n products of m factors differs from the exact one by at most (n + m) roundings of
+    the sum of the products' magnitudes; the output adds one rounding of its own.
+    """
+    md_hom = einsum.md_hom()
+    (expected,) = run(md_hom, arrays, cast=True)
+    stored, held = np.dtype(einsum.out.dtype), md_hom.scalar.result_dtypes[0]
+    if held.kind not in "fc":
+        return expected, None
+    (expected,) = run(md_hom, arrays)
+    magnitude = _magnitude(md_hom, arrays)
+    length = md_hom.points // max(1, expected.size)
+    roundings = 2 * length + 4 * len(arrays) + 4
+    bound = roundings * float(np.finfo(held).eps) * magnitude
+    if stored.kind in "fc":
+        tiny = float(np.finfo(stored).tiny)
+        bound = bound + float(np.finfo(stored).eps) * np.abs(expected) + tiny
+    return expected, bound
+
+
+def _magnitude(md_hom: MDHom, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The same sum on absolute values, twice as large for complex products."""
+    parts: list[np.ndarray] = []
+    for array in arrays:
+        absolute = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+        parts.append(absolute.astype(array.dtype))
+    (result,) = run(md_hom, parts)
+    return 2 * np.abs(result)
+
+
+def compare(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | None) -> None:
+    """Raises MismatchError with the first element that differs by more than the tolerance."""
+    if tolerance is None:
+        wrong = result != expected
+    else:
+        wide = result.astype(np.complex128 if result.dtype.kind == "c" else np.float64)
+        wrong = ~(np.abs(wide - expected) <= tolerance)
+    if not np.any(wrong):
+        return
+    place = tuple(int(n) for n in np.argwhere(wrong)[0])
+    raise MismatchError(
+        f"{np.count_nonzero(wrong)} of {result.size} elements differ, the first at {place}:"
+        f" {result[place]!r} where {expected[place]!r} is right"
+        + ("" if tolerance is None else f" within {tolerance[place]!r}")
+    )
+
+
+# ---- worker processes -------------------------------------------------------------------------
+
+
+def work(names: Sequence[str]) -> None:
+    """Runs cases and reports each on standard output: a line when it begins, one when it ends."""
+    for name in names:
+        print(json.dumps({"begin": name}), flush=True)
+        _harm(name)
+        try:
+            outcome = "ok" if check(random_case(name)) else "refused"
+            print(json.dumps({"end": name, "outcome": outcome}), flush=True)
+        except Exception as error:  # whatever goes wrong is the case's outcome
+            lines = [str(error).splitlines()[0] if str(error) else repr(error)]
+            if not isinstance(error, MismatchError):
+                lines += traceback.format_exc().splitlines()[-6:]
+            text = f"{type(error).__name__}: " + "\n    ".join([*lines, _repr(name)])
+            print(json.dumps({"end": name, "outcome": text}), flush=True)
+
+
+def _harm(name: str) -> None:
+    """Crashes or hangs where a test of the fuzzer itself asks for it."""
+    asked = os.environ.get("MDTENSOR_TEST_FUZZ_HARM", "").split()
+    if f"{name}=crash" in asked:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if f"{name}=hang" in asked:
+        time.sleep(3600)
+
+
+def _repr(name: str) -> str:
+    try:
+        return repr(random_case(name))
+    except Exception as error:
+        return f"no case can be made: {error}"
+
+
+@dataclass
+class Report:
+    """Outcomes of a run: how many cases were right or refused, and what failed."""
+
+    counts: Counter[str]
+    failures: dict[str, str]
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        failed = "\n".join(f"{name}: {why}" for name, why in self.failures.items())
+        figures = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
+        return f"{failed}\n{figures}, {len(self.failures)} failed, {self.seconds:.0f} s".strip()
+
+
+def run_cases(names: Sequence[str], *, verbose: bool = False) -> Report:
+    """Runs cases in worker processes, a batch in each; a crash or a hang fails its case only."""
+    report = Report(Counter(), {})
+    begun = time.monotonic()
+    for start in range(0, len(names), BATCH):
+        waiting = list(names[start : start + BATCH])
+        while waiting:
+            waiting = _run_batch(waiting, report)
+        if verbose:
+            done = min(start + BATCH, len(names))
+            print(f"{done}/{len(names)}", dict(report.counts), len(report.failures), flush=True)
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _run_batch(names: list[str], report: Report) -> list[str]:
+    """Runs cases in one worker; returns those that it did not come to."""
+    environment = {**os.environ, "PYOPENCL_NO_CACHE": "1", "PYTHONFAULTHANDLER": "1"}
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tests.lower.fuzz", "--worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+    )
+    assert worker.stdin is not None
+    worker.stdin.write("\n".join(names))
+    worker.stdin.close()
+    finished: set[str] = set()
+    current, hung = "", False
+    for message in _messages(worker):
+        if message is None:
+            hung = True
+            worker.kill()
+            break
+        if "begin" in message:
+            current = message["begin"]
+            continue
+        finished.add(message["end"])
+        current = ""
+        if message["outcome"] in ("ok", "refused"):
+            report.counts[message["outcome"]] += 1
+        else:
+            report.failures[message["end"]] = message["outcome"]
+    code = worker.wait()
+    assert worker.stderr is not None
+    words = worker.stderr.read().strip().splitlines()
+    worker.stderr.close()
+    left = [name for name in names if name not in finished]
+    if not left:
+        return []
+    if not current:
+        raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
+    reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
+    report.failures[current] = "\n    ".join([reason, *words[:3], _repr(current)])
+    return [name for name in left if name != current]
+
+
+def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
+    """What a worker says, line by line; None where it is silent for too long."""
+    assert worker.stdout is not None
+    descriptor = worker.stdout.fileno()
+    text = b""
+    with selectors.DefaultSelector() as selector, worker.stdout:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            if not selector.select(SECONDS):
+                yield None
+                return
+            piece = os.read(descriptor, 1 << 16)
+            if not piece:
+                return
+            *lines, text = (text + piece).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+
+
+def names_of(seed: int, families: Sequence[str], count: int, first: int = 0) -> list[str]:
+    """Names of `count` cases, the families in turn."""
+    return [
+        f"{seed}/{families[number % len(families)]}/{number}"
+        for number in range(first, first + count)
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--dialect-family", choices=FAMILIES, help="default: both in turn")
+    parser.add_argument("--case", help="name of one case, which runs in this process")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(sys.stdin.read().split())
+        return 0
+    if options.case:
+        return _show(options.case)
+    families = [options.dialect_family] if options.dialect_family else FAMILIES
+    names = names_of(options.seed, families, options.count, options.first)
+    report = run_cases(names, verbose=True)
+    print(report)
+    return 1 if report.failures else 0
+
+
+def _show(name: str) -> int:
+    case = random_case(name)
+    print(case)
+    problem = case.problem()
+    print(problem)
+    nests = lowered(problem, case.schedule)
+    print(render(nests, OPENCL, streaming=case.schedule.streaming).text)
+    print("sizes", run_time_sizes(case), flush=True)
+    print("right" if check(case) else "refused")
+    return 0
+
+
+__all__ = ["Case", "Operand", "Report", "check", "names_of", "random_case", "run_cases"]
+
+if __name__ == "__main__":
+    sys.exit(main())

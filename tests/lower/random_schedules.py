@@ -1,0 +1,141 @@
+"""Random schedules: most of them valid, some broken on purpose."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+from mdtensor.lower.asm import asm_of
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import TAILS, Schedule
+
+UNROLLED = 48  # computations in one register tile, which bounds what the compiler has to do
+ITEMS = 64
+
+
+def random_schedule(rng: random.Random, problem: Problem, family: str) -> Schedule:
+    """A schedule of the family that fits the problem more often than not."""
+    asm = asm_of(family)
+    count = len(problem.extents)
+    lane, width = -1, 1
+    if asm.vectors and count and rng.random() < 0.75:
+        lane, width = _lane(rng, problem)
+    registers = _registers(rng, problem, lane, width)
+    threads = _threads(rng, problem) if asm.cooperative else (1,) * count
+    staged = tuple(_region(rng, problem, n, asm.regions) for n in range(len(problem.streams)))
+    tiles = [0] * count
+    for d in problem.dims:
+        if rng.random() < 0.35:
+            tiles[d] = registers[d] * threads[d] * rng.choice((1, 1, 2, 3, 5))
+            tiles[d] += rng.choice((0, 0, 0, 1))
+    if {"local", "private"} & set(staged) and (problem.is_general or rng.random() < 0.5):
+        blocks = [r * t for r, t in zip(registers, threads, strict=True)]
+        tiles = [tile or 2 * block for tile, block in zip(tiles, blocks, strict=True)]
+    return Schedule(
+        asm=family,
+        parts=_parts(rng, problem),
+        tiles=tuple(tiles),
+        threads=threads,
+        registers=registers,
+        lane=lane,
+        width=width,
+        group_order=_shuffled(rng, problem.dims),
+        loop_order=_shuffled(rng, problem.kept),
+        reduce_order=_shuffled(rng, problem.contracted),
+        staged=staged,
+        tail=rng.choice(TAILS),
+        streaming=_may_stream(problem, lane, width) and rng.random() < 0.6,
+        inline=rng.random() < 0.3,
+    )
+
+
+def _region(rng: random.Random, problem: Problem, stream: int, regions: tuple[str, ...]) -> str:
+    offsets = {read.offset for read in problem.reads if read.stream == stream}
+    likely = 0.35 if len(offsets) == 1 else 0.03
+    return rng.choice(regions) if rng.random() < likely else ""
+
+
+def _shuffled(rng: random.Random, dims: range | tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(rng.sample(dims, len(dims)))
+
+
+def _lane(rng: random.Random, problem: Problem) -> tuple[int, int]:
+    nearest = [
+        d
+        for d in problem.dims
+        if any(access.strides[d].constant == 1 for access in (*problem.streams, *problem.writes))
+    ]
+    lane = rng.choice(nearest if nearest and rng.random() < 0.7 else problem.dims)
+    return lane, rng.choice((2, 4, 8, 16))
+
+
+def _registers(rng: random.Random, problem: Problem, lane: int, width: int) -> tuple[int, ...]:
+    registers = [1] * len(problem.extents)
+    left = UNROLLED // len(problem.scalar.result_dtypes)
+    if lane >= 0:
+        vectors = rng.choice((1, 1, 2, 3))
+        registers[lane] = vectors * width
+        left //= vectors
+    for d in _shuffled(rng, problem.dims):
+        if d != lane:
+            registers[d] = rng.choice([n for n in (1, 1, 2, 3, 4, 5, 6) if n <= max(1, left)])
+            left //= registers[d]
+    return tuple(registers)
+
+
+def _threads(rng: random.Random, problem: Problem) -> tuple[int, ...]:
+    threads = [1] * len(problem.extents)
+    dims = rng.choice((problem.kept, problem.contracted))
+    for d in dims:
+        left = ITEMS // math.prod(threads)
+        threads[d] = rng.choice([n for n in (1, 2, 3, 4, 5, 8, 16) if n <= left])
+    return tuple(threads)
+
+
+def _parts(rng: random.Random, problem: Problem) -> tuple[int, ...]:
+    if problem.is_general:
+        return tuple(rng.choice((0, 1)) for _ in problem.dims)
+    return tuple(rng.choice((1, 1, 1, 2, 3, 4, 7, 1000)) for _ in problem.dims)
+
+
+def _may_stream(problem: Problem, lane: int, width: int) -> bool:
+    if lane < 0 or problem.reduced[lane]:
+        return False
+    strides = [
+        write.strides[d].constant for write in problem.writes for d in problem.kept if d != lane
+    ]
+    return all(stride is not None and stride % width == 0 for stride in strides)
+
+
+def broken(rng: random.Random, schedule: Schedule) -> Schedule:
+    """The schedule with one value that no kernel can have, or that few can."""
+    longer = (*schedule.tiles, 1)
+    wrong = rng.choice(
+        (
+            {"asm": "abacus"},
+            {"parts": longer},
+            {"tiles": longer},
+            {"tiles": tuple(-1 for _ in schedule.tiles) or (-1,)},
+            {"parts": tuple(-2 for _ in schedule.parts) or (-2,)},
+            {"threads": longer},
+            {"threads": tuple(2 for _ in schedule.threads) or (2,)},
+            {"registers": longer},
+            {"registers": tuple(0 for _ in schedule.registers) or (0,)},
+            {"lane": len(schedule.parts)},
+            {"lane": -2},
+            {"lane": 0, "width": 3},
+            {"lane": -1, "width": 4},
+            {"lane": 0, "width": 1},
+            {"group_order": (*schedule.group_order, 0)},
+            {"loop_order": (*schedule.loop_order, 0)},
+            {"reduce_order": (*schedule.reduce_order, 0)},
+            {"staged": (*schedule.staged, "")},
+            {"staged": tuple("attic" for _ in schedule.staged)},
+            {"staged": tuple("private" for _ in schedule.staged)},
+            {"staged": tuple("local" for _ in schedule.staged)},
+            {"tail": "none"},
+            {"streaming": True, "tail": "overlap"},
+        )
+    )
+    return replace(schedule, **wrong)

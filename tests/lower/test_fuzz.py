@@ -1,0 +1,155 @@
+"""Random quadruples against the oracle, and what makes that comparison one that can fail."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mdtensor.lower.lowering import lowered
+from tests.lower import fuzz
+from tests.lower.random_problems import Einsum, Operand, Placed
+
+COUNT = 300
+MATVEC = Einsum(
+    "ij,j->i",
+    (
+        Operand("f4", (5, 37), (0, 1), (1, 1), (0, 0)),
+        Operand("f4", (37,), (0,), (1,), (0,)),
+    ),
+    Operand("f4", (5,), (0,), (2,), (0,)),
+)
+
+
+@pytest.mark.slow
+def test_random_kernels_compute_what_the_oracle_computes():
+    report = fuzz.run_cases(fuzz.names_of(2, fuzz.FAMILIES, COUNT))
+    assert not report.failures, str(report)
+    assert report.counts["ok"] > 0.8 * COUNT, str(report)
+
+
+def test_a_case_is_known_by_its_name():
+    assert fuzz.random_case("7/cpu/3") == fuzz.random_case("7/cpu/3")
+    assert fuzz.random_case("7/cpu/3") != fuzz.random_case("7/cpu/5")
+
+
+def test_cases_reach_every_part_of_a_schedule():
+    cases = [fuzz.random_case(name) for name in fuzz.names_of(2, fuzz.FAMILIES, COUNT)]
+    problems = [case.problem() for case in cases]
+    seen = set[str]()
+    for case, problem in zip(cases, problems, strict=True):
+        schedule = case.schedule
+        seen |= {f"staged in {region}" for region in schedule.staged if region}
+        seen |= {f"tail {schedule.tail}", f"{len(problem.extents)} dims"}
+        seen |= {f"{schedule.width} lanes", "general" if case.general else "fixed"}
+        if 0 <= schedule.lane < len(problem.extents):
+            seen.add("reduced lanes" if problem.reduced[schedule.lane] else "kept lanes")
+        if schedule.streaming:
+            seen.add("streaming")
+        for d in problem.dims[: len(schedule.threads)]:
+            if schedule.threads[d] > 1:
+                seen.add("reduced threads" if problem.reduced[d] else "kept threads")
+    assert seen >= {
+        *(f"staged in {region}" for region in ("scratch", "private", "local")),
+        *(f"tail {tail}" for tail in ("split", "pad", "overlap")),
+        *(f"{width} lanes" for width in (1, 2, 4, 8, 16)),
+        *(f"{rank} dims" for rank in range(5)),
+        *("general", "fixed", "reduced lanes", "kept lanes", "streaming"),
+        *("reduced threads", "kept threads"),
+    }
+
+
+class Kernel:
+    """Stands for a compiled program: computes a matrix-vector product, then does some harm."""
+
+    def __init__(self, harm):
+        self.harm = harm
+
+    def __call__(self, matrix, vector, out):
+        out[...] = matrix @ vector
+        self.harm(matrix, vector, out)
+
+
+def nothing(matrix, vector, out):
+    pass
+
+
+def one_wrong_element(matrix, vector, out):
+    out[3] *= 1.0001
+
+
+def one_element_not_written(matrix, vector, out):
+    out[4] = np.nan
+
+
+def a_gap_written(matrix, vector, out):
+    np.ndarray(1, np.float32, out.base, out.__array_interface__["data"][0] % 4096 + 4096 + 4)[0] = 0
+
+
+def an_input_written(matrix, vector, out):
+    vector[0] = 0
+
+
+def test_a_right_kernel_passes():
+    fuzz.check_program(Kernel(nothing), MATVEC, 0)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (one_wrong_element, r"1 of 5 elements differ, the first at \(3,\)"),
+        (one_element_not_written, r"1 of 5 elements differ, the first at \(4,\)"),
+        (a_gap_written, "bytes beside the output changed"),
+        (an_input_written, "bytes of input 1 changed"),
+    ],
+)
+def test_a_wrong_kernel_is_caught(harm, message):
+    with pytest.raises(fuzz.MismatchError, match=message):
+        fuzz.check_program(Kernel(harm), MATVEC, 0)
+
+
+def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):
+    monkeypatch.setattr(fuzz, "SECONDS", 5)
+    monkeypatch.setenv("MDTENSOR_TEST_FUZZ_HARM", "3/cpu/0=crash 3/cpu/2=hang")
+    report = fuzz.run_cases(fuzz.names_of(3, ("cpu",), 4))
+    assert set(report.failures) == {"3/cpu/0", "3/cpu/2"}
+    assert "the process ended with -11" in report.failures["3/cpu/0"]
+    assert "no answer in 5 s" in report.failures["3/cpu/2"]
+    assert report.counts.total() == 2
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize("steps", [(1, 1), (-1, 2), (0, -3)])
+def test_elements_are_placed_where_the_strides_say(at_end, steps):
+    operand = Operand("i4", (3, 4), (1, 0), steps, (1, 2), at_end=at_end, offset=1)
+    values = np.arange(12, dtype="i4").reshape(3, 4)
+    placed = Placed(operand, values)
+    assert placed.array.strides == tuple(4 * stride for stride in operand.strides)
+    expected = np.broadcast_to(values[:1], (3, 4)) if steps[0] == 0 else values
+    assert np.array_equal(placed.array, expected)
+    assert placed.changed() == 0
+    placed.array[0, 0] = -1
+    assert placed.strays() == 0
+    assert placed.changed() > 0
+
+
+def test_random_schedules_are_mostly_accepted():
+    rng = random.Random(0)
+    names = fuzz.names_of(rng.randrange(100), fuzz.FAMILIES, 200)
+    refused = 0
+    for case in map(fuzz.random_case, names):
+        try:
+            lowered(case.problem(), case.schedule)
+        except fuzz.LoweringError:
+            refused += 1
+    assert 0 < refused < 40
+
+
+def test_a_general_program_serves_other_shapes():
+    case = replace(fuzz.random_case("2/cpu/0"), einsum=MATVEC, general=True)
+    others = list(fuzz.other_shapes(case))
+    assert others
+    assert others[0].problem() == case.problem()
+    assert others[0].einsum != case.einsum
