@@ -16,7 +16,8 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import evaluate, wide
 from mdtensor.translate.views import Access
 
-POINTS_AT_ONCE = 1 << 20
+# As many as fit in cache.
+POINTS_AT_ONCE = 1 << 17
 
 Range = tuple[int, int]
 Arrays = tuple[np.ndarray, ...]
