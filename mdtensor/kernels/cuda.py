@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from mdtensor.kernels.dialect import Dialect
 
+# Without headers, which NVRTC would have to find: half floats are their bits, converted in PTX.
+_PRELUDE = """\
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}"""
+
 CUDA = Dialect(
     name="cuda",
-    prelude="#include <cuda_fp16.h>",
+    prelude=_PRELUDE,
     kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid {name}({arguments})',
     types={
         "bool": "unsigned char",
@@ -18,7 +36,7 @@ CUDA = Dialect(
         "uint16": "unsigned short",
         "uint32": "unsigned int",
         "uint64": "unsigned long long",
-        "float16": "__half",
+        "float16": "unsigned short",
         "float32": "float",
         "float64": "double",
     },
@@ -38,8 +56,8 @@ CUDA = Dialect(
     barrier="__syncthreads();",
     group="blockIdx.x",
     item="threadIdx.x",
-    half_load="__half2float({buffer}[{index}])",
-    half_store="{buffer}[{index}] = __float2half_rn({value});",
+    half_load="load_half({buffer} + {index})",
+    half_store="store_half({value}, {buffer} + {index});",
     streaming_store="__stcs(({type}*)({address}), {value});",
     functions={"min": "min", "max": "max"},
     vectors=False,

@@ -1,0 +1,89 @@
+// out_view(out: float32[] (i) -> ())
+// md_hom[i:203](mul, (pw(add)))
+// inp_view(A: float32[203] (i) -> (i); B: float32[203] (i) -> (i))
+// gpu: parts i:1; threads i:8
+// tiles i:0; registers i:2; lanes none
+// order i | - | i; staged nothing
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(8)
+void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long lo_i = 0;
+  const long long hi_i = 203;
+  const long long x_i = (item) % (8);
+  const long long y_i = (item) / (8);
+  __shared__ float L0[8];
+  const long long turn1 = (item) % (2);
+  const long long turn2 = (item) % (4);
+  const long long turn4 = (item) % (8);
+  const long long t_i = lo_i;
+  const long long e_i = hi_i;
+  float* o0 = O0;
+  const float* b0 = I0;
+  const float* b1 = I1;
+  float a0_0 = 0.0f;
+  long long r_i = 2*x_i + t_i;
+  for (; r_i + 16 <= e_i + 14; r_i += 16) {
+    const float* p0 = b0 + r_i;
+    const float* p1 = b1 + r_i;
+    const float x0 = p0[0];
+    const float x1 = p1[0];
+    a0_0 = (a0_0 + (x0 * x1));
+    const float x2 = p0[1];
+    const float x3 = p1[1];
+    a0_0 = (a0_0 + (x2 * x3));
+  }
+  for (; r_i < e_i; r_i++) {
+    const float* p0 = b0 + r_i;
+    const float* p1 = b1 + r_i;
+    const float x0 = p0[0];
+    const float x1 = p1[0];
+    a0_0 = (a0_0 + (x0 * x1));
+  }
+  __syncthreads();
+  L0[item] = a0_0;
+  __syncthreads();
+  if (turn1 < 1) {
+    if (item + 1 < 8) {
+      const float t0_0_1_0 = (L0[item] + L0[item + 1]);
+      L0[item] = t0_0_1_0;
+    }
+  }
+  __syncthreads();
+  if (turn2 < 1) {
+    if (item + 2 < 8) {
+      const float t0_0_2_0 = (L0[item] + L0[item + 2]);
+      L0[item] = t0_0_2_0;
+    }
+  }
+  __syncthreads();
+  if (turn4 < 1) {
+    if (item + 4 < 8) {
+      const float t0_0_4_0 = (L0[item] + L0[item + 4]);
+      L0[item] = t0_0_4_0;
+    }
+  }
+  __syncthreads();
+  a0_0 = L0[0];
+  if (item < 1) {
+    o0[0] = a0_0;
+  }
+}

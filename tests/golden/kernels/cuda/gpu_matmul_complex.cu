@@ -1,0 +1,78 @@
+// out_view(out: complex64[3, 6] (i, j, k) -> (i, k))
+// md_hom[i:3, j:5, k:6](mul, (cc, pw(add), cc))
+// inp_view(A: complex64[3, 5] (i, j, k) -> (i, j); B: complex64[5, 6] (i, j, k) -> (j, k))
+// gpu: parts i:1 j:1 k:1; threads i:4 j:1 k:4
+// tiles i:0 j:0 k:0; registers i:1 j:1 k:2; lanes none
+// order i j k | i k | j; staged nothing
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(16)
+void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long lo_i = 0;
+  const long long hi_i = 3;
+  const long long lo_j = 0;
+  const long long hi_j = 5;
+  const long long lo_k = 0;
+  const long long hi_k = 6;
+  const long long x_k = (item) % (4);
+  const long long y_k = (item) / (4);
+  const long long x_i = (y_k) % (4);
+  const long long y_i = (y_k) / (4);
+  const long long t_i = lo_i;
+  const long long e_i = hi_i;
+  const long long t_j = lo_j;
+  const long long e_j = hi_j;
+  const long long t_k = lo_k;
+  const long long e_k = hi_k;
+  long long r_i = x_i + t_i;
+  for (; r_i + 4 <= e_i + 3; r_i += 4) {
+    long long r_k = 2*x_k + t_k;
+    for (; r_k + 8 <= e_k + 6; r_k += 8) {
+      float* o0 = O0 + 2*r_k + 12*r_i;
+      float* o1 = O0 + 2*r_k + 12*r_i + 1;
+      const float* b0 = I0 + 10*r_i;
+      const float* b1 = I1 + 2*r_k;
+      float a0_0_0 = 0.0f;
+      float a0_0_1 = 0.0f;
+      float a1_0_0 = 0.0f;
+      float a1_0_1 = 0.0f;
+      long long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        const float* p0 = b0 + 2*r_j;
+        const float* p1 = b1 + 12*r_j;
+        const float x0 = p0[0];
+        const float x1 = p0[1];
+        const float x2 = p1[0];
+        const float x3 = p1[1];
+        a0_0_0 = (a0_0_0 + ((x0 * x2) - (x1 * x3)));
+        a0_0_1 = (a0_0_1 + ((x0 * x3) + (x1 * x2)));
+        const float x4 = p1[2];
+        const float x5 = p1[3];
+        a1_0_0 = (a1_0_0 + ((x0 * x4) - (x1 * x5)));
+        a1_0_1 = (a1_0_1 + ((x0 * x5) + (x1 * x4)));
+      }
+      o0[0] = a0_0_0;
+      o1[0] = a0_0_1;
+      o0[2] = a1_0_0;
+      o1[2] = a1_0_1;
+    }
+  }
+}

@@ -1,0 +1,133 @@
+// out_view(out: float32[9, 19] (i, j, k) -> (i, k))
+// md_hom[i:9, j:10, k:19](mul, (cc, pw(add), cc))
+// inp_view(A: float32[9, 10] (i, j, k) -> (i, j); B: float32[10, 19] (i, j, k) -> (j, k))
+// gpu: parts i:1 j:1 k:1; threads i:4 j:1 k:4
+// tiles i:4 j:4 k:8; registers i:1 j:1 k:2; lanes none
+// order i j k | i k | j; staged 0:local 1:local
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(16)
+void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long lo_i = 0;
+  const long long hi_i = 9;
+  const long long lo_j = 0;
+  const long long hi_j = 10;
+  const long long lo_k = 0;
+  const long long hi_k = 19;
+  const long long x_k = (item) % (4);
+  const long long y_k = (item) / (4);
+  const long long x_i = (y_k) % (4);
+  const long long y_i = (y_k) / (4);
+  __shared__ float S0[80];
+  __shared__ float S1[96];
+  for (long long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
+    const long long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
+    for (long long t_j = lo_j; t_j + 4 <= hi_j + 3; t_j += 4) {
+      const long long e_j = (t_j + 4 < hi_j ? t_j + 4 : hi_j);
+      __syncthreads();
+      for (long long c = item; c + 16 <= 31; c += 16) {
+        const long long c_i_outer = (c) / (16);
+        const long long m_i_outer = (c) % (16);
+        const long long c_j_full = (m_i_outer) / (4);
+        const long long m_j_full = (m_i_outer) % (4);
+        const long long c_i_inner = (m_j_full) / (1);
+        const long long m_i_inner = (m_j_full) % (1);
+        if (t_j + c_j_full < e_j) {
+          if (t_i + 4*c_i_outer + c_i_inner < e_i) {
+            S0[c] = I0[t_j + 10*t_i + c_j_full + 40*c_i_outer + 10*c_i_inner];
+          }
+        }
+      }
+      __syncthreads();
+      for (long long t_k = lo_k; t_k + 8 <= hi_k + 7; t_k += 8) {
+        const long long e_k = (t_k + 8 < hi_k ? t_k + 8 : hi_k);
+        __syncthreads();
+        for (long long c = item; c + 16 <= 47; c += 16) {
+          const long long c_k_outer = (c) / (32);
+          const long long m_k_outer = (c) % (32);
+          const long long c_j_full = (m_k_outer) / (8);
+          const long long m_j_full = (m_k_outer) % (8);
+          const long long c_k_inner = (m_j_full) / (1);
+          const long long m_k_inner = (m_j_full) % (1);
+          if (t_j + c_j_full < e_j) {
+            if (t_k + 8*c_k_outer + c_k_inner < e_k) {
+              S1[c] = I1[t_k + 19*t_j + 8*c_k_outer + c_k_inner + 19*c_j_full];
+            }
+          }
+        }
+        __syncthreads();
+        long long r_i = x_i + t_i;
+        for (; r_i + 4 <= e_i + 3; r_i += 4) {
+          long long r_k = 2*x_k + t_k;
+          for (; r_k + 8 <= e_k + 6; r_k += 8) {
+            float* o0 = O0 + r_k + 19*r_i;
+            const long long k_i = (-t_i + r_i) / (4);
+            const long long m_i = (-t_i + r_i) % (4);
+            const long long k_k = (-t_k + r_k) / (8);
+            const long long m_k = (-t_k + r_k) % (8);
+            const float* b0 = S0 + m_i + 16*k_i;
+            const float* b1 = S1 + m_k + 32*k_k;
+            float a0_0 = 0.0f;
+            float a1_0 = 0.0f;
+            long long r_j = t_j;
+            for (; r_j < e_j; r_j++) {
+              const float* p0 = b0 + -4*t_j + 4*r_j;
+              const float* p1 = b1 + -8*t_j + 8*r_j;
+              const float x0 = p0[0];
+              const float x1 = p1[0];
+              a0_0 = (a0_0 + (x0 * x1));
+              const float x2 = p1[1];
+              a1_0 = (a1_0 + (x0 * x2));
+            }
+            if (0 < t_j - lo_j) {
+              a0_0 = (o0[0] + a0_0);
+              a1_0 = (o0[1] + a1_0);
+            }
+            o0[0] = a0_0;
+            o0[1] = a1_0;
+          }
+          if (r_k < e_k) {
+            float* o0 = O0 + r_k + 19*r_i;
+            const long long k_i = (-t_i + r_i) / (4);
+            const long long m_i = (-t_i + r_i) % (4);
+            const long long k_k = (-t_k + r_k) / (8);
+            const long long m_k = (-t_k + r_k) % (8);
+            const float* b0 = S0 + m_i + 16*k_i;
+            const float* b1 = S1 + m_k + 32*k_k;
+            float a0_0 = 0.0f;
+            long long r_j = t_j;
+            for (; r_j < e_j; r_j++) {
+              const float* p0 = b0 + -4*t_j + 4*r_j;
+              const float* p1 = b1 + -8*t_j + 8*r_j;
+              const float x0 = p0[0];
+              const float x1 = p1[0];
+              a0_0 = (a0_0 + (x0 * x1));
+            }
+            if (0 < t_j - lo_j) {
+              a0_0 = (o0[0] + a0_0);
+            }
+            o0[0] = a0_0;
+          }
+        }
+      }
+    }
+  }
+}

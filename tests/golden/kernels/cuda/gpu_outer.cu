@@ -1,0 +1,67 @@
+// out_view(out: float32[7, 11] (i, j) -> (i, j))
+// md_hom[i:7, j:11](mul, (cc, cc))
+// inp_view(A: float32[7] (i, j) -> (i); B: float32[11] (i, j) -> (j))
+// gpu: parts i:2 j:1; threads i:2 j:4
+// tiles i:0 j:0; registers i:1 j:2; lanes none
+// order i j | i j | -; staged nothing
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(8)
+void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long z_i = group;
+  const long long lo_i = 4*z_i;
+  const long long hi_i = (lo_i + 4 < 7 ? lo_i + 4 : 7);
+  const long long lo_j = 0;
+  const long long hi_j = 11;
+  const long long x_j = (item) % (4);
+  const long long y_j = (item) / (4);
+  const long long x_i = (y_j) % (2);
+  const long long y_i = (y_j) / (2);
+  const long long t_i = lo_i;
+  const long long e_i = hi_i;
+  const long long t_j = lo_j;
+  const long long e_j = hi_j;
+  long long r_i = x_i + t_i;
+  for (; r_i + 2 <= e_i + 1; r_i += 2) {
+    long long r_j = 2*x_j + t_j;
+    for (; r_j + 8 <= e_j + 6; r_j += 8) {
+      float* o0 = O0 + r_j + 11*r_i;
+      const float* b0 = I0 + r_i;
+      const float* b1 = I1 + r_j;
+      const float x0 = b0[0];
+      const float x1 = b1[0];
+      float a0_0 = (x0 * x1);
+      const float x2 = b1[1];
+      float a1_0 = (x0 * x2);
+      o0[0] = a0_0;
+      o0[1] = a1_0;
+    }
+    if (r_j < e_j) {
+      float* o0 = O0 + r_j + 11*r_i;
+      const float* b0 = I0 + r_i;
+      const float* b1 = I1 + r_j;
+      const float x0 = b0[0];
+      const float x1 = b1[0];
+      float a0_0 = (x0 * x1);
+      o0[0] = a0_0;
+    }
+  }
+}

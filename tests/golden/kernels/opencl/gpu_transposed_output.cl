@@ -1,0 +1,69 @@
+// out_view(out: float64[13, 5] (i, j, k) -> (k, i))
+// md_hom[i:5, j:9, k:13](mul, (cc, pw(add), cc))
+// inp_view(A: float64[5, 9] (i, j, k) -> (i, j); B: float64[9, 13] (i, j, k) -> (j, k))
+// gpu: parts i:1 j:1 k:1; threads i:4 j:1 k:4
+// tiles i:0 j:0 k:0; registers i:1 j:1 k:2; lanes none
+// order i j k | i k | j; staged nothing
+// tail split; streaming False; inline False
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+
+__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+void kernel_0(__global const double* restrict I0, __global const double* restrict I1, __global double* restrict O0, __global uchar* restrict scratch)
+{
+  const long group = get_group_id(0);
+  const long item = get_local_id(0);
+  const long lo_i = 0;
+  const long hi_i = 5;
+  const long lo_j = 0;
+  const long hi_j = 9;
+  const long lo_k = 0;
+  const long hi_k = 13;
+  const long x_k = (item) % (4);
+  const long y_k = (item) / (4);
+  const long x_i = (y_k) % (4);
+  const long y_i = (y_k) / (4);
+  const long t_i = lo_i;
+  const long e_i = hi_i;
+  const long t_j = lo_j;
+  const long e_j = hi_j;
+  const long t_k = lo_k;
+  const long e_k = hi_k;
+  long r_i = x_i + t_i;
+  for (; r_i + 4 <= e_i + 3; r_i += 4) {
+    long r_k = 2*x_k + t_k;
+    for (; r_k + 8 <= e_k + 6; r_k += 8) {
+      __global double* o0 = O0 + 5*r_k + r_i;
+      __global const double* b0 = I0 + 9*r_i;
+      __global const double* b1 = I1 + r_k;
+      double a0_0 = 0.0;
+      double a1_0 = 0.0;
+      long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        __global const double* p0 = b0 + r_j;
+        __global const double* p1 = b1 + 13*r_j;
+        const double x0 = p0[0];
+        const double x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+        const double x2 = p1[1];
+        a1_0 = (a1_0 + (x0 * x2));
+      }
+      o0[0] = a0_0;
+      o0[5] = a1_0;
+    }
+    if (r_k < e_k) {
+      __global double* o0 = O0 + 5*r_k + r_i;
+      __global const double* b0 = I0 + 9*r_i;
+      __global const double* b1 = I1 + r_k;
+      double a0_0 = 0.0;
+      long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        __global const double* p0 = b0 + r_j;
+        __global const double* p1 = b1 + 13*r_j;
+        const double x0 = p0[0];
+        const double x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+      }
+      o0[0] = a0_0;
+    }
+  }
+}

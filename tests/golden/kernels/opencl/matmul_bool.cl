@@ -1,0 +1,112 @@
+// out_view(out: bool[3, 9] (i, j, k) -> (i, k))
+// md_hom[i:3, j:5, k:9](mul, (cc, pw(add), cc))
+// inp_view(A: bool[3, 5] (i, j, k) -> (i, j); B: bool[5, 9] (i, j, k) -> (j, k))
+// cpu: parts i:1 j:1 k:1; threads i:1 j:1 k:1
+// tiles i:0 j:0 k:0; registers i:2 j:1 k:8; lanes k x4
+// order i j k | i k | j; staged nothing
+// tail split; streaming False; inline False
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void kernel_0(__global const uchar* restrict I0, __global const uchar* restrict I1, __global uchar* restrict O0, __global uchar* restrict scratch)
+{
+  const long group = get_group_id(0);
+  const long lo_i = 0;
+  const long hi_i = 3;
+  const long lo_j = 0;
+  const long hi_j = 5;
+  const long lo_k = 0;
+  const long hi_k = 9;
+  const long t_i = lo_i;
+  const long e_i = hi_i;
+  const long t_j = lo_j;
+  const long e_j = hi_j;
+  const long t_k = lo_k;
+  const long e_k = hi_k;
+  long r_i = t_i;
+  for (; r_i + 2 <= e_i; r_i += 2) {
+    long r_k = t_k;
+    for (; r_k + 8 <= e_k; r_k += 8) {
+      __global uchar* o0 = O0 + r_k + 9*r_i;
+      __global const uchar* b0 = I0 + 5*r_i;
+      __global const uchar* b1 = I1 + r_k;
+      uchar4 a0_0 = (uchar4)((uchar)(0));
+      uchar4 a0_1 = (uchar4)((uchar)(0));
+      uchar4 a1_0 = (uchar4)((uchar)(0));
+      uchar4 a1_1 = (uchar4)((uchar)(0));
+      long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        __global const uchar* p0 = b0 + r_j;
+        __global const uchar* p1 = b1 + 9*r_j;
+        const uchar x0 = p0[0];
+        const uchar4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 | ((uchar4)(x0) & x1));
+        const uchar4 x2 = vload4(0, p1 + 4);
+        a0_1 = (a0_1 | ((uchar4)(x0) & x2));
+        const uchar x3 = p0[5];
+        a1_0 = (a1_0 | ((uchar4)(x3) & x1));
+        a1_1 = (a1_1 | ((uchar4)(x3) & x2));
+      }
+      vstore4(convert_uchar4(a0_0), 0, o0);
+      vstore4(convert_uchar4(a0_1), 0, o0 + 4);
+      vstore4(convert_uchar4(a1_0), 0, o0 + 9);
+      vstore4(convert_uchar4(a1_1), 0, o0 + 13);
+    }
+    if (r_k < e_k) {
+      __global uchar* o0 = O0 + r_k + 9*r_i;
+      __global const uchar* b0 = I0 + 5*r_i;
+      __global const uchar* b1 = I1 + r_k;
+      uchar a0_0 = (uchar)(0);
+      uchar a1_0 = (uchar)(0);
+      long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        __global const uchar* p0 = b0 + r_j;
+        __global const uchar* p1 = b1 + 9*r_j;
+        const uchar x0 = p0[0];
+        const uchar x1 = p1[0];
+        a0_0 = (a0_0 | (x0 & x1));
+        const uchar x2 = p0[5];
+        a1_0 = (a1_0 | (x2 & x1));
+      }
+      o0[0] = (uchar)(a0_0);
+      o0[9] = (uchar)(a1_0);
+    }
+  }
+  if (r_i < e_i) {
+    long r_k = t_k;
+    for (; r_k + 8 <= e_k; r_k += 8) {
+      __global uchar* o0 = O0 + r_k + 9*r_i;
+      __global const uchar* b0 = I0 + 5*r_i;
+      __global const uchar* b1 = I1 + r_k;
+      uchar4 a0_0 = (uchar4)((uchar)(0));
+      uchar4 a0_1 = (uchar4)((uchar)(0));
+      long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        __global const uchar* p0 = b0 + r_j;
+        __global const uchar* p1 = b1 + 9*r_j;
+        const uchar x0 = p0[0];
+        const uchar4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 | ((uchar4)(x0) & x1));
+        const uchar4 x2 = vload4(0, p1 + 4);
+        a0_1 = (a0_1 | ((uchar4)(x0) & x2));
+      }
+      vstore4(convert_uchar4(a0_0), 0, o0);
+      vstore4(convert_uchar4(a0_1), 0, o0 + 4);
+    }
+    if (r_k < e_k) {
+      __global uchar* o0 = O0 + r_k + 9*r_i;
+      __global const uchar* b0 = I0 + 5*r_i;
+      __global const uchar* b1 = I1 + r_k;
+      uchar a0_0 = (uchar)(0);
+      long r_j = t_j;
+      for (; r_j < e_j; r_j++) {
+        __global const uchar* p0 = b0 + r_j;
+        __global const uchar* p1 = b1 + 9*r_j;
+        const uchar x0 = p0[0];
+        const uchar x1 = p1[0];
+        a0_0 = (a0_0 | (x0 & x1));
+      }
+      o0[0] = (uchar)(a0_0);
+    }
+  }
+}

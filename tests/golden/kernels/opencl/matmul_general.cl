@@ -1,0 +1,200 @@
+// out_view(out: float32[5, 21] (i, j, k) -> (i, k))
+// md_hom[i:5, j:9, k:21](mul, (cc, pw(add), cc))
+// inp_view(A: float32[5, 9] (i, j, k) -> (i, j); B: float32[9, 21] (i, j, k) -> (j, k))
+// cpu: parts d0:0 d1:1 d2:0; threads d0:1 d1:1 d2:1
+// tiles d0:0 d1:0 d2:0; registers d0:2 d1:1 d2:8; lanes d2 x4
+// order d0 d1 d2 | d0 d2 | d1; staged nothing
+// tail split; streaming False; inline False
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void kernel_0(__global const float* restrict I0, __global const float* restrict I1, __global float* restrict O0, __global uchar* restrict scratch, __global const long* restrict sizes)
+{
+  const long group = get_group_id(0);
+  const long N0 = sizes[0];
+  const long N1 = sizes[1];
+  const long N2 = sizes[2];
+  const long stride0_0 = sizes[3];
+  const long stride1_1 = sizes[4];
+  const long step0_0 = sizes[5];
+  const long B_d0 = sizes[6];
+  const long B_d1 = sizes[7];
+  const long B_d2 = sizes[8];
+  const long P_d0 = sizes[9];
+  const long P_d1 = sizes[10];
+  const long P_d2 = sizes[11];
+  const long z_d2 = (group) % (P_d2);
+  const long g_d2 = (group) / (P_d2);
+  const long lo_d2 = 8*z_d2*B_d2;
+  const long hi_d2 = (lo_d2 + 8*B_d2 < N2 ? lo_d2 + 8*B_d2 : N2);
+  const long z_d0 = g_d2;
+  const long lo_d0 = 2*z_d0*B_d0;
+  const long hi_d0 = (lo_d0 + 2*B_d0 < N0 ? lo_d0 + 2*B_d0 : N0);
+  const long lo_d1 = 0;
+  const long hi_d1 = N1;
+  const long t_d0 = lo_d0;
+  const long e_d0 = hi_d0;
+  const long t_d1 = lo_d1;
+  const long e_d1 = hi_d1;
+  const long t_d2 = lo_d2;
+  const long e_d2 = hi_d2;
+  long r_d0 = t_d0;
+  for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
+    long r_d2 = t_d2;
+    for (; r_d2 + 8 <= e_d2; r_d2 += 8) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float4 a0_0 = (float4)(0.0f);
+      float4 a0_1 = (float4)(0.0f);
+      float4 a1_0 = (float4)(0.0f);
+      float4 a1_1 = (float4)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 + ((float4)(x0) * x1));
+        const float4 x2 = vload4(0, p1 + 4);
+        a0_1 = (a0_1 + ((float4)(x0) * x2));
+        const float x3 = p0[stride0_0];
+        a1_0 = (a1_0 + ((float4)(x3) * x1));
+        a1_1 = (a1_1 + ((float4)(x3) * x2));
+      }
+      vstore4(a0_0, 0, o0);
+      vstore4(a0_1, 0, o0 + 4);
+      vstore4(a1_0, 0, o0 + step0_0);
+      vstore4(a1_1, 0, o0 + step0_0 + 4);
+    }
+    for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float4 a0_0 = (float4)(0.0f);
+      float4 a1_0 = (float4)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 + ((float4)(x0) * x1));
+        const float x2 = p0[stride0_0];
+        a1_0 = (a1_0 + ((float4)(x2) * x1));
+      }
+      vstore4(a0_0, 0, o0);
+      vstore4(a1_0, 0, o0 + step0_0);
+    }
+    if (r_d2 + 2 <= e_d2) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float2 a0_0 = (float2)(0.0f);
+      float2 a1_0 = (float2)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float2 x1 = vload2(0, p1);
+        a0_0 = (a0_0 + ((float2)(x0) * x1));
+        const float x2 = p0[stride0_0];
+        a1_0 = (a1_0 + ((float2)(x2) * x1));
+      }
+      vstore2(a0_0, 0, o0);
+      vstore2(a1_0, 0, o0 + step0_0);
+      r_d2 += 2;
+    }
+    if (r_d2 + 1 <= e_d2) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float a0_0 = 0.0f;
+      float a1_0 = 0.0f;
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+        const float x2 = p0[stride0_0];
+        a1_0 = (a1_0 + (x2 * x1));
+      }
+      o0[0] = a0_0;
+      o0[step0_0] = a1_0;
+      r_d2 += 1;
+    }
+  }
+  if (r_d0 + 1 <= e_d0) {
+    long r_d2 = t_d2;
+    for (; r_d2 + 8 <= e_d2; r_d2 += 8) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float4 a0_0 = (float4)(0.0f);
+      float4 a0_1 = (float4)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 + ((float4)(x0) * x1));
+        const float4 x2 = vload4(0, p1 + 4);
+        a0_1 = (a0_1 + ((float4)(x0) * x2));
+      }
+      vstore4(a0_0, 0, o0);
+      vstore4(a0_1, 0, o0 + 4);
+    }
+    for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float4 a0_0 = (float4)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 + ((float4)(x0) * x1));
+      }
+      vstore4(a0_0, 0, o0);
+    }
+    if (r_d2 + 2 <= e_d2) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float2 a0_0 = (float2)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float2 x1 = vload2(0, p1);
+        a0_0 = (a0_0 + ((float2)(x0) * x1));
+      }
+      vstore2(a0_0, 0, o0);
+      r_d2 += 2;
+    }
+    if (r_d2 + 1 <= e_d2) {
+      __global float* o0 = O0 + r_d2 + step0_0*r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float a0_0 = 0.0f;
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+      }
+      o0[0] = a0_0;
+      r_d2 += 1;
+    }
+    r_d0 += 1;
+  }
+}

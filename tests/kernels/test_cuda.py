@@ -1,0 +1,38 @@
+"""CUDA C++: the text of kernels of the GPU family."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mdtensor.errors import LoweringError
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.opencl import OPENCL
+from tests.kernels.kernel_cases import CASES, GPU_CASES, source
+
+
+@pytest.mark.parametrize("name", GPU_CASES)
+def test_text(name, golden):
+    golden(f"kernels/cuda/{name}.cu", source(name, CUDA).text)
+
+
+@pytest.mark.parametrize("name", GPU_CASES)
+def test_launch_is_that_of_opencl(name):
+    cuda, opencl = source(name, CUDA), source(name, OPENCL)
+    assert cuda.entries == opencl.entries
+    assert cuda.arguments == opencl.arguments
+    assert cuda.sizes == opencl.sizes
+
+
+def test_sizes_are_parameters_of_their_own():
+    cuda = source("gpu_matmul_general", CUDA)
+    assert cuda.sizes_by_value
+    parameters = re.findall(r"const long long (\w+)[,)]", cuda.text)
+    assert tuple(parameters) == cuda.sizes
+
+
+def test_vectors_have_no_spelling():
+    assert CASES["matmul_remainder"].schedule.width == 4
+    with pytest.raises(LoweringError, match="cuda has no vectors of 4 lanes"):
+        source("matmul_remainder", CUDA)
