@@ -1,3 +1,68 @@
-"""Tensor expressions, compiled and tuned for the shape and the device that you have."""
+"""Tensor expressions, compiled and tuned for the shape and the device that you have.
+
+>>> import numpy as np
+>>> import mdtensor as mdt
+>>> mdt.einsum("ij,jk->ik", np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+array([[1., 2.],
+       [3., 4.]])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mdtensor import errors
+    from mdtensor.api.device import device, devices
+    from mdtensor.api.einsum import einsum, einsum_path, tensordot
+    from mdtensor.api.modes import tuning
+    from mdtensor.api.plan import Plan, compile, spec  # noqa: A004
+    from mdtensor.api.statistics import stats
+    from mdtensor.api.tune import tune
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Plan",
+    "compile",
+    "device",
+    "devices",
+    "einsum",
+    "einsum_path",
+    "errors",
+    "spec",
+    "stats",
+    "tensordot",
+    "tune",
+    "tuning",
+]
+
+_HOMES = {
+    "Plan": "api.plan",
+    "compile": "api.plan",
+    "device": "api.device",
+    "devices": "api.device",
+    "einsum": "api.einsum",
+    "einsum_path": "api.einsum",
+    "errors": "errors",
+    "spec": "api.plan",
+    "stats": "api.statistics",
+    "tensordot": "api.einsum",
+    "tune": "api.tune",
+    "tuning": "api.modes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name when it is first used, so that importing mdtensor costs little."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    value = module if name == "errors" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

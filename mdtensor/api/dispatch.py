@@ -6,6 +6,7 @@ call that needs more than that is not in the table.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,19 @@ SIZE = 4096
 table: dict[tuple[object, ...], Launch] = {}
 
 
+_versions = itertools.count(1)
+_version = 0
+
+
+def version() -> int:
+    """Changes whenever launches made before may no longer be the best."""
+    return _version
+
+
 def clear() -> None:
     """Empties the table; later calls fill it again."""
+    global _version
+    _version = next(_versions)
     table.clear()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api import statistics
+from mdtensor.api import dispatch, modes, statistics
+from mdtensor.api.launch import launch_of, scalar_result
 from mdtensor.api.operands import (
     COMPUTED,
     Array,
@@ -44,6 +45,8 @@ _TABLE_SIZE = 4096
 executor: Compute | None = None
 
 _table: dict[tuple[object, ...], Prepared] = {}
+_hot = dispatch.table
+_ndarray = np.ndarray
 
 
 def einsum(
@@ -68,6 +71,49 @@ def einsum(
 
     Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError).
     """
+    plain = (
+        out is dtype is acc_dtype is None
+        and order == "K"
+        and casting == "safe"
+        and (optimize is False or optimize is True)
+    )
+    if plain and len(operands) == 3:
+        text, a, b = operands
+        if type(a) is _ndarray and type(b) is _ndarray:
+            launch = _hot.get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
+            if launch is not None:
+                return launch(a, b)
+    elif plain:
+        key = operands_key(operands)
+        launch = _hot.get(key) if key else None
+        if launch is not None:
+            return launch(*operands[1:])
+    return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, plain)
+
+
+def operands_key(operands: Sequence[Any]) -> tuple[object, ...] | None:
+    """The key of a call without options in the table of the hot path; None for a call apart."""
+    if not operands or not isinstance(operands[0], str):
+        return None
+    key: list[object] = [operands[0]]
+    for operand in operands[1:]:
+        if type(operand) is not _ndarray:
+            return None
+        key += (operand.shape, operand.strides, operand.dtype)
+    return tuple(key)
+
+
+def _einsum(
+    operands: tuple[object, ...],
+    out: Array | None,
+    dtype: object,
+    order: str | None,
+    casting: str,
+    optimize: Optimize,
+    acc_dtype: object,
+    plain: bool,
+) -> Array:
+    """`einsum` for a call that the table of the hot path does not know."""
     text, given = split(operands)
     order = _order(order)
     _check_casting(casting)
@@ -93,10 +139,29 @@ def einsum(
     accumulated = None if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
     options = Options(wanted, order, casting, _hashable(optimize), accumulated)
     if out is None:
-        result = execute(lookup_or_prepare(text, arrays, None, options), arrays, None, xp)
+        prepared = lookup_or_prepare(text, arrays, None, options)
+        result = execute(prepared, arrays, None, xp)
+        if plain and xp is np and prepared.steps and not _watched():
+            _remember(operands, prepared)
         return result[()] if xp is np and result.ndim == 0 else result
     _fill(text, arrays, out, options, xp)
     return out
+
+
+def _watched() -> bool:
+    """Whether calls must not go by the table of the hot path."""
+    return executor is not None or modes.is_watching()
+
+
+def _remember(operands: Sequence[Any], prepared: Prepared) -> None:
+    """Puts a call on NumPy arrays into the table of the hot path."""
+    key = operands_key(operands)
+    if key is None:
+        return
+    launch = launch_of(prepared, "numpy", np)
+    if not prepared.result.shape:
+        launch = scalar_result(launch)
+    dispatch.remember(key, launch)
 
 
 @dataclass(frozen=True, slots=True)

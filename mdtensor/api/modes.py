@@ -2,9 +2,102 @@
 
 from __future__ import annotations
 
-_mode = "cached"
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mdtensor.errors import TuningError
+from mdtensor.translate.md_hom import MDHom
+
+MODES = ("off", "cached", "record", "tune")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A computation that was called while shapes were recorded."""
+
+    md_hom: MDHom
+    label: str
+
+
+class Recording:
+    """The distinct computations seen, in order of first call, and how often each was called."""
+
+    def __init__(self) -> None:
+        self._calls: dict[MDHom, int] = {}
+
+    def add(self, md_hom: MDHom) -> None:
+        """Counts a call."""
+        self._calls[md_hom] = self._calls.get(md_hom, 0) + 1
+
+    def calls(self, item: Recorded) -> int:
+        """How often a computation was called."""
+        return self._calls[item.md_hom]
+
+    def __iter__(self) -> Iterator[Recorded]:
+        return iter([Recorded(md_hom, repr(md_hom)) for md_hom in self._calls])
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __repr__(self) -> str:
+        lines = [f"{count:>8} x {md_hom!r}" for md_hom, count in self._calls.items()]
+        return "\n".join((f"{len(lines)} computations recorded", *lines))
+
+
+@dataclass(slots=True)
+class _State:
+    mode: str = "cached"
+    recording: Recording | None = None
+    budget: float = 30.0
+
+
+_state = _State()
 
 
 def current_mode() -> str:
     """One of "off", "cached", "record" and "tune"."""
-    return _mode
+    return _state.mode
+
+
+def is_watching() -> bool:
+    """Whether every call must be seen, so that the table of the hot path may not be used."""
+    return _state.mode in ("record", "tune")
+
+
+def saw(md_hom: MDHom) -> None:
+    """Tells the current mode of a call."""
+    if _state.recording is not None:
+        _state.recording.add(md_hom)
+
+
+def tuning_budget() -> float:
+    """Seconds that mode "tune" spends on a computation at its first call."""
+    return _state.budget
+
+
+@contextmanager
+def tuning(mode: str, *, budget: float = 30.0) -> Iterator[Recording]:
+    """Sets the tuning mode for the calls inside, in all threads.
+
+    - "off": general kernels only; the store is not read.
+    - "cached" (the default): winners that the store knows are used; no call ever tunes.
+    - "record": as "cached", and every computation is recorded; what `with` gives goes to `tune`.
+    - "tune": a computation without a winner is tuned at its first call, for `budget` seconds.
+
+    Raises TuningError for another mode.
+    """
+    if mode not in MODES:
+        raise TuningError(f"unknown tuning mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+    from mdtensor.api import pipeline
+
+    before = (_state.mode, _state.recording, _state.budget)
+    recording = Recording()
+    _state.mode, _state.recording = mode, recording if mode == "record" else None
+    _state.budget = budget
+    pipeline.forget()
+    try:
+        yield recording
+    finally:
+        _state.mode, _state.recording, _state.budget = before
+        pipeline.forget()

@@ -6,6 +6,7 @@ import threading
 from functools import cache
 from typing import Any
 
+from mdtensor.api import modes
 from mdtensor.api.engine import Choice, Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.select import open_device
@@ -17,6 +18,7 @@ _programs: dict[tuple[int, MDHom], Choice] = {}
 _PROGRAMS_KEPT = 4096
 _opening = threading.RLock()
 _engines: dict[object, Engine] = {}
+_chosen: list[str] = []
 
 
 @cache
@@ -58,6 +60,7 @@ def use_device(name: str | None) -> None:
         engine = Engine(device, store)
         engine.changed.append(forget)
         _engines["numpy"] = engine
+        _chosen[:] = [] if name is None else [name]
     forget()
 
 
@@ -69,15 +72,24 @@ def forget() -> None:
     dispatch.clear()
 
 
+def device_name() -> str | None:
+    """The name by which the device of NumPy arrays was chosen, or None for the default."""
+    return _chosen[-1] if _chosen else None
+
+
 def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
-    from mdtensor.api.modes import current_mode
-
     engine = engine_for(arrays)
     key = (id(engine), md_hom)
     choice = _programs.get(key)
     if choice is None:
-        choice = engine.choose(md_hom, use_store=current_mode() != "off")
+        mode = modes.current_mode()
+        choice = engine.choose(md_hom, use_store=mode != "off")
+        if mode == "tune" and choice.origin != "tuned" and arrays == "numpy":
+            from mdtensor.api.tune import tune_md_hom
+
+            tune_md_hom(md_hom, modes.tuning_budget())
+            choice = engine.choose(md_hom)
         if len(_programs) >= _PROGRAMS_KEPT:
             _programs.clear()
         _programs[key] = choice
@@ -91,4 +103,5 @@ def kind_of(array: Array) -> str:
 
 def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
     """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
+    modes.saw(md_hom)
     choice_for(md_hom, kind_of(outputs[0])).program(*inputs, *outputs)

@@ -113,6 +113,25 @@ def arguments_read(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def over(names: Sequence[str], function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function of the parameters of these names, for names that are made at run time.
+
+    >>> product = over(["r0", "r1"], lambda a, b: a * b, "product")
+    >>> product(r0=3, r1=4), arguments_read(product)
+    (12, ('r0', 'r1'))
+    """
+
+    def reading(**given: Value) -> Any:
+        return function(*(given[each] for each in names))
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    reading.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(each, keyword) for each in names]
+    )
+    reading.__name__ = name
+    return reading
+
+
 def constraint_name(constraint: Constraint) -> str:
     """The name under which a constraint rejects; a `partial` has that of its function."""
     function: Any = constraint

@@ -1,0 +1,157 @@
+"""The command line: `mdtensor devices | tune | cache | explain | bench | demo`.
+
+Nothing heavy is imported before a command needs it, so that `mdtensor --help` is there at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from mdtensor.api import cli_cache
+from mdtensor.errors import DTypeError, MdtensorError, PathError, ShapeError, SubscriptError
+
+if TYPE_CHECKING:
+    from mdtensor.api.cli_arguments import Expression
+
+_WRONG_USE = (SubscriptError, ShapeError, DTypeError, PathError)
+_SHAPES = "A shape per operand: 64,128 or 64,128:f8; () for a scalar."
+
+
+class _Commands(TyperGroup):
+    """Commands whose errors are shown to people: exit code 2 for a wrong call, 1 for the rest."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MdtensorError as error:
+            typer.secho(f"{type(error).__name__}: {error}", fg=typer.colors.RED, err=True)
+            raise typer.Exit(2 if isinstance(error, _WRONG_USE) else 1) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Tensor expressions, compiled and tuned for the shape and the device that you have.",
+)
+app.add_typer(cli_cache.app, name="cache")
+
+Subscripts = Annotated[str, typer.Argument(metavar="EXPR", help="An einsum string: ij,jk->ik")]
+Shapes = Annotated[list[str], typer.Argument(metavar="SHAPE...", help=_SHAPES)]
+DType = Annotated[str, typer.Option(help="Element type of operands that name none.")]
+
+
+def main() -> None:
+    """The program `mdtensor`."""
+    app(prog_name="mdtensor")
+
+
+@app.command()
+def devices() -> None:
+    """List the devices, and which one is the default."""
+    from mdtensor.api.cli_devices import table_of_devices
+    from mdtensor.api.cli_tables import show
+
+    show(table_of_devices())
+
+
+@app.command()
+def tune(
+    subscripts: Annotated[
+        str | None, typer.Argument(metavar="EXPR", help="An einsum string: ij,jk->ik")
+    ] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Argument(metavar="SHAPE...", help=_SHAPES)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Tune what this file says: EXPR SHAPE... on each line.")
+    ] = None,
+    dtype: DType = "f4",
+    budget: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="In all.")] = 60,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Find and keep the fastest kernel for EXPR on these shapes."""
+    from mdtensor.api.cli_arguments import expression_from_words, expressions_from_file
+    from mdtensor.api.cli_tune import tune_expressions
+
+    if (subscripts is None) is (file is None):
+        raise typer.BadParameter("say either EXPR SHAPE... or --file FILE")
+    expressions: list[Expression]
+    if file is not None:
+        expressions = expressions_from_file(file, dtype)
+    else:
+        expressions = [expression_from_words([subscripts or "", *(shapes or [])], dtype)]
+    tune_expressions(expressions, budget, quiet=quiet)
+
+
+@app.command()
+def explain(subscripts: Subscripts, shapes: Shapes, dtype: DType = "f4") -> None:
+    """Show what EXPR becomes on these shapes.
+
+    Its md_hom, the schedule and where it came from, the estimated time, the generated source.
+    """
+    import mdtensor
+    from mdtensor.api.cli_arguments import expression_from_words
+
+    expression = expression_from_words([subscripts, *shapes], dtype)
+    typer.echo(mdtensor.compile(expression.subscripts, *expression.specs).explain())
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="EXPR SHAPE...", help="What to time: ij,jk->ik 64,128 128,32"),
+    ] = None,
+    dtype: DType = "f4",
+) -> None:
+    """Time EXPR against NumPy, or run all benchmarks.
+
+    EXPR runs untuned and tuned, by numpy.einsum, numpy.matmul and opt_einsum. Without an einsum
+    string, all arguments go to the benchmarks in the repository's folder bench/.
+    """
+    words = [*(arguments or []), *context.args]
+    if words and ("," in words[0] or "->" in words[0]):
+        from mdtensor.api.cli_arguments import expression_from_words
+        from mdtensor.api.cli_tables import show
+        from mdtensor.api.compare import compare, table_of
+
+        expression = expression_from_words(words, dtype)
+        show(table_of([compare(expression.subscripts, expression.specs)]))
+        return
+    raise typer.Exit(_run_benchmarks(words))
+
+
+def _run_benchmarks(arguments: list[str]) -> int:
+    """Run the folder bench/ beside this package; it is part of the repository, not of the wheel."""
+    import subprocess
+
+    root = Path(__file__).parents[2]
+    if not (root / "bench" / "__main__.py").exists():
+        raise ShapeError(
+            "the benchmarks are not installed",
+            hint="they are in the folder bench/ of the repository; to time one expression here:"
+            ' mdtensor bench "ij,jk->ik" 64,128 128,32',
+        )
+    command = [sys.executable, "-m", "bench", *arguments]
+    return subprocess.run(command, cwd=root, check=False).returncode
+
+
+@app.command()
+def demo(
+    budget: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="For tuning.")] = 60,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 30,
+    quick: Annotated[bool, typer.Option("--quick", help="Little of everything.")] = False,
+) -> None:
+    """Tune and train a network that reads handwritten digits."""
+    from mdtensor.api.demo import run
+
+    run(budget_s=2 if quick else budget, epochs=2 if quick else epochs, rounds=1 if quick else 5)

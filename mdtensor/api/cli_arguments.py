@@ -1,0 +1,107 @@
+"""What people type: shapes, and expressions with shapes, to the specs that plans are made of."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mdtensor.errors import MdtensorError, ShapeError
+
+if TYPE_CHECKING:
+    from mdtensor.spec import TensorSpec
+
+SHAPE_HELP = "extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)"
+_SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An einsum string and the specs of its operands."""
+
+    subscripts: str
+    specs: tuple[TensorSpec, ...]
+
+    def __str__(self) -> str:
+        return " ".join((self.subscripts, *map(repr, self.specs)))
+
+
+def spec_from_text(text: str, dtype: str = "f4") -> TensorSpec:
+    """The spec of a shape in C order.
+
+    >>> spec_from_text("64,128"), spec_from_text("8:f8"), spec_from_text("()", "i4")
+    (float32[64, 128], float64[8], int32[])
+
+    Raises ShapeError for what is no shape, DTypeError for what is no type.
+    """
+    from mdtensor.spec import TensorSpec
+
+    match = _SHAPE.fullmatch(text.replace(" ", ""))
+    if match is None or text == "":
+        raise ShapeError(f"{text!r} is no shape", hint=SHAPE_HELP)
+    shape = [int(extent) for extent in match["extents"].split(",") if extent]
+    return TensorSpec.of(shape, _dtype(match["dtype"] or dtype))
+
+
+def _dtype(text: str) -> object:
+    import numpy as np
+
+    from mdtensor.errors import DTypeError
+
+    try:
+        return np.dtype(text)
+    except TypeError:
+        raise DTypeError(f"{text!r} is no element type", hint="such as f4, float64, i1") from None
+
+
+def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression:
+    """The expression of an einsum string followed by a shape per operand.
+
+    >>> print(expression_from_words(["ij,jk->ik", "64,128", "128,32"]))
+    ij,jk->ik float32[64, 128] float32[128, 32]
+
+    Raises SubscriptError where the shapes do not fit the string.
+    """
+    from mdtensor.translate.subscripts import parse, resolve
+
+    subscripts, *shapes = words
+    specs = tuple(spec_from_text(shape, dtype) for shape in shapes)
+    resolve(parse(subscripts), specs)
+    return Expression(subscripts, specs)
+
+
+def expressions_from_lines(lines: Iterable[str], dtype: str = "f4") -> list[Expression]:
+    """One expression with its shapes a line; blank lines and what follows a `#` are left out.
+
+    >>> [str(each) for each in expressions_from_lines(["# a layer", "bi,ij->bj 32,64 64,10"])]
+    ['bi,ij->bj float32[32, 64] float32[64, 10]']
+
+    Raises what `expression_from_words` raises, with the number of the line.
+    """
+    expressions: list[Expression] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            words = shlex.split(line, comments=True)
+            if words:
+                expressions.append(expression_from_words(words, dtype))
+        except MdtensorError as error:
+            error.args = (f"line {number}: {error.message}",)
+            raise
+        except ValueError as error:  # an open quotation
+            raise ShapeError(f"line {number}: {error}", text=line.rstrip()) from None
+    return expressions
+
+
+def expressions_from_file(file: Path, dtype: str = "f4") -> list[Expression]:
+    """The expressions of a text file, as `expressions_from_lines` reads them."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ShapeError(f"cannot read {file}: {error}") from error
+    expressions = expressions_from_lines(lines, dtype)
+    if not expressions:
+        raise ShapeError(f"{file} has no expression", hint="ij,jk->ik 64,128 128,32")
+    return expressions

@@ -1,0 +1,83 @@
+"""`mdtensor cache`: what the store of tuning results holds, and moving it about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mdtensor.errors import StoreError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="List, move and prune what tuning found.",
+)
+
+
+@app.command("ls")
+def ls() -> None:
+    """List every tuned problem with its best time, the last updated last."""
+    from rich.table import Table
+
+    from mdtensor.api.cli_tables import ago, show
+    from mdtensor.api.pipeline import store
+    from mdtensor.autotune.progress import format_time
+
+    table = Table("problem", "environment", box=None, header_style="bold")
+    for heading in ("best", "trials", "failed", "updated"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    entries = store().ls()
+    for entry in entries:
+        best = format_time(entry.winner.seconds) if entry.winner else "-"
+        counts = str(entry.trials), str(entry.trials - entry.ok)
+        table.add_row(entry.problem, entry.environment, best, *counts, ago(entry.updated))
+    if entries:
+        show(table)
+    else:
+        typer.echo("nothing is tuned yet: see mdtensor tune --help", err=True)
+
+
+@app.command("path")
+def path() -> None:
+    """Print where the store is."""
+    from mdtensor.api.pipeline import store
+
+    opened = store()
+    if opened.path is None:
+        raise opened.trouble or StoreError("the store is in memory")
+    typer.echo(opened.path)
+
+
+@app.command("export")
+def export(file: Annotated[Path, typer.Argument(help="File to write.")]) -> None:
+    """Write all trials and winners to FILE, as lines of JSON."""
+    from mdtensor.api.pipeline import store
+
+    typer.echo(f"{store().export(file)} rows written to {file}")
+
+
+@app.command("import")
+def import_(file: Annotated[Path, typer.Argument(help="File that export wrote.")]) -> None:
+    """Add the trials and winners of FILE; of two winners, the better tuned one stays."""
+    from mdtensor.api.pipeline import store
+
+    typer.echo(f"{store().import_(file)} rows read from {file}")
+
+
+@app.command("prune")
+def prune(
+    older_than: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="Remove what was measured before.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="Remove all there is.")] = False,
+) -> None:
+    """Remove trials and winners from the store."""
+    from mdtensor.api.pipeline import store
+
+    if (older_than is None) is not everything:
+        raise typer.BadParameter("say either --older-than DAYS or --everything")
+    age = None if older_than is None else older_than * 86_400
+    removed = store().prune(older_than_s=age, everything=everything)
+    typer.echo(f"{removed} rows removed")

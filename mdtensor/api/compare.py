@@ -1,0 +1,215 @@
+"""One einsum timed on several engines: mdtensor untuned and tuned, NumPy, opt_einsum.
+
+Each engine runs in a block of its own after a pause, since the threads of a BLAS spin for a while
+after every call and would take a core from whatever is timed next; blocks of all engines
+alternate, and the median of an engine's blocks counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdtensor.api.operands import allocate
+from mdtensor.spec import TensorSpec
+from mdtensor.translate.subscripts import Contraction, parse, resolve
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Call = Callable[[], object]
+
+# Columns: the two of mdtensor, then its peers.
+UNTUNED, TUNED = "untuned", "tuned"
+# The faster of numpy.einsum's two ways is the one that is shown.
+OPTIMIZED = "numpy.einsum(optimize=True)"
+PEERS = ("numpy.einsum", "numpy.matmul", "opt_einsum")
+
+PAUSE_S = 0.05
+BLOCK_S = 0.01
+_MOST_CALLS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Seconds of one call by engine; an engine that cannot say the expression is left out."""
+
+    subscripts: str
+    specs: tuple[TensorSpec, ...]
+    seconds: Mapping[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """Time of the fastest peer over that of the tuned kernel: above 1 is faster."""
+        return min(self.seconds[peer] for peer in PEERS if peer in self.seconds) / self.tuned
+
+    @property
+    def tuned(self) -> float:
+        """Seconds of a call with all that the store knows."""
+        return self.seconds[TUNED]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A name, what to call, and the tuning mode to call it in."""
+
+    name: str
+    call: Call
+    mode: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+def compare(
+    subscripts: str, specs: Sequence[TensorSpec], *, rounds: int = 5, seed: int = 0
+) -> Comparison:
+    """Time one expression on all engines, on random operands of the given specs.
+
+    Raises SubscriptError (a ValueError) where the specs do not fit the string.
+    """
+    operands = random_operands(specs, seed)
+    engines = engines_for(subscripts, operands)
+    seconds = time_alternating(engines, rounds=rounds)
+    optimized = seconds.pop(OPTIMIZED)
+    seconds["numpy.einsum"] = min(seconds["numpy.einsum"], optimized)
+    return Comparison(subscripts, tuple(specs), seconds)
+
+
+def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarray]:
+    """Arrays of these shapes and types, with values between -4 and 4."""
+    rng = np.random.default_rng(seed)
+    operands = [allocate(spec, np) for spec in specs]
+    for operand in operands:
+        operand[...] = np.asarray(rng.uniform(-4, 4, operand.shape)).astype(operand.dtype)
+    return operands
+
+
+def engines_for(subscripts: str, operands: Sequence[np.ndarray]) -> list[Engine]:
+    """Everything that computes an expression on these operands."""
+    import opt_einsum
+
+    from mdtensor.api.einsum import einsum
+    from mdtensor.api.modes import tuning
+
+    numpy_einsum: Any = np.einsum
+    contract: Any = opt_einsum.contract
+    engines = [
+        Engine(UNTUNED, partial(einsum, subscripts, *operands), partial(tuning, "off")),
+        Engine(TUNED, partial(einsum, subscripts, *operands), partial(tuning, "cached")),
+        Engine("numpy.einsum", partial(numpy_einsum, subscripts, *operands)),
+        Engine(OPTIMIZED, partial(numpy_einsum, subscripts, *operands, optimize=True)),
+        Engine("opt_einsum", partial(contract, subscripts, *operands)),
+    ]
+    product = matmul_call(subscripts, operands)
+    return engines if product is None else [*engines, Engine("numpy.matmul", product)]
+
+
+def matmul_call(subscripts: str, operands: Sequence[np.ndarray]) -> Call | None:
+    """`numpy.matmul` on transposed views, where one call of it says the expression.
+
+    >>> a, b = np.ones((2, 3)), np.ones((4, 3))
+    >>> matmul_call("ij,kj->ki", (a, b))().shape
+    (4, 2)
+    >>> matmul_call("ij->i", (a,)) is None
+    True
+    """
+    specs = [TensorSpec.of(operand.shape, operand.dtype) for operand in operands]
+    contraction = resolve(parse(subscripts), specs)
+    roles = _roles_in_matmul(contraction)
+    if roles is None or _broadcasts(contraction, specs):
+        return None
+    batch, rows, columns, summed = roles
+    left, right = contraction.inputs
+    first = operands[0].transpose([left.index(n) for n in (*batch, *rows, *summed)])
+    second = operands[1].transpose([right.index(n) for n in (*batch, *summed, *columns)])
+    produced = (*batch, *rows, *columns)
+    axes = [produced.index(name) for name in contraction.output]
+    if axes == sorted(axes):
+        return partial(np.matmul, first, second)
+    return lambda: np.matmul(first, second).transpose(axes)
+
+
+def _roles_in_matmul(
+    contraction: Contraction,
+) -> tuple[list[str], list[str], list[str], list[str]] | None:
+    """Batch, row, column and summed dims, where there are as many as `numpy.matmul` takes."""
+    if len(contraction.inputs) != 2:
+        return None
+    left, right = contraction.inputs
+    output = contraction.output
+    if any(len(set(names)) != len(names) for names in (left, right)):
+        return None
+    batch = [n for n in output if n in left and n in right]
+    rows = [n for n in left if n in output and n not in right]
+    columns = [n for n in right if n in output and n not in left]
+    summed = [n for n in left if n in right and n not in output]
+    if len(batch) + len(rows) + len(summed) != len(left) or len(summed) != 1:
+        return None
+    if len(batch) + len(columns) + len(summed) != len(right):
+        return None
+    # Where there is no row or no column, an operand is a vector, which has no batch dims.
+    fewest = 1 if batch else 0
+    fits = all(fewest <= len(names) <= 1 for names in (rows, columns))
+    return (batch, rows, columns, summed) if fits else None
+
+
+def _broadcasts(contraction: Contraction, specs: Sequence[TensorSpec]) -> bool:
+    return any(
+        tuple(contraction.extents[name] for name in names) != spec.shape
+        for names, spec in zip(contraction.inputs, specs, strict=True)
+    )
+
+
+def time_alternating(engines: Sequence[Engine], *, rounds: int) -> dict[str, float]:
+    """Seconds of a call by engine: the median over the rounds, each a block of calls."""
+    counts = {engine.name: _calls_in_block(engine) for engine in engines}
+    blocks: dict[str, list[float]] = {engine.name: [] for engine in engines}
+    for _ in range(rounds):
+        for engine in engines:
+            with engine.mode():
+                engine.call()
+                time.sleep(PAUSE_S)
+                engine.call()
+                blocks[engine.name].append(_time(engine.call, counts[engine.name]))
+    return {name: statistics.median(times) for name, times in blocks.items()}
+
+
+def _calls_in_block(engine: Engine) -> int:
+    with engine.mode():
+        engine.call()
+        once = min(_time(engine.call, 3), _time(engine.call, 3))
+    return max(1, min(_MOST_CALLS, int(BLOCK_S / max(once, 1e-9))))
+
+
+def _time(call: Call, count: int) -> float:
+    began = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - began) / count
+
+
+def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Table:
+    """One row per expression: seconds by engine, and the ratio to the fastest peer."""
+    from rich.table import Table
+
+    from mdtensor.autotune.progress import format_time
+
+    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    table.add_column("expression", no_wrap=True)
+    table.add_column("shapes", no_wrap=True)
+    for name in (UNTUNED, TUNED, *PEERS, "best/tuned"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in comparisons:
+        times = [
+            format_time(each.seconds[name]) if name in each.seconds else "-"
+            for name in (UNTUNED, TUNED, *PEERS)
+        ]
+        shapes = " ".join("x".join(map(str, spec.shape)) or "()" for spec in each.specs)
+        style = "green" if each.ratio >= 1 else "yellow"
+        table.add_row(each.subscripts, shapes, *times, f"[{style}]{each.ratio:.2f}[/]")
+    return table

@@ -1,0 +1,27 @@
+"""Which device computes NumPy arrays."""
+
+from __future__ import annotations
+
+from mdtensor.api import pipeline
+from mdtensor.backends.select import found_devices
+from mdtensor.spec import Target
+
+
+def devices() -> list[str]:
+    """Names of all devices, those that are chosen first at the front.
+
+    Raises NoDeviceError where there is none; its hint says what to install.
+    """
+    return [found.name for found in found_devices()]
+
+
+def device(name: str | None = None) -> Target:
+    """The facts about the device that computes NumPy arrays.
+
+    With a name, chooses the first device whose name contains it, for all calls from now on. The
+    environment variable MDTENSOR_DEVICE chooses in the same way before the first call. Raises
+    NoDeviceError where no device has such a name.
+    """
+    if name is not None:
+        pipeline.use_device(name)
+    return pipeline.engine_for().target

@@ -1,0 +1,76 @@
+"""A prepared call bound to compiled programs: what the hot path runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api import pipeline, statistics
+from mdtensor.api.operands import allocate
+from mdtensor.api.prepare import Prepared
+from mdtensor.spec import TensorSpec
+
+Array = Any
+Launch = Callable[..., Array]
+
+
+def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
+    """A function of the operands, and of `out=` where the caller has one, that runs the steps.
+
+    The function does not check its arguments: they have the specs of the plan, and `out` shares
+    no memory with them.
+    """
+    tally = statistics.tally(statistics.GENERATED, prepared.dtype)
+    programs = [pipeline.choice_for(step.md_hom, arrays).program for step in prepared.steps]
+    makers = [_maker(step.result, xp) for step in prepared.steps]
+    if not prepared.converted and len(programs) == 1 and _in_order(prepared):
+        program, make = programs[0], makers[0]
+
+        def launch(*operands: Array, out: Array | None = None) -> Array:
+            result = make() if out is None else out
+            program(*operands, result)
+            tally.calls += 1
+            return result
+
+        return launch
+
+    def run(*operands: Array, out: Array | None = None) -> Array:
+        slots: list[Array] = list(operands)
+        for number, dtype in prepared.converted:
+            slots[number] = slots[number].astype(dtype, order="C")
+        result: Array = None
+        last = len(programs) - 1
+        for number, step in enumerate(prepared.steps):
+            result = out if out is not None and number == last else makers[number]()
+            programs[number](*(slots[slot] for slot in step.operands), result)
+            for slot in step.operands:
+                slots[slot] = None
+            slots.append(result)
+        tally.calls += 1
+        return result
+
+    return run
+
+
+def _in_order(prepared: Prepared) -> bool:
+    used = prepared.steps[0].operands
+    return used == tuple(range(len(used)))
+
+
+def _maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
+    """A function that allocates a result."""
+    if not spec.is_contiguous:
+        return lambda: allocate(spec, xp)
+    empty, shape, dtype = xp.empty, spec.shape, spec.dtype
+    return lambda: empty(shape, dtype)
+
+
+def scalar_result(launch: Launch) -> Launch:
+    """The same launch, which returns NumPy's scalar for a result without dims."""
+
+    def scalar(*operands: Array) -> np.generic:
+        return launch(*operands)[()]
+
+    return scalar

@@ -1,0 +1,314 @@
+"""The space of schedules of one problem on one target, as constrained parameters.
+
+Parameters carry their constraints beside them: those of the formalism, and those that a target
+imposes (002, appendix .5.1). A configuration of the space is a Schedule in other words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.asm import asm_of
+from mdtensor.lower.candidates import lane_dims, lane_width, nearest_first, plain
+from mdtensor.lower.parameter import Constraint, Parameter, Value, over
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.spec import Target
+
+_POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+_UNROLL = (1, 2, 4, 8)
+_VECTORS = (1, 2, 3, 4, 6, 8, 12)
+_TILES = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_MAX_GROUPS = 256
+_MAX_BODY = 640
+_MAX_ORDERS = 120
+_MAX_PARTIALS = 1 << 24
+
+
+def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
+    """The parameters of a problem with fixed extents, for the Space that a search walks."""
+    if target.kind == "gpu":
+        return (*_gpu_threads(problem, target), *_orders(problem), *_no_staging(problem, "gpu"))
+    return (
+        *_lanes(problem, target),
+        *_register_tiles(problem, target),
+        *_cache_tiles(problem),
+        *_parts(problem),
+        *_orders(problem),
+        *_staging(problem),
+        *_finish(problem),
+    )
+
+
+def _lanes(problem: Problem, target: Target) -> tuple[Parameter, ...]:
+    widest = lane_width(problem, target)
+    dims = lane_dims(problem) if widest > 1 else ()
+
+    def widths(lane: int) -> tuple[int, ...]:
+        if lane < 0:
+            return (1,)
+        return tuple(w for w in (16, 8, 4) if w <= widest) or (widest,)
+
+    def vectors(lane: int, width: int) -> tuple[int, ...]:
+        if lane < 0:
+            return (1,)
+        needed = -(-problem.extent(lane) // width)
+        return tuple(v for v in _VECTORS if v <= needed) or (1,)
+
+    return (
+        Parameter("lane", dims or (-1,)),
+        Parameter("width", widths),
+        Parameter("vectors", vectors),
+    )
+
+
+def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
+    """Points per dim; their running product is a parameter of its own, for the limits."""
+    results = len(problem.writes)
+    widest = max(dtype.itemsize for dtype in problem.scalar.result_dtypes)
+    limit = target.vector_registers - 2
+    parameters: list[Parameter] = []
+    before = "accumulators_start"
+    registers_per_lane = widest / target.vector_bytes
+
+    def start(width: int, vectors: int) -> tuple[int, ...]:
+        return (math.ceil(max(1.0, width * registers_per_lane)) * vectors * results,)
+
+    parameters.append(Parameter(before, start))
+    for d in problem.kept:
+        parameters.append(Parameter(f"r{d}", _points(problem, d, _POINTS)))
+        after = f"accumulators{d}"
+        parameters.append(
+            Parameter(after, _product(before, f"r{d}"), (_at_most(after, limit, "registers"),))
+        )
+        before = after
+    for d in problem.contracted:
+        parameters.append(Parameter(f"r{d}", _points(problem, d, _UNROLL)))
+        after = f"body{d}"
+        parameters.append(
+            Parameter(after, _product(before, f"r{d}"), (_at_most(after, _MAX_BODY, "body"),))
+        )
+        before = after
+    return parameters
+
+
+def _points(
+    problem: Problem, d: int, choices: tuple[int, ...]
+) -> Callable[..., tuple[int, ...]]:
+    extent = problem.extent(d)
+    fitting = tuple(c for c in choices if c <= extent) or (1,)
+
+    def points(lane: int) -> tuple[int, ...]:
+        return (1,) if lane == d else fitting
+
+    return points
+
+
+def _product(first: str, second: str) -> Callable[..., tuple[int, ...]]:
+    return over((first, second), lambda a, b: (a * b,), "product")
+
+
+def _at_most(name: str, limit: int, what: str) -> Constraint:
+    return over((name,), lambda value: value <= limit, f"fits_{what}")
+
+
+def accumulates_in_place(problem: Problem) -> bool:
+    """Whether partial results may wait in the outputs: these have the type of the results."""
+    pairs = zip(problem.writes, problem.scalar.result_dtypes, strict=True)
+    return all(problem.outputs[write.buffer] == dtype for write, dtype in pairs)
+
+
+def _cache_tiles(problem: Problem) -> list[Parameter]:
+    parameters: list[Parameter] = []
+    for d in problem.dims:
+        extent = problem.extent(d)
+        tileable = not problem.reduced[d] or accumulates_in_place(problem)
+        sizes = [t for t in _TILES if t < extent] if tileable else []
+        parameters.append(Parameter(f"t{d}", (0, *sizes)))
+    return parameters
+
+
+def _parts(problem: Problem) -> list[Parameter]:
+    parameters = [Parameter("inline", (False, True)), Parameter("groups_start", (1,))]
+    before = "groups_start"
+    kept_points = math.prod(problem.extent(d) for d in problem.kept)
+    for d in problem.dims:
+        extent = problem.extent(d)
+        counts = [p for p in _PARTS if p <= extent]
+        if problem.reduced[d]:
+            counts = [p for p in counts if p * kept_points <= _MAX_PARTIALS and p * 64 <= extent]
+
+        def values(inline: bool, counts: tuple[int, ...] = tuple(counts or [1])) -> tuple[int, ...]:
+            return (1,) if inline else counts
+
+        parameters.append(Parameter(f"p{d}", values))
+        after = f"groups{d}"
+        parameters.append(
+            Parameter(after, _product(before, f"p{d}"), (_at_most(after, _MAX_GROUPS, "groups"),))
+        )
+        before = after
+    return parameters
+
+
+def _orders(problem: Problem) -> list[Parameter]:
+    base = nearest_first(problem)
+    kept = tuple(d for d in base if not problem.reduced[d])
+    reduced = tuple(d for d in base if problem.reduced[d])
+    return [
+        Parameter("group_order", _permutations(base)),
+        Parameter("loop_order", _permutations(kept)),
+        Parameter("reduce_order", _permutations(reduced)),
+    ]
+
+
+def _permutations(base: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """All orders of a few dims; of many, those one move away, and a fixed random choice."""
+    if math.factorial(len(base)) <= _MAX_ORDERS:
+        return tuple(itertools.permutations(base))
+    orders = {base: None}
+    for d, position in itertools.product(base, range(len(base))):
+        rest = [other for other in base if other != d]
+        orders[(*rest[:position], d, *rest[position:])] = None
+    rng = Random(0)
+    while len(orders) < _MAX_ORDERS:
+        orders[tuple(rng.sample(base, len(base)))] = None
+    return tuple(orders)
+
+
+def _staging(problem: Problem) -> list[Parameter]:
+    parameters: list[Parameter] = []
+    for number in range(len(problem.streams)):
+        offsets = {read.offset for read in problem.reads if read.stream == number}
+        worthwhile = len(offsets) == 1 and problem.contracted
+        parameters.append(
+            Parameter(f"staged{number}", ("", "scratch") if worthwhile else ("",))
+        )
+    return parameters
+
+
+def _finish(problem: Problem) -> tuple[Parameter, ...]:
+    def tails(lane: int, width: int) -> tuple[str, ...]:
+        if lane < 0 or problem.reduced[lane] or problem.extent(lane) % width == 0:
+            return ("split",)
+        return ("split", "pad", "overlap")
+
+    def streaming(lane: int, width: int, tail: str) -> tuple[bool, ...]:
+        return (False, True) if _can_stream(problem, lane, width, tail) else (False,)
+
+    return Parameter("tail", tails), Parameter("streaming", streaming)
+
+
+def _can_stream(problem: Problem, lane: int, width: int, tail: str) -> bool:
+    registers = tuple(width if d == lane else 1 for d in problem.dims)
+    try:
+        validate(
+            problem,
+            replace(
+                plain(problem), lane=lane, width=width, registers=registers, tail=tail,
+                streaming=True,
+            ),
+        )
+    except LoweringError:
+        return False
+    return True
+
+
+def _gpu_threads(problem: Problem, target: Target) -> list[Parameter]:
+    limit = min(1024, target.max_threads)
+    parameters = [Parameter("items_start", (1,))]
+    before = "items_start"
+    for d in problem.kept:
+        extent = problem.extent(d)
+        counts = [n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256) if n < 2 * extent]
+        points = [n for n in (1, 2, 4, 8) if n <= extent]
+        parameters.append(Parameter(f"r{d}", points))
+        parameters.append(Parameter(f"x{d}", counts))
+        after = f"items{d}"
+        parameters.append(
+            Parameter(after, _product(before, f"x{d}"), (_at_most(after, limit, "items"),))
+        )
+        before = after
+    parameters += [Parameter(f"r{d}", (1, 2, 4, 8)) for d in problem.contracted]
+    return parameters
+
+
+def _no_staging(problem: Problem, asm: str) -> list[Parameter]:
+    regions = asm_of(asm).regions
+    return [
+        Parameter(f"staged{n}", ("", *regions[:0])) for n in range(len(problem.streams))
+    ]
+
+
+def _integer(configuration: Mapping[str, Value], name: str, default: int) -> int:
+    value = configuration.get(name, default)
+    assert isinstance(value, int)
+    return value
+
+
+def schedule_from(
+    problem: Problem, target: Target, configuration: Mapping[str, Value]
+) -> Schedule:
+    """The schedule that a configuration stands for."""
+    lane, width = _integer(configuration, "lane", -1), _integer(configuration, "width", 1)
+    vectors = _integer(configuration, "vectors", 1)
+    registers = tuple(
+        vectors * width if d == lane else _integer(configuration, f"r{d}", 1) for d in problem.dims
+    )
+    threads = tuple(_integer(configuration, f"x{d}", 1) for d in problem.dims)
+    parts = tuple(_integer(configuration, f"p{d}", 1) for d in problem.dims)
+    if target.kind == "gpu":
+        parts = tuple(
+            1 if problem.reduced[d] else -(-problem.extent(d) // (registers[d] * threads[d]))
+            for d in problem.dims
+        )
+
+    def dims(name: str) -> tuple[int, ...]:
+        value = configuration[name]
+        assert isinstance(value, tuple)
+        return tuple(d for d in value if isinstance(d, int))
+
+    return Schedule(
+        asm=target.kind,
+        parts=parts,
+        tiles=tuple(_integer(configuration, f"t{d}", 0) for d in problem.dims),
+        threads=threads,
+        registers=registers,
+        lane=lane,
+        width=width,
+        group_order=dims("group_order"),
+        loop_order=dims("loop_order"),
+        reduce_order=dims("reduce_order"),
+        staged=tuple(str(configuration[f"staged{n}"]) for n in range(len(problem.streams))),
+        tail=str(configuration.get("tail", "split")),
+        streaming=bool(configuration.get("streaming", False)),
+        inline=bool(configuration.get("inline", False)),
+    )
+
+
+def configuration_from(schedule: Schedule) -> dict[str, Value]:
+    """The configuration that stands for a schedule; a space repairs what it does not hold."""
+    lane, width = schedule.lane, schedule.width
+    configuration: dict[str, Value] = {
+        "lane": lane,
+        "width": width,
+        "vectors": schedule.registers[lane] // width if lane >= 0 else 1,
+        "inline": schedule.inline,
+        "tail": schedule.tail,
+        "streaming": schedule.streaming,
+        "group_order": schedule.group_order,
+        "loop_order": schedule.loop_order,
+        "reduce_order": schedule.reduce_order,
+    }
+    for d, (points, tile, parts, threads) in enumerate(
+        zip(schedule.registers, schedule.tiles, schedule.parts, schedule.threads, strict=True)
+    ):
+        configuration |= {f"r{d}": 1 if d == lane else points, f"t{d}": tile, f"p{d}": parts}
+        configuration[f"x{d}"] = threads
+    configuration |= {f"staged{n}": region for n, region in enumerate(schedule.staged)}
+    return configuration
