@@ -1,0 +1,79 @@
+"""Complex computations on real buffers give what the complex ones give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdtensor.lower.passes.real_from_complex import real_from_complex
+from mdtensor.spec import TensorSpec
+from mdtensor.translate.combine import Operator, Pointwise
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.reference import run
+from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+def as_real(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag], axis=-1)
+
+
+def random_array(shape, dtype):
+    rng = np.random.default_rng(0)
+    values = rng.uniform(-1, 1, shape)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.uniform(-1, 1, shape)
+    return (9 * values).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "computed", "stored"),
+    [
+        (("c8", "c8"), None, "c8"),
+        (("c16", "f4"), None, "c16"),
+        (("f4", "c8"), None, "c16"),
+        (("f4", "f8"), None, "c16"),
+        (("i4", "i4"), "i4", "c16"),
+        (("i8", "c8"), None, "c16"),
+    ],
+)
+def test_matrix_product(dtypes, computed, stored):
+    arrays = [random_array((3, 4), dtypes[0]), random_array((4, 5), dtypes[1])]
+    specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
+    out = TensorSpec.of((3, 5), stored)
+    md_hom = md_hom_from_einsum("ij,jk->ik", specs, dtype=computed, out=out)
+    real = real_from_complex(md_hom)
+    assert not any(b.spec.dtype.kind == "c" for b in (*real.inputs, *real.outputs))
+    (expected,) = run(md_hom, arrays)
+    (result,) = run(real, [as_real(array) for array in arrays])
+    np.testing.assert_allclose(result, as_real(expected), rtol=1e-12)
+
+
+def test_without_complex_buffers_nothing_changes():
+    md_hom = md_hom_from_einsum("i->", [TensorSpec.of((3,), "f4")])
+    assert real_from_complex(md_hom) is md_hom
+
+
+def test_operator_on_a_tuple_of_a_complex_and_a_real_element():
+    lhs, count, rhs, more = param(0, "c8"), param(1, "i4"), param(2, "c8"), param(3, "i4")
+    op = Operator(
+        (lhs.dtype, count.dtype), (lhs * rhs - lhs, count + more), (1 + 0j, 0), name="odd"
+    )
+    md_hom = MDHom(
+        (Dim("i", 4, Pointwise(op)),),
+        ScalarFunction((lhs.dtype, count.dtype), (param(0, "c8"), param(1, "i4"))),
+        (Buffer("x", TensorSpec.of((4,), "c8")), Buffer("n", TensorSpec.of((4,), "i4"))),
+        (Buffer("y", TensorSpec.of((), "c8")), Buffer("m", TensorSpec.of((), "c8"))),
+        (Access(0, (AffineIndex.of("i"),)), Access(1, (AffineIndex.of("i"),))),
+        (Access(0, ()), Access(1, ())),
+    )
+    arrays = [random_array((4,), "c8"), np.arange(4, dtype="i4")]
+    expected = run(md_hom, arrays)
+    real = real_from_complex(md_hom)
+    assert real.operators[0].identity == (1, 0, 0, 0)
+    product, counts = run(real, [as_real(array) for array in arrays])
+    np.testing.assert_allclose(product, as_real(expected[0]), rtol=1e-12)
+    np.testing.assert_array_equal(counts, [6, 0])

@@ -1,0 +1,66 @@
+"""Staged inputs: where their elements lie, and how they get there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.index import as_index
+from mdtensor.lower.nest import indented
+from mdtensor.lower.passes.stage_inputs import copy, declare, layouts_of
+from mdtensor.lower.tiling import tilings_of
+from tests.kernels.kernel_cases import CASES
+from tests.lower.passes.frames import frame_of
+
+
+@pytest.mark.parametrize("name", ["matmul_staged", "gpu_matmul_local", "gpu_matmul_general"])
+def test_declaration_and_copy(name, golden):
+    frame = frame_of(name)
+    lines: list[str] = []
+    for layout in frame.layouts.values():
+        axes = [
+            f"{axis.part} of {axis.dim}: {axis.extent} by {axis.stride}" for axis in layout.axes
+        ]
+        lines += [f"{layout.pointer} in {layout.region}, {layout.size} elements", *axes]
+        lines += indented(declare(layout, as_index(0)), 1)
+        lines += indented(copy(layout, frame.problem, frame.schedule, frame.tilings), 1)
+    golden(f"passes/stage_inputs/{name}.txt", "\n".join(lines) + "\n")
+
+
+def test_axes_are_blocks_then_reduced_dims_then_points_with_the_lanes_innermost():
+    layout = frame_of("matmul_staged").layouts[1]
+    assert [(axis.dim, axis.part) for axis in layout.axes] == [
+        (2, "outer"),
+        (1, "full"),
+        (2, "inner"),
+    ]
+    assert [axis.stride.constant for axis in layout.axes] == [32, 8, 1]
+
+
+def test_axes_of_a_stream_are_dense():
+    layouts = frame_of("gpu_matmul_local").layouts
+    for layout in layouts.values():
+        size = 1
+        for axis in reversed(layout.axes):
+            assert axis.stride.constant == size
+            size *= axis.extent.constant or 0
+        assert layout.size.constant == size
+
+
+def declared(name: str, **changes: object):
+    case = CASES[name]
+    problem, schedule = case.problem(), replace(case.schedule, **changes)
+    layouts = layouts_of(problem, schedule, tilings_of(problem, schedule))
+    return [declare(layout, as_index(0)) for layout in layouts.values()]
+
+
+def test_an_array_of_unknown_size_is_refused():
+    with pytest.raises(LoweringError, match="a tile in private memory needs extents that are num"):
+        declared("matmul_general", staged=("private", ""))
+
+
+def test_an_array_of_too_many_bytes_is_refused():
+    with pytest.raises(LoweringError, match=r"a tile of \d+ bytes in local memory, which takes 49"):
+        declared("gpu_matmul_local", tiles=(0, 0, 0), registers=(999, 8, 2))
