@@ -54,8 +54,10 @@ class Structure:
     """The general kernels of one structure, by their schedule without parts."""
 
     general: Problem
-    variants: dict[Schedule, tuple[KernelSource, Program]] = field(default_factory=dict)
-    wanted: set[Schedule] = field(default_factory=set)
+    variants: dict[Schedule, tuple[KernelSource, Program]] = field(
+        default_factory=dict[Schedule, tuple[KernelSource, Program]]
+    )
+    wanted: set[Schedule] = field(default_factory=set[Schedule])
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -120,7 +122,7 @@ class Engine:
         )
 
     def untuned(self, problem: Problem) -> Choice:
-        """The best general kernel that is compiled, or the best one there is for a new structure."""
+        """The best general kernel that is compiled; for a new structure, the best there is."""
         general, values = generalised(problem)
         structure = self.structures.get(general)
         if structure is None:
@@ -205,9 +207,7 @@ class Engine:
 
 def _without_parts(problem: Problem, schedule: Schedule) -> Schedule:
     """The general schedule: parts decided at launch, reductions split only where they were."""
-    parts = tuple(
-        0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims
-    )
+    parts = tuple(0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims)
     return replace(schedule, parts=parts, inline=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -77,7 +77,7 @@ def tuning_budget() -> float:
 
 
 @contextmanager
-def tuning(mode: str, *, budget: float = 30.0) -> Iterator[Recording]:
+def tuning(mode: str, *, budget: float = 30.0) -> Generator[Recording]:
     """Sets the tuning mode for the calls inside, in all threads.
 
     - "off": general kernels only; the store is not read.

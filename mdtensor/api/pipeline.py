@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,13 @@ _engines: dict[object, Engine] = {}
 _chosen: list[str] = []
 
 
+@dataclass(frozen=True, slots=True)
+class CudaPlace:
+    """The number of the CUDA device that holds CuPy arrays."""
+
+    number: int
+
+
 @cache
 def store() -> Store:
     """The user's store of tuning results."""
@@ -33,7 +41,7 @@ def engine_for(arrays: str = "numpy") -> Engine:
     if arrays == "cupy":
         from mdtensor.backends.cupy import load_cupy
 
-        place = ("cupy", load_cupy().cuda.runtime.getDevice())
+        place = CudaPlace(load_cupy().cuda.runtime.getDevice())
     engine = _engines.get(place)
     if engine is None:
         with _opening:
@@ -43,10 +51,10 @@ def engine_for(arrays: str = "numpy") -> Engine:
 
 
 def _open(place: object) -> Engine:
-    if isinstance(place, tuple):
+    if isinstance(place, CudaPlace):
         from mdtensor.backends.cupy import open_device as open_cuda
 
-        engine = Engine(open_cuda(place[1]), store)
+        engine = Engine(open_cuda(place.number), store)
     else:
         engine = Engine(open_device(arrays=str(place)), store)
     engine.changed.append(forget)

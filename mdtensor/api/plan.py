@@ -160,8 +160,8 @@ def explained(md_hom: MDHom, choice: Choice) -> str:
             f"schedule (from the {'store: ' if choice.origin == 'tuned' else ''}{choice.origin})",
             *_indented(choice.schedule.describe(problem)),
             "cost",
-            f"  {kind} {seconds * 1e6:.1f} µs: {work / seconds / 1e9:.1f} GFLOP/s,"
-            f" {moved / seconds / 1e9:.1f} GB/s of the fewest bytes",
+            f"  {kind} {seconds * 1e6:.1f} µs: {work / seconds / 1e9:.1f} GFLOP/s",
+            f"  {moved / seconds / 1e9:.1f} GB/s of the fewest bytes",
             "source",
             *_indented(choice.source.text),
         )

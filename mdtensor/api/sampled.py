@@ -74,10 +74,7 @@ def sampled_points(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     total = math.prod(extents)
     reduced = math.prod(problem.extent(d) for d in problem.contracted)
     count = max(64, _EVALUATIONS // max(1, reduced))
-    if total <= count:
-        flat = np.arange(total)
-    else:
-        flat = np.unique(rng.integers(0, total, count))
+    flat = np.arange(total) if total <= count else np.unique(rng.integers(0, total, count))
     points = np.stack(np.unravel_index(flat, extents), axis=1) if extents else np.zeros((1, 0), int)
     if total > count:
         edges = [sorted({0, 1, n // 2, n - 2, n - 1} & set(range(n))) for n in extents]
@@ -151,7 +148,9 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
             wrong = np.flatnonzero(got != values.astype(got.dtype))
             if len(wrong):
                 first = wrong[0]
-                return f"{len(wrong)} of {len(got)} values differ: {got[first]} is not {values[first]}"
+                return (
+                    f"{len(wrong)} of {len(got)} values differ: {got[first]} is not {values[first]}"
+                )
             continue
         resolution = float(np.finfo(computed).eps) if computed.kind == "f" else 0.0
         tolerance = resolution * (4 + math.sqrt(terms)) * scale

@@ -167,9 +167,8 @@ def _searched(
 def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration]:
     """Where the search starts: other environments' winners, candidates, and the best of many."""
     target = engine.target
-    schedules: list[Schedule] = []
-    for row in engine.store.hints(problem_key(problem), engine.environment)[:3]:
-        schedules.append(Schedule.from_json(row.schedule))
+    hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
+    schedules = [Schedule.from_json(row.schedule) for row in hints]
     schedules += [schedule for _, schedule in ranked(problem, target)[:_SEEDS_RANKED]]
     rng = Random(0)
     estimates: list[tuple[float, int]] = []
@@ -187,9 +186,7 @@ def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration
     return [*map(configuration_from, schedules), *chosen]
 
 
-def _measured(
-    worker: Worker, problem: Problem, schedule: Schedule, best: float | None
-) -> Trial:
+def _measured(worker: Worker, problem: Problem, schedule: Schedule, best: float | None) -> Trial:
     try:
         validate(problem, schedule)
     except LoweringError as error:
@@ -205,9 +202,7 @@ def _measured(
     )
 
 
-def _confirmed(
-    worker: Worker, ranking: Sequence[tuple[Schedule, Trial]]
-) -> tuple[Schedule, float]:
+def _confirmed(worker: Worker, ranking: Sequence[tuple[Schedule, Trial]]) -> tuple[Schedule, float]:
     """The best of the first few when they take turns; the first where that cannot be done."""
     first, trial = ranking[0]
     try:
@@ -222,4 +217,3 @@ def _confirmed(
         return first, trial.cost
     seconds, number = min(pairs)
     return ranking[number][0], seconds
-

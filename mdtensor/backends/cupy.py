@@ -82,9 +82,7 @@ class CupyDevice:
                 ) from None
         return CupyProgram(self, kernels, source, sizes)
 
-    def empty(
-        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
-    ) -> Any:
+    def empty(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Any:
         """An uninitialised CuPy array; strides are in elements."""
         with self.cupy.cuda.Device(self.number):
             base = self.cupy.empty(math.prod(shape), dtype)

@@ -35,6 +35,8 @@ class Device(Protocol):
         """Compiles a program, bound to run-time sizes; CompileError where the source is refused."""
         ...
 
-    def empty(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Array:
+    def empty(
+        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+    ) -> Array:
         """An uninitialised array, aligned so that streaming stores apply."""
         ...

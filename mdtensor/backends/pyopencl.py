@@ -6,6 +6,8 @@ arrays' addresses; else buffers wrap the arrays' memory for the time of a call.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import threading
 import warnings
@@ -74,9 +76,7 @@ class OpenCLDevice:
         if self.has_system_svm:
             return self.cl.SVM(array)
         flags = self.cl.mem_flags
-        return self.cl.Buffer(
-            self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array
-        )
+        return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
 
 
 def aligned_empty(
@@ -148,9 +148,7 @@ class OpenCLProgram:
         """The kernels of this thread, their fixed arguments set."""
         memory, scratch = self.device.scratch(self.scratch_bytes)
         position = len(self.source.arguments) - 1
-        kernels = [
-            self.device.cl.Kernel(self.program, entry.name) for entry in self.source.entries
-        ]
+        kernels = [self.device.cl.Kernel(self.program, entry.name) for entry in self.source.entries]
         sizes = self.device.argument(self.sizes) if len(self.sizes) else None
         for kernel in kernels:
             kernel.set_arg(position, scratch)
@@ -223,8 +221,6 @@ def first_element(array: np.ndarray) -> np.ndarray:
 
 def memory_at(array: np.ndarray) -> Any:
     """The memory of a read-only array's first element, as a buffer that may be taken."""
-    import ctypes
-
     address = array.__array_interface__["data"][0]
     return (ctypes.c_char * array.dtype.itemsize).from_address(address)
 
@@ -233,10 +229,8 @@ def memory_span(array: np.ndarray) -> tuple[np.ndarray, int]:
     """The bytes from the array's first to its last element, and where element 0 lies in them."""
     low, high = np.lib.array_utils.byte_bounds(array)
     address = array.__array_interface__["data"][0]
-    import ctypes
-
-    memory = (ctypes.c_char * max(1, high - low)).from_address(low)
-    return np.frombuffer(memory, np.uint8), address - low
+    memory = (ctypes.c_ubyte * max(1, high - low)).from_address(low)
+    return np.ctypeslib.as_array(memory), address - low
 
 
 def devices() -> list[tuple[str, Any]]:
@@ -245,10 +239,9 @@ def devices() -> list[tuple[str, Any]]:
     global _enqueue
     _enqueue = cl._cl.enqueue_nd_range_kernel
     found: list[tuple[str, Any]] = []
-    try:
+    platforms: list[Any] = []
+    with contextlib.suppress(cl.Error):
         platforms = cl.get_platforms()
-    except cl.Error:
-        platforms = []
     for platform in platforms:
         found += [(f"{platform.name.strip()}: {d.name.strip()}", d) for d in platform.get_devices()]
     if not found:

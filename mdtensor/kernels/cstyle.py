@@ -121,7 +121,9 @@ class _Renderer:
                 return self._loop(statement)
             case If(lhs, op, rhs, body, otherwise):
                 lines = [f"if ({lhs!r} {op} {rhs!r}) {{", *self._block(body), "}"]
-                return [*lines[:-1], "} else {", *self._block(otherwise), "}"] if otherwise else lines
+                return (
+                    [*lines[:-1], "} else {", *self._block(otherwise), "}"] if otherwise else lines
+                )
             case Pointer():
                 return [self._pointer(statement)]
             case Store():
@@ -150,7 +152,9 @@ class _Renderer:
     def _pointer(self, pointer: Pointer) -> str:
         where = self.dialect.regions[pointer.region]
         self.memory[pointer.name] = where
-        kind = f"{where}{'const ' if pointer.const else ''}{self.dialect.types[pointer.memory.name]}*"
+        kind = (
+            f"{where}{'const ' if pointer.const else ''}{self.dialect.types[pointer.memory.name]}*"
+        )
         base, offset = pointer.buffer, pointer.offset
         address = base if not offset.terms else f"{base} + {offset!r}"
         source = f"({kind})({address})" if base == "scratch" else address

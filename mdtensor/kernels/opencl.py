@@ -7,7 +7,9 @@ from mdtensor.kernels.dialect import Dialect
 OPENCL = Dialect(
     name="opencl",
     prelude="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
-    kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid {name}({arguments})",
+    kernel=(
+        "__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid {name}({arguments})"
+    ),
     types={
         "bool": "uchar",
         "int8": "char",

@@ -22,6 +22,7 @@ WORTH_THREADS = 12e-6
 _ROWS = (1, 2, 4, 6, 8, 12)
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
+_FAR = 1 << 20  # what a stride that is a name counts as
 
 
 def lane_width(problem: Problem, target: Target) -> int:
@@ -31,7 +32,7 @@ def lane_width(problem: Problem, target: Target) -> int:
 
 
 def lane_dims(problem: Problem) -> tuple[int, ...]:
-    """Dims that some access walks with stride one, the output's first; all others cannot be lanes."""
+    """Dims that some access walks with stride one, the output's first: those that can be lanes."""
     written = [d for d in problem.kept if any(w.strides[d].constant == 1 for w in problem.writes)]
     commutes = problem.operator is None or problem.operator.commutative
     read = [
@@ -48,13 +49,17 @@ def nearest_first(problem: Problem) -> tuple[int, ...]:
 
     def distance(d: int) -> tuple[float, int]:
         strides = [
-            abs(access.strides[d].constant if access.strides[d].constant is not None else 1 << 20)
+            _distance(access.strides[d].constant)
             for access in (*problem.writes, *problem.streams)
             if access.strides[d].terms
         ]
         return -(sum(strides) / len(strides) if strides else 0.0), d
 
     return tuple(sorted(problem.dims, key=distance))
+
+
+def _distance(stride: int | None) -> int:
+    return _FAR if stride is None else abs(stride)
 
 
 def plain(problem: Problem, asm: str = "cpu") -> Schedule:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.spec import Target
@@ -40,7 +39,9 @@ class Shape:
     parts: tuple[int, ...]
 
 
-def estimate(problem: Problem, schedule: Schedule, target: Target, *, general: bool = False) -> float:
+def estimate(
+    problem: Problem, schedule: Schedule, target: Target, *, general: bool = False
+) -> float:
     """Estimated seconds of a problem with fixed extents.
 
     `general` is for a kernel with run-time extents, which computes what is left of a dim in tiles
@@ -136,13 +137,13 @@ def _tiles_along(
         return whole
     if d != lane:
         if general:
-            return whole + bin(rest).count("1") * 0.6
+            return whole + (rest).bit_count() * 0.6
         return whole + 0.3 + 0.7 * rest / register
     vectors = register // width
     pieces = rest // width
     if general:
-        return whole + pieces + bin(rest % width).count("1") * 0.8
-    pieces += 1 if schedule.tail != "split" else bin(rest % width).count("1")
+        return whole + pieces + (rest % width).bit_count() * 0.8
+    pieces += 1 if schedule.tail != "split" else (rest % width).bit_count()
     return whole + max(0.3, pieces / vectors)
 
 
@@ -181,7 +182,9 @@ def _memory(problem: Problem, schedule: Schedule, target: Target, shape: Shape) 
     levels = _nested_extents(problem, schedule, shape)
     total = 0.0
     capacities = (target.l1_bytes * 0.9, target.l2_bytes * 0.9, target.l3_bytes * 0.5)
-    fits = sum(_stream_bytes(problem, schedule, n, shape.extents) for n in range(len(problem.streams)))
+    fits = sum(
+        _stream_bytes(problem, schedule, n, shape.extents) for n in range(len(problem.streams))
+    )
     for capacity, rate in zip(capacities, BYTES_PER_CYCLE, strict=True):
         if fits + _write_bytes(problem, shape.extents) < capacity:
             continue
@@ -301,7 +304,9 @@ def bytes_moved(problem: Problem) -> int:
     for n, stream in enumerate(problem.streams):
         used = [d for d in problem.dims if stream.uses(d)]
         if n == next(m for m, s in enumerate(problem.streams) if s.buffer == stream.buffer):
-            total += math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
+            total += (
+                math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
+            )
     return total + int(_write_bytes(problem, tuple(problem.extent(d) for d in problem.dims)))
 
 
@@ -311,5 +316,3 @@ def flops(problem: Problem) -> float:
     if problem.operator is not None:
         count += sum(operations(result) for result in problem.operator.results)
     return float(math.prod(problem.extent(d) for d in problem.dims) * count)
-
-

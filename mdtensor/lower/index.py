@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
-
 @dataclass(frozen=True, slots=True)
 class Index:
     """A sum of monomials, each an integer times a product of names, sorted by names.
@@ -38,9 +37,7 @@ class Index:
         if isinstance(other, int):
             return Index(tuple((m, c * other) for m, c in self.terms)) if other else ZERO
         return _collect(
-            (tuple(sorted((*m1, *m2))), c1 * c2)
-            for m1, c1 in self.terms
-            for m2, c2 in other.terms
+            (tuple(sorted((*m1, *m2))), c1 * c2) for m1, c1 in self.terms for m2, c2 in other.terms
         )
 
     __rmul__ = __mul__
@@ -65,7 +62,13 @@ class Index:
         for monomial, coefficient in reversed(self.terms):
             size = abs(coefficient)
             factors = [*([str(size)] if size != 1 or not monomial else []), *monomial[::-1]]
-            sign = ("-" if coefficient < 0 else "") if not text else " - " if coefficient < 0 else " + "
+            sign = (
+                ("-" if coefficient < 0 else "")
+                if not text
+                else " - "
+                if coefficient < 0
+                else " + "
+            )
             text += sign + "*".join(factors)
         return text
 

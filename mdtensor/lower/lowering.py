@@ -9,7 +9,7 @@ more problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,9 +61,7 @@ def lowered(problem: Problem, schedule: Schedule, head: str = "") -> tuple[LoopN
     """
     validate(problem, schedule)
     tilings = tilings_of(problem, schedule)
-    frame = Frame(
-        problem, schedule, tilings, stage_inputs.layouts_of(problem, schedule, tilings)
-    )
+    frame = Frame(problem, schedule, tilings, stage_inputs.layouts_of(problem, schedule, tilings))
     partials = _partials(frame)
     first = _nest(frame, partials, head)
     if partials is None:
@@ -236,8 +234,7 @@ def _register_tiles(
         placed: list[Destination] = []
         for k, destination in enumerate(destinations):
             offset = destination.offset + total(
-                destination.strides[d] * name(frame.tilings[d].var("r"))
-                for d in frame.problem.kept
+                destination.strides[d] * name(frame.tilings[d].var("r")) for d in frame.problem.kept
             )
             pointers.append(
                 Pointer(f"o{k}", destination.pointer, destination.memory, "global", offset, False)
@@ -254,7 +251,9 @@ def _register_tiles(
     return _tile_loops(frame, d, tiling, inner)
 
 
-def _tile_loops(frame: Frame, d: int, tiling: DimTiling, inner) -> list[Statement]:  # type: ignore
+def _tile_loops(
+    frame: Frame, d: int, tiling: DimTiling, inner: Callable[[int], tuple[Statement, ...]]
+) -> list[Statement]:
     var, end = tiling.var("r"), name(tiling.var("e"))
     start = name(tiling.var("t"))
     if tiling.threads > 1:
@@ -287,9 +286,7 @@ def _guarded(
     return list(body) if tiling.threads == 1 else [If(name(var), "<", end, body)]
 
 
-def _second_stage(
-    problem: Problem, schedule: Schedule, partials: Partials, head: str
-) -> LoopNest:
+def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head: str) -> LoopNest:
     """Combines the partial results of groups: a reduction over the groups, as a problem."""
     dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
     kept = problem.kept
@@ -350,17 +347,19 @@ def _second_stage(
     first = _arguments(problem)
     taken = {argument.name for argument in first}
     renamed = tuple(
-        replace(argument, name=f"unused_{argument.name}")
-        if argument.role == "input"
-        else argument
+        replace(argument, name=f"unused_{argument.name}") if argument.role == "input" else argument
         for argument in first
     )
     if not taken:
         raise LoweringError("a problem without arguments")
-    sizes = () if not problem.is_general else (
-        *problem.sizes,
-        *(f"B_{label}" for label in problem.labels),
-        *(f"P_{label}" for label in problem.labels),
+    sizes = (
+        ()
+        if not problem.is_general
+        else (
+            *problem.sizes,
+            *(f"B_{label}" for label in problem.labels),
+            *(f"P_{label}" for label in problem.labels),
+        )
     )
     return replace(
         nest,

@@ -215,19 +215,7 @@ class Comment:
     text: str
 
 
-Statement = (
-    LetIndex
-    | Step
-    | Let
-    | Set
-    | Loop
-    | If
-    | Pointer
-    | Store
-    | Allocate
-    | Barrier
-    | Comment
-)
+Statement = LetIndex | Step | Let | Set | Loop | If | Pointer | Store | Allocate | Barrier | Comment
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
@@ -68,8 +69,8 @@ class Schedule:
     def from_json(cls, text: str) -> Schedule:
         """The schedule of a canonical text; LoweringError where the text is none."""
         try:
-            fields = json.loads(text)
-            return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+            fields: dict[str, Any] = json.loads(text)
+            return cls(**{name: _value(value) for name, value in fields.items()})
         except (TypeError, ValueError) as error:
             raise LoweringError(f"not a schedule: {text[:80]!r}: {error}") from None
 
@@ -83,18 +84,24 @@ class Schedule:
             return " ".join(problem.labels[d] for d in dims) or "-"
 
         lane = "none" if self.lane < 0 else f"{problem.labels[self.lane]} x{self.width}"
-        staged = " ".join(
-            f"{n}:{region}" for n, region in enumerate(self.staged) if region
-        )
+        staged = " ".join(f"{n}:{region}" for n, region in enumerate(self.staged) if region)
         return "\n".join(
             (
                 f"{self.asm}: parts {by_dim(self.parts)}; threads {by_dim(self.threads)}",
                 f"tiles {by_dim(self.tiles)}; registers {by_dim(self.registers)}; lanes {lane}",
-                f"order {order(self.group_order)} | {order(self.loop_order)} |"
-                f" {order(self.reduce_order)}; staged {staged or 'nothing'}",
+                "order "
+                + " | ".join(map(order, (self.group_order, self.loop_order, self.reduce_order))),
+                f"staged {staged or 'nothing'}",
                 f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}",
             )
         )
+
+
+def _value(value: Any) -> Any:
+    """A field's value from JSON, where tuples are lists."""
+    if not isinstance(value, list):
+        return value
+    return tuple(cast("list[Any]", value))
 
 
 def validate(problem: Problem, schedule: Schedule) -> None:
@@ -205,9 +212,8 @@ def _validate_accumulation(problem: Problem, schedule: Schedule) -> None:
         return
     for write, dtype in zip(problem.writes, problem.scalar.result_dtypes, strict=True):
         if problem.outputs[write.buffer] != dtype and not _split(problem, schedule):
-            raise LoweringError(
-                f"a reduced dim in tiles would accumulate {dtype} in {problem.outputs[write.buffer]}"
-            )
+            stored = problem.outputs[write.buffer]
+            raise LoweringError(f"a reduced dim in tiles would accumulate {dtype} in {stored}")
 
 
 def _split(problem: Problem, schedule: Schedule) -> bool:

@@ -98,9 +98,7 @@ def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
     return parameters
 
 
-def _points(
-    problem: Problem, d: int, choices: tuple[int, ...]
-) -> Callable[..., tuple[int, ...]]:
+def _points(problem: Problem, d: int, choices: tuple[int, ...]) -> Callable[..., tuple[int, ...]]:
     extent = problem.extent(d)
     fitting = tuple(c for c in choices if c <= extent) or (1,)
 
@@ -111,11 +109,17 @@ def _points(
 
 
 def _product(first: str, second: str) -> Callable[..., tuple[int, ...]]:
-    return over((first, second), lambda a, b: (a * b,), "product")
+    def product(a: int, b: int) -> tuple[int, ...]:
+        return (a * b,)
+
+    return over((first, second), product, "product")
 
 
 def _at_most(name: str, limit: int, what: str) -> Constraint:
-    return over((name,), lambda value: value <= limit, f"fits_{what}")
+    def fits(value: int) -> bool:
+        return value <= limit
+
+    return over((name,), fits, f"fits_{what}")
 
 
 def accumulates_in_place(problem: Problem) -> bool:
@@ -186,9 +190,7 @@ def _staging(problem: Problem) -> list[Parameter]:
     for number in range(len(problem.streams)):
         offsets = {read.offset for read in problem.reads if read.stream == number}
         worthwhile = len(offsets) == 1 and problem.contracted
-        parameters.append(
-            Parameter(f"staged{number}", ("", "scratch") if worthwhile else ("",))
-        )
+        parameters.append(Parameter(f"staged{number}", ("", "scratch") if worthwhile else ("",)))
     return parameters
 
 
@@ -210,7 +212,11 @@ def _can_stream(problem: Problem, lane: int, width: int, tail: str) -> bool:
         validate(
             problem,
             replace(
-                plain(problem), lane=lane, width=width, registers=registers, tail=tail,
+                plain(problem),
+                lane=lane,
+                width=width,
+                registers=registers,
+                tail=tail,
                 streaming=True,
             ),
         )
@@ -240,9 +246,7 @@ def _gpu_threads(problem: Problem, target: Target) -> list[Parameter]:
 
 def _no_staging(problem: Problem, asm: str) -> list[Parameter]:
     regions = asm_of(asm).regions
-    return [
-        Parameter(f"staged{n}", ("", *regions[:0])) for n in range(len(problem.streams))
-    ]
+    return [Parameter(f"staged{n}", ("", *regions[:0])) for n in range(len(problem.streams))]
 
 
 def _integer(configuration: Mapping[str, Value], name: str, default: int) -> int:
@@ -251,9 +255,7 @@ def _integer(configuration: Mapping[str, Value], name: str, default: int) -> int
     return value
 
 
-def schedule_from(
-    problem: Problem, target: Target, configuration: Mapping[str, Value]
-) -> Schedule:
+def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, Value]) -> Schedule:
     """The schedule that a configuration stands for."""
     lane, width = _integer(configuration, "lane", -1), _integer(configuration, "width", 1)
     vectors = _integer(configuration, "vectors", 1)

@@ -81,7 +81,5 @@ def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
             length = -(-blocks // max(1, schedule.parts[d])) * block
             part, parts = as_index(length), as_index(max(1, -(-extent // length)))
             tile = 0 if tile >= length else tile
-        result.append(
-            DimTiling(label, problem.extents[d], register, threads, part, parts, tile)
-        )
+        result.append(DimTiling(label, problem.extents[d], register, threads, part, parts, tile))
     return tuple(result)

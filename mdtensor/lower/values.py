@@ -60,9 +60,7 @@ def identity_of(operator: Operator) -> tuple[Literal, ...]:
     return tuple(literal(value, dtype) for value, dtype in pairs)
 
 
-def combined(
-    operator: Operator, lhs: Sequence[Value], rhs: Sequence[Value]
-) -> tuple[Value, ...]:
+def combined(operator: Operator, lhs: Sequence[Value], rhs: Sequence[Value]) -> tuple[Value, ...]:
     """Two tuples of values combined by the operator."""
     return tuple(value_of(result, (*lhs, *rhs)) for result in operator.results)
 
@@ -70,9 +68,7 @@ def combined(
 def is_elementwise(operator: Operator) -> bool:
     """Whether element n of the result depends on elements n of the operands only."""
     width = len(operator.dtypes)
-    return all(
-        used <= {n, n + width} for n, used in enumerate(map(_params, operator.results))
-    )
+    return all(used <= {n, n + width} for n, used in enumerate(map(_params, operator.results)))
 
 
 def _params(expr: Expr) -> set[int]:

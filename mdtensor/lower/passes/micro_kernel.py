@@ -10,10 +10,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
-
     If,
     IndexCalc,
     Let,
@@ -24,7 +22,6 @@ from mdtensor.lower.nest import (
     Ref,
     Set,
     Statement,
-
     Value,
     register_dtype,
 )
@@ -165,10 +162,7 @@ def _bases(frame: Frame) -> list[Statement]:
     """A pointer per stream to the tile's first point, all reduced indices at their start."""
     statements: list[Statement] = []
     needed = {
-        d
-        for layout in frame.layouts.values()
-        for d in frame.problem.kept
-        if layout.has(d, OUTER)
+        d for layout in frame.layouts.values() for d in frame.problem.kept if layout.has(d, OUTER)
     }
     for d in sorted(needed):
         tiling = frame.tilings[d]
@@ -297,8 +291,10 @@ class _Body:
     counts: Mapping[int, int]
     pointer: str
     lanes: str | None
-    loads: dict[tuple[int, Index, int, int], Ref] = field(default_factory=dict)
-    statements: list[Statement] = field(default_factory=list)
+    loads: dict[tuple[int, Index, int, int], Ref] = field(
+        default_factory=dict[tuple[int, Index, int, int], Ref]
+    )
+    statements: list[Statement] = field(default_factory=list[Statement])
 
     def without_reduction(self) -> list[Statement]:
         scalar = self.frame.problem.scalar
@@ -325,15 +321,12 @@ class _Body:
                     self._assign(refs, results, direct or len(refs) == 1)
         return self.statements
 
-    def _assign(
-        self, refs: Sequence[Ref], results: Sequence[Value], direct: bool
-    ) -> None:
+    def _assign(self, refs: Sequence[Ref], results: Sequence[Value], direct: bool) -> None:
         if direct:
             self.statements += [Set(r, v) for r, v in zip(refs, results, strict=True)]
             return
         held = [
-            Ref(f"n{len(self.statements)}_{k}", ref.dtype, ref.lanes)
-            for k, ref in enumerate(refs)
+            Ref(f"n{len(self.statements)}_{k}", ref.dtype, ref.lanes) for k, ref in enumerate(refs)
         ]
         self.statements += [Let(h, v) for h, v in zip(held, results, strict=True)]
         self.statements += [Set(r, h) for r, h in zip(refs, held, strict=True)]
@@ -378,11 +371,13 @@ class _Body:
             memory = self.frame.problem.inputs[self.frame.problem.streams[stream].buffer]
             ref = Ref(f"x{len(self.loads)}", register_dtype(memory), lanes)
             load = Load(
-                f"{self.pointer}{stream}", memory, offset, lanes,
-                stride if lanes > 1 else 1, 0 if valid == lanes else valid,
+                f"{self.pointer}{stream}",
+                memory,
+                offset,
+                lanes,
+                stride if lanes > 1 else 1,
+                0 if valid == lanes else valid,
             )
             self.loads[key] = ref
             self.statements.append(Let(ref, load))
         return self.loads[key]
-
-

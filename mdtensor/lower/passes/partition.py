@@ -12,9 +12,8 @@ from mdtensor.lower.nest import IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.tiling import DimTiling
 
 
-
 def group_bounds(tilings: Sequence[DimTiling], order: Sequence[int]) -> list[Statement]:
-    """Declares `lo_d` and `hi_d` of every dim from the number of the group, innermost dim fastest."""
+    """Declares `lo_d` and `hi_d` of every dim from the group's number, innermost dim fastest."""
     statements: list[Statement] = []
     rest = name("group")
     split = [d for d in order if tilings[d].is_split]
@@ -22,9 +21,7 @@ def group_bounds(tilings: Sequence[DimTiling], order: Sequence[int]) -> list[Sta
         tiling = tilings[d]
         number = tiling.var("z")
         last = d == split[0]
-        statements.append(
-            LetIndex(number, rest if last else IndexCalc("%", rest, tiling.parts))
-        )
+        statements.append(LetIndex(number, rest if last else IndexCalc("%", rest, tiling.parts)))
         if not last:
             quotient = tiling.var("g")
             statements.append(LetIndex(quotient, IndexCalc("/", rest, tiling.parts)))

@@ -141,9 +141,7 @@ def _split(expr: Expr, params: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
     if expr.op == "const":
         assert expr.value is not None and not isinstance(expr.value, str)
         halves = _constant_halves(expr.value, expr.dtype)
-        return tuple(
-            const(v, dt) for v, dt in zip(halves, _halves(expr.dtype), strict=True)
-        )
+        return tuple(const(v, dt) for v, dt in zip(halves, _halves(expr.dtype), strict=True))
     args = [_split(arg, params) for arg in expr.args]
     if not any(len(arg) == 2 for arg in args) and not _is_complex(expr.dtype):
         return (replace(expr, args=tuple(arg[0] for arg in args)),)
@@ -171,9 +169,7 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
         case "select":
             condition, then, otherwise = args
             pairs = zip(then, otherwise, strict=True)
-            return tuple(
-                Expr("select", (condition[0], t, o), t.dtype) for t, o in pairs
-            )
+            return tuple(Expr("select", (condition[0], t, o), t.dtype) for t, o in pairs)
         case "eq":
             (a, b), (c, d) = args
             return (apply("eq", a, c) & apply("eq", b, d),)

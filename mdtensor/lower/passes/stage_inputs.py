@@ -116,9 +116,7 @@ def _layout(
 def declare(layout: Layout, offset: Index) -> list[Statement]:
     """The memory of a staged tile: an array, or its place in the scratch buffer."""
     if layout.region == "scratch":
-        return [
-            Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)
-        ]
+        return [Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)]
     size = layout.size.constant
     if size is None:
         raise LoweringError(f"a tile in {layout.region} memory needs extents that are numbers")
@@ -209,7 +207,12 @@ def _copy_loops(
     def build(remaining: list[Axis]) -> tuple[Statement, ...]:
         if vector and len(remaining) == 1:
             return _copy_vectors(
-                layout, schedule, tilings[lane], source, from_address, to_address,
+                layout,
+                schedule,
+                tilings[lane],
+                source,
+                from_address,
+                to_address,
                 stream.strides[lane],
             )
         if not remaining:

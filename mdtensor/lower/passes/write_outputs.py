@@ -82,9 +82,7 @@ def _finish(
     return statements
 
 
-def _across_lanes(
-    frame: Frame, tile: Tile, u: int, statements: list[Statement]
-) -> tuple[Ref, ...]:
+def _across_lanes(frame: Frame, tile: Tile, u: int, statements: list[Statement]) -> tuple[Ref, ...]:
     """Combines the vectors of a point, then their halves, then what was left over."""
     operator = frame.problem.operator
     assert operator is not None
@@ -125,8 +123,7 @@ def shared_memory(frame: Frame) -> list[Statement]:
     items = math.prod(frame.schedule.threads)
     dtypes = frame.problem.scalar.result_dtypes
     return [
-        Allocate(f"L{k}", register_dtype(dtype), "local", items)
-        for k, dtype in enumerate(dtypes)
+        Allocate(f"L{k}", register_dtype(dtype), "local", items) for k, dtype in enumerate(dtypes)
     ]
 
 
@@ -150,9 +147,7 @@ def _across_items(
     for u in range(len(tile.points)):
         for p, refs in enumerate(values[u]):
             statements.append(Barrier())
-            statements += [
-                Store(f"L{k}", ref.dtype, item, ref) for k, ref in enumerate(refs)
-            ]
+            statements += [Store(f"L{k}", ref.dtype, item, ref) for k, ref in enumerate(refs)]
             distance = 1
             while distance < items:
                 lhs = [Load(f"L{k}", ref.dtype, item) for k, ref in enumerate(refs)]
@@ -187,9 +182,7 @@ def item_turns(frame: Frame) -> list[Statement]:
     return statements
 
 
-def _address(
-    frame: Frame, destination: Destination, point: tuple[int, ...], offset: int
-) -> Index:
+def _address(frame: Frame, destination: Destination, point: tuple[int, ...], offset: int) -> Index:
     steps = zip(frame.unrolled_kept, point, strict=True)
     address = total(destination.strides[d] * step for d, step in steps if step)
     if offset:
@@ -261,4 +254,3 @@ def _stores(
             )
         )
     return statements
-
