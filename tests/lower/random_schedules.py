@@ -11,6 +11,9 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import TAILS, Schedule
 
 UNROLLED = 48  # computations in one register tile, which bounds what the compiler has to do
+# The same where work-items combine their results: Intel's compiler crashes on kernels of some
+# fifty barriers.
+MEETINGS = 6
 ITEMS = 64
 
 
@@ -21,8 +24,9 @@ def random_schedule(rng: random.Random, problem: Problem, family: str) -> Schedu
     lane, width = -1, 1
     if asm.vectors and count and rng.random() < 0.75:
         lane, width = _lane(rng, problem)
-    registers = _registers(rng, problem, lane, width)
     threads = _threads(rng, problem) if asm.cooperative else (1,) * count
+    shared = any(threads[d] > 1 for d in problem.contracted)
+    registers = _registers(rng, problem, lane, width, MEETINGS if shared else UNROLLED)
     staged = tuple(_region(rng, problem, n, asm.regions) for n in range(len(problem.streams)))
     tiles = [0] * count
     for d in problem.dims:
@@ -70,9 +74,11 @@ def _lane(rng: random.Random, problem: Problem) -> tuple[int, int]:
     return lane, rng.choice((2, 4, 8, 16))
 
 
-def _registers(rng: random.Random, problem: Problem, lane: int, width: int) -> tuple[int, ...]:
+def _registers(
+    rng: random.Random, problem: Problem, lane: int, width: int, unrolled: int
+) -> tuple[int, ...]:
     registers = [1] * len(problem.extents)
-    left = UNROLLED // len(problem.scalar.result_dtypes)
+    left = unrolled // len(problem.scalar.result_dtypes)
     if lane >= 0:
         vectors = rng.choice((1, 1, 2, 3))
         registers[lane] = vectors * width

@@ -1,0 +1,214 @@
+"""The renderer: how statements and values are spelt, and that spelling means what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mdtensor.errors import LoweringError
+from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.source import numbered
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.nest import (
+    Argument,
+    Calc,
+    If,
+    IndexCalc,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Loop,
+    LoopNest,
+    Ref,
+    Slice,
+    Statement,
+    Step,
+    Store,
+    Value,
+)
+
+F4, F2, I1, U1, I4, I8, U8, F8 = (
+    np.dtype(t) for t in ("f4", "f2", "i1", "u1", "i4", "i8", "u8", "f8")
+)
+BOOL = np.dtype("?")
+
+
+def nest(*body: Statement, memory: np.dtype = F4, sizes: tuple[str, ...] = ()) -> LoopNest:
+    arguments = (
+        Argument("I0", memory, "input"),
+        Argument("O0", memory, "output"),
+        Argument("scratch", np.dtype("u1"), "scratch"),
+    )
+    return LoopNest("kernel_0", arguments, sizes, 1, body, as_index(1), as_index(0))
+
+
+def lines(*body: Statement, dialect=OPENCL, memory: np.dtype = F4, streaming: bool = False):
+    """The lines of a kernel's body."""
+    text = render([nest(*body, memory=memory)], dialect, streaming=streaming).text
+    body_lines = text[text.index("\n{\n") :].splitlines()[2:-1]
+    return [line.strip() for line in body_lines if not line.startswith("  const long group")]
+
+
+def value_text(value: Value, dialect=OPENCL) -> str:
+    (line,) = (
+        line
+        for line in lines(Let(Ref("v", value.dtype, value.lanes), value), dialect=dialect)
+        if " v = " in line
+    )
+    return line.split(" v = ")[1].removesuffix(";")
+
+
+def load(lanes: int, stride: int | Index, valid: int = 0, memory: np.dtype = F4) -> Load:
+    return Load("I0", memory, name("i"), lanes, stride, valid)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (load(1, 1), "I0[i]"),
+        (load(4, 1), "vload4(0, I0 + i)"),
+        (load(4, -1), "vload4(0, I0 + i - 3).s3210"),
+        (load(2, 3), "(float2)(I0[i], I0[i + 3])"),
+        (load(2, name("s")), "(float2)(I0[i], I0[s + i])"),
+        (load(4, 1, 3), "(float4)(vload2(0, I0 + i), I0[i + 2], 0)"),
+        (load(4, 2, 3), "(float4)(I0[i], I0[i + 2], I0[i + 4], 0)"),
+        (load(1, 1, 0, F2), "vload_half(i, I0)"),
+        (load(8, 1, 0, F2), "vload_half8(0, I0 + i)"),
+        (load(2, -1, 0, F2), "vload_half2(0, I0 + i - 1).s10"),
+    ],
+)
+def test_loads(value, text):
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "text"),
+    [
+        (1.5, F4, "1.5f"),
+        (0.1, F8, "0.1"),
+        (float("inf"), F4, "INFINITY"),
+        (float("-inf"), F8, "-INFINITY"),
+        (float("nan"), F4, "NAN"),
+        (-7, I1, "(char)(-7)"),
+        (2**63, U8, "(ulong)(9223372036854775808UL)"),
+        (-(2**63), I8, "(long)(-9223372036854775807L - 1)"),
+    ],
+)
+def test_literals(number, dtype, text):
+    assert value_text(Literal(number, dtype)) == text
+
+
+A4, B4 = Ref("a", F4), Ref("b", F4, 4)
+X, Y = Ref("x", I4), Ref("y", I4, 4)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Calc("add", (A4, B4), F4, 4), "((float4)(a) + b)"),
+        (Calc("add", (X, X), I4), "(int)((uint)(x) + (uint)(x))"),
+        (Calc("mul", (X, Y), I4, 4), "as_int4(as_uint4((int4)(x)) * as_uint4(y))"),
+        (Calc("mul", (Ref("u", U1), Ref("u", U1)), U1), "(uchar)(u * u)"),
+        (Calc("neg", (A4,), F4), "(((float)(-0.0f)) - a)"),
+        (Calc("cast", (X,), F4), "(float)(x)"),
+        (Calc("cast", (Y,), F4, 4), "convert_float4(y)"),
+        (Calc("lt", (A4, A4), U1), "(uchar)(a < a)"),
+        (Calc("lt", (A4, B4), U1, 4), "(convert_uchar4((float4)(a) < b) & (uchar4)(1))"),
+        (Calc("not", (Ref("t", U1),), U1), "(t ^ (uchar)(1))"),
+        (Calc("max", (A4, B4), F4, 4), "max((float4)(a), b)"),
+        (Calc("select", (Ref("t", U1), A4, A4), F4), "(t ? a : a)"),
+        (Slice(B4, 0, 2), "b.lo"),
+        (Slice(B4, 2, 2), "b.hi"),
+        (Slice(B4, 1), "b.s1"),
+        (Slice(Ref("c", F4, 8), 4, 2), "c.s45"),
+    ],
+)
+def test_calculations(value, text):
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        (Store("O0", F4, name("i"), A4), ["O0[i] = a;"]),
+        (Store("O0", F4, name("i"), B4), ["vstore4(b, 0, O0 + i);"]),
+        (Store("O0", F4, name("i"), Ref("p", F4, 2), 3), ["O0[i] = p.s0;", "O0[i + 3] = p.s1;"]),
+        (Store("O0", F8, name("i"), A4), ["O0[i] = (double)(a);"]),
+        (Store("O0", F8, name("i"), B4), ["vstore4(convert_double4(b), 0, O0 + i);"]),
+        (Store("O0", F2, name("i"), A4), ["vstore_half_rte(a, i, O0);"]),
+        (Store("O0", F2, name("i"), B4), ["vstore_half4_rte(b, 0, O0 + i);"]),
+        (Store("O0", F2, name("i"), X), ["vstore_half_rte((float)(x), i, O0);"]),
+        (Store("O0", F2, name("i"), Y), ["vstore_half4_rte(convert_float4(y), 0, O0 + i);"]),
+    ],
+)
+def test_stores(store, expected):
+    assert lines(store) == expected
+
+
+def test_streaming_stores_need_an_aligned_output():
+    store = Store("O0", F4, name("i"), B4, streaming=True)
+    aligned, line = lines(store, streaming=True)
+    assert aligned == "const int aligned_O0 = ((size_t)O0 & 63) == 0;"
+    assert line.startswith("if (aligned_O0) __builtin_nontemporal_store(b, (__global float4*)(O0")
+    assert line.endswith("else vstore4(b, 0, O0 + i);")
+    assert lines(store) == ["vstore4(b, 0, O0 + i);"]
+
+
+def test_loops_and_branches():
+    body = (Step("i", 2),)
+    assert lines(Loop("i", as_index(0), name("n"), as_index(1), body)) == [
+        "for (long i = 0; i < n; i++) {",
+        "i += 2;",
+        "}",
+    ]
+    assert lines(Loop("i", None, name("n"), as_index(4), body))[0] == (
+        "for (; i + 4 <= n; i += 4) {"
+    )
+    assert lines(If(name("i"), "<", name("n"), body, body)) == [
+        "if (i < n) {",
+        "i += 2;",
+        "} else {",
+        "i += 2;",
+        "}",
+    ]
+
+
+def test_index_calculations():
+    lower = LetIndex("m", IndexCalc("min", name("i") + 4, name("n")))
+    assert lines(lower) == ["const long m = (i + 4 < n ? i + 4 : n);"]
+    rest = LetIndex("r", IndexCalc("%", name("i") + 1, as_index(3)), mutable=True)
+    assert lines(rest) == ["long r = (i + 1) % (3);"]
+
+
+def test_half_floats_in_cuda_are_their_bits():
+    text = value_text(load(1, 1, 0, F2), dialect=CUDA)
+    assert text == "load_half(I0 + i)"
+    (line,) = lines(Store("O0", F2, name("i"), X), dialect=CUDA, memory=F2)[1:]
+    assert line == "store_half((float)(x), O0 + i);"
+
+
+def test_sizes_are_an_array_or_parameters():
+    general = nest(sizes=("N0", "s0_1"))
+    opencl, cuda = render([general], OPENCL).text, render([general], CUDA).text
+    assert "__global const long* restrict sizes" in opencl
+    assert "const long s0_1 = sizes[1];" in opencl
+    assert "const long long N0, const long long s0_1)" in cuda
+
+
+def test_the_head_is_a_comment():
+    text = render([replace(nest(), head="one\ntwo")], OPENCL).text
+    assert text.startswith("// one\n// two\n")
+
+
+def test_lanes_need_a_language_with_vectors():
+    with pytest.raises(LoweringError, match="cuda has no vectors of 4 lanes"):
+        value_text(load(4, 1), dialect=CUDA)
+
+
+def test_numbered_source_counts_from_one():
+    assert numbered("a\nb") == "   1 | a\n   2 | b"
