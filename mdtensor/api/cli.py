@@ -29,7 +29,8 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except MdtensorError as error:
-            typer.secho(f"{type(error).__name__}: {error}", fg=typer.colors.RED, err=True)
+            name = "error" if type(error) is MdtensorError else type(error).__name__
+            typer.secho(f"{name}: {error}", fg=typer.colors.RED, err=True)
             raise typer.Exit(2 if isinstance(error, _WRONG_USE) else 1) from None
 
 
@@ -67,9 +68,7 @@ def tune(
     subscripts: Annotated[
         str | None, typer.Argument(metavar="EXPR", help="An einsum string: ij,jk->ik")
     ] = None,
-    shapes: Annotated[
-        list[str] | None, typer.Argument(metavar="SHAPE...", help=_SHAPES)
-    ] = None,
+    shapes: Annotated[list[str] | None, typer.Argument(metavar="SHAPE...", help=_SHAPES)] = None,
     file: Annotated[
         Path | None, typer.Option(help="Tune what this file says: EXPR SHAPE... on each line.")
     ] = None,
@@ -136,7 +135,7 @@ def _run_benchmarks(arguments: list[str]) -> int:
 
     root = Path(__file__).parents[2]
     if not (root / "bench" / "__main__.py").exists():
-        raise ShapeError(
+        raise MdtensorError(
             "the benchmarks are not installed",
             hint="they are in the folder bench/ of the repository; to time one expression here:"
             ' mdtensor bench "ij,jk->ik" 64,128 128,32',

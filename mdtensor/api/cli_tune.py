@@ -1,4 +1,4 @@
-"""`mdtensor tune`: expressions typed by people, tuned like those that a program was seen to call."""
+"""`mdtensor tune`: expressions that people type, tuned like those that a program calls."""
 
 from __future__ import annotations
 

@@ -85,7 +85,8 @@ def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarr
     rng = np.random.default_rng(seed)
     operands = [allocate(spec, np) for spec in specs]
     for operand in operands:
-        operand[...] = np.asarray(rng.uniform(-4, 4, operand.shape)).astype(operand.dtype)
+        values: Any = rng.uniform(-4, 4, operand.shape)
+        np.copyto(operand, values, casting="unsafe")
     return operands
 
 
@@ -199,11 +200,13 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
 
     from mdtensor.autotune.progress import format_time
 
-    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    # Eighty columns have room for all of it.
+    layout: Any = {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
+    table = Table(title=title, title_justify="left", header_style="bold", **layout)
     table.add_column("expression", no_wrap=True)
     table.add_column("shapes", no_wrap=True)
-    for name in (UNTUNED, TUNED, *PEERS, "best/tuned"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in (UNTUNED, TUNED, *PEERS, "ratio"):
+        table.add_column(_heading(name), justify="right", no_wrap=True)
     for each in comparisons:
         times = [
             format_time(each.seconds[name]) if name in each.seconds else "-"
@@ -213,3 +216,7 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
         style = "green" if each.ratio >= 1 else "yellow"
         table.add_row(each.subscripts, shapes, *times, f"[{style}]{each.ratio:.2f}[/]")
     return table
+
+
+def _heading(name: str) -> str:
+    return name.replace(".", "\n").replace("_", "\n")

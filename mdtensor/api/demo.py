@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Network:
         rng = np.random.default_rng(seed)
         self.weights = [
             rng.normal(0, np.sqrt(2 / before), (before, after)).astype(np.float32)
-            for before, after in zip(sizes, sizes[1:], strict=False)
+            for before, after in pairwise(sizes)
         ]
         self.biases = [np.zeros(after, np.float32) for after in sizes[1:]]
         self._moments = [(np.zeros_like(p), np.zeros_like(p)) for p in self.parameters]
@@ -123,9 +124,9 @@ class Network:
         for parameter, gradient, (mean, square) in zip(
             self.parameters, gradients, self._moments, strict=True
         ):
-            mean += np.float32(0.1) * (gradient - mean)
-            square += np.float32(0.001) * (gradient * gradient - square)
-            parameter -= np.float32(rate) * mean / (np.sqrt(square) + np.float32(1e-8))
+            mean[...] += np.float32(0.1) * (gradient - mean)
+            square[...] += np.float32(0.001) * (gradient * gradient - square)
+            parameter[...] -= np.float32(rate) * mean / (np.sqrt(square) + np.float32(1e-8))
         return loss
 
 
@@ -137,7 +138,7 @@ def train(network: Network, digits: Digits, epochs: int, seed: int = SEED) -> It
         order = rng.permutation(len(wanted))
         batches = [order[n : n + BATCH] for n in range(0, len(order) - BATCH + 1, BATCH)]
         losses = [network.step(digits.images[batch], wanted[batch]) for batch in batches]
-        yield float(np.mean(losses))
+        yield sum(losses) / len(losses)
 
 
 def accuracy(network: Network, digits: Digits) -> float:
@@ -170,7 +171,7 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
         " every contraction is a mdtensor.einsum"
     )
     seen = record_epoch(digits, sizes)
-    typer.echo(f"one epoch recorded: {len(seen)} computations; tuning for {budget_s:g} s at most")
+    typer.echo(f"one epoch recorded: {len(seen)} computations; tuning for {budget_s:g} s")
     typer.echo(summary(mdtensor.tune(seen, budget_s)))
 
     network = Network(sizes)
@@ -184,10 +185,10 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
         f"accuracy on held-out images: {accuracy(network, digits):.1%}"
         f" ({mdtensor.stats().share:.0%} of all contractions by generated kernels)"
     )
-    show(table_of([comparison_of(each.md_hom, rounds) for each in seen], "microseconds of a call"))
+    show(table_of([comparison_of(each.md_hom, rounds) for each in seen], "time of one call"))
     typer.echo(
-        "numpy.einsum: the faster of optimize=False and True; ratio: the fastest of the three over"
-        " tuned; medians, each engine in blocks of its own"
+        "numpy.einsum: the faster of optimize=False and True; ratio: the fastest of the three\n"
+        "right columns over tuned; medians, each engine in blocks of its own"
     )
 
 
