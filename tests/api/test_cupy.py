@@ -1,0 +1,102 @@
+"""einsum on CuPy arrays, through generated CUDA, against the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.statistics import stats
+from tests.cases import CASES, DTYPES, Case, operands, tolerance
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+def compare(result: Any, text: str, arrays: list[np.ndarray]) -> None:
+    """Equal to NumPy in wide types, up to the rounding of the result's type."""
+    got = result.get()
+    if got.dtype.kind in "fc":
+        wide = np.complex128 if got.dtype.kind == "c" else np.float64
+        expected = np.einsum(text, *(array.astype(wide) for array in arrays))
+    else:
+        expected = np.einsum(text, *arrays)
+    terms = max((array.size for array in arrays), default=1) * 16
+    np.testing.assert_allclose(
+        got,
+        expected,
+        rtol=0,
+        atol=tolerance(got.dtype, terms, 2.0) if got.dtype.kind in "fc" else 0,
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cases(cupy: Any, case: Case, dtype: str) -> None:
+    arrays = operands(case, dtype)
+    result = mdt.einsum(case.text, *map(cupy.asarray, arrays))
+    assert isinstance(result, cupy.ndarray)
+    assert result.dtype == np.einsum(case.text, *arrays).dtype
+    compare(result, case.text, arrays)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "complex64"])
+def test_layouts_are_read_in_place(cupy: Any, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    wide = (rng.random((40, 60)) * 9 - 4).astype(dtype)
+    on_device = cupy.asarray(wide)
+    for view in (lambda a: a[::-1, ::2], lambda a: a.T[3:33], lambda a: a[5:35:3, ::-1]):
+        left, right = view(wide), view(wide).T
+        result = mdt.einsum("ij,jk->ik", view(on_device), view(on_device).T)
+        compare(result, "ij,jk->ik", [left, right])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (37, 41, 43), (128, 256, 64), (513, 17, 511)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_products_of_any_size(cupy: Any, shape: tuple[int, int, int], dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    m, k, n = shape
+    left = (rng.random((m, k)) * 5 - 2).astype(dtype)
+    right = (rng.random((k, n)) * 5 - 2).astype(dtype)
+    compare(
+        mdt.einsum("ij,jk->ik", cupy.asarray(left), cupy.asarray(right)),
+        "ij,jk->ik",
+        [left, right],
+    )
+
+
+def test_long_reductions(cupy: Any) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.random(1_000_003).astype("f4")
+    compare(mdt.einsum("i,i->", cupy.asarray(x), cupy.asarray(x)), "i,i->", [x, x])
+
+
+def test_out_and_stream(cupy: Any) -> None:
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    out = cupy.zeros((3, 3), "f4")
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        given = cupy.asarray(x)
+        result = mdt.einsum("ij,kj->ik", given, given, out=out)
+        stream.synchronize()
+    assert result is out
+    np.testing.assert_allclose(out.get(), x @ x.T)
+
+
+def test_plan_runs_on_device_arrays(cupy: Any) -> None:
+    left, right = cupy.ones((8, 16), "f4"), cupy.ones((16, 4), "f4")
+    plan = mdt.compile("ij,jk->ik", left, right)
+    np.testing.assert_allclose(plan(left, right).get(), np.full((8, 4), 16))
+
+
+def test_kernels_computed_the_calls(cupy: Any) -> None:
+    before = stats().generated.get("float", 0)
+    mdt.einsum("ij,jk->ik", cupy.ones((8, 16), "f4"), cupy.ones((16, 4), "f4"))
+    assert stats().generated["float"] == before + 1
