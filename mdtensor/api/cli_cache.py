@@ -19,6 +19,7 @@ app = typer.Typer(
 @app.command("ls")
 def ls() -> None:
     """List every tuned problem with its best time, the last updated last."""
+    from rich.markup import escape
     from rich.table import Table
 
     from mdtensor.api.cli_tables import ago, show
@@ -32,7 +33,8 @@ def ls() -> None:
     for entry in entries:
         best = format_time(entry.winner.seconds) if entry.winner else "-"
         counts = str(entry.trials), str(entry.trials - entry.ok)
-        table.add_row(entry.problem, entry.environment, best, *counts, ago(entry.updated))
+        names = escape(entry.problem), escape(entry.environment)
+        table.add_row(*names, best, *counts, ago(entry.updated))
     if entries:
         show(table)
     else:

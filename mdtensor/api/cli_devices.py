@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def table_of_devices() -> Table:
     """All devices with the facts that schedules depend on; NoDeviceError where there is none."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("device", "arrays", "kind", box=None, header_style="bold")
@@ -28,7 +29,7 @@ def table_of_devices() -> Table:
         target = device.open().target
         memories = target.l1_bytes, target.l2_bytes, target.l3_bytes, target.local_bytes
         table.add_row(
-            device.name,
+            escape(device.name),
             device.arrays,
             target.kind,
             str(target.cores),

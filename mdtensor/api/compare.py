@@ -82,11 +82,10 @@ def compare(
 
 def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarray]:
     """Arrays of these shapes and types, with values between -4 and 4."""
-    rng = np.random.default_rng(seed)
+    rng: Any = np.random.default_rng(seed)
     operands = [allocate(spec, np) for spec in specs]
     for operand in operands:
-        values: Any = rng.uniform(-4, 4, operand.shape)
-        np.copyto(operand, values, casting="unsafe")
+        np.copyto(operand, rng.uniform(-4, 4, operand.shape), casting="unsafe")
     return operands
 
 

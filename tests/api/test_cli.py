@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mdtensor.api import cli_devices, pipeline
+from mdtensor.api.cli import app
+from mdtensor.autotune.trial import Trial
+from mdtensor.errors import NoDeviceError
+
+PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #07fce61b"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A store of the test's own."""
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    pipeline.store.cache_clear()
+    pipeline.forget()
+    yield tmp_path
+    pipeline.store().close()
+    pipeline.store.cache_clear()
+    pipeline.forget()
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    """What a command writes to standard output; to standard error too where it must fail."""
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    return result.stderr if code else result.stdout
+
+
+def remember(*seconds: float, problem: str = "dot[n:64]") -> None:
+    """Put trials and their winner into the store."""
+    for number, each in enumerate(seconds):
+        pipeline.store().record_trial(problem, "cpu-1", {"tile": number}, Trial("ok", each))
+    best = min(seconds)
+    pipeline.store().set_winner(problem, "cpu-1", {}, seconds=best, trials=len(seconds))
+
+
+def test_help_needs_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.argv = ['mdtensor', '--help']\n"
+        "from mdtensor.api.cli import main\n"
+        "try: main()\n"
+        "finally: print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    *usage, loaded = result.stdout.splitlines()
+    assert usage[0] == "Usage: mdtensor [OPTIONS] COMMAND [ARGS]..."
+    for command in ("devices", "tune", "cache", "explain", "bench", "demo"):
+        assert f"\n  {command} " in result.stdout
+    assert not {"numpy", "rich", "pyopencl", "cupy", "sqlite3", "opt_einsum"} & {*loaded.split()}
+
+
+def test_devices_shows_facts_and_the_default() -> None:
+    heading, *rows = run("devices").splitlines()
+    assert heading.split() == [
+        "device", "arrays", "kind", "cores", "vector", "L1", "L2", "L3", "local", "default",
+    ]  # fmt: skip
+    assert rows
+    assert sum(row.split()[-1] == "yes" for row in rows) == 1
+
+
+def test_no_device_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing() -> None:
+        raise NoDeviceError("no device", hint="pip install 'mdtensor[cpu]'")
+
+    monkeypatch.setattr(cli_devices, "found_devices", nothing)
+    shown = run("devices", code=1)
+    assert shown == "NoDeviceError: no device\n  hint: pip install 'mdtensor[cpu]'\n"
+
+
+def test_explain_shows_all_stages() -> None:
+    shown = run("explain", "ij,jk->ik", "64,128", "128,32")
+    assert shown.startswith(
+        "md_hom\n"
+        "  out_view(out: float32[64, 32] (i, j, k) -> (i, k))\n"
+        "  md_hom[i:64, j:128, k:32](mul, (cc, pw(add), cc))\n"
+        "  inp_view(A: float32[64, 128] (i, j, k) -> (i, j);"
+        " B: float32[128, 32] (i, j, k) -> (j, k))\n"
+        "problem\n"
+        f"  {PROBLEM}\n"
+        "schedule (from the cost model, general kernel)\n"
+        "  cpu: parts "
+    )
+    headings = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
+    assert headings == ["md_hom", "problem", "schedule", "cost", "source"]
+    assert "  estimated " in shown
+    assert "__kernel" in shown
+
+
+def test_explain_takes_types() -> None:
+    shown = run("explain", "ij,jk->ik", "4,5:i4", "5,6", "--dtype", "f8")
+    assert "A: int32[4, 5]" in shown
+    assert "B: float64[5, 6]" in shown
+
+
+MALFORMED = {
+    ("ij,jk->ik", "2,3", "4,3"): (
+        "SubscriptError: index 'j' has extent 3 in operand 0 but 4 in operand 1\n"
+        "  ij,jk->ik\n"
+        "   ^ ^\n"
+        "  operand 0: (2, 3) float32    operand 1: (4, 3) float32\n"
+        "  hint: 'ij,kj->ik' fits these shapes\n"
+    ),
+    ("ij,jk->ik", "2,3"): (
+        "SubscriptError: the string has 2 terms for 1 operand\n"
+        "  ij,jk->ik\n"
+        "     ^\n"
+        "  operand 0: (2, 3) float32\n"
+        "  hint: terms are separated by commas, one for each operand\n"
+    ),
+    ("ij->i", "2,3,4"): (
+        "SubscriptError: operand 0 has 3 axes but 2 indices\n"
+        "  ij->i\n"
+        "  ^^\n"
+        "  operand 0: (2, 3, 4) float32\n"
+        "  hint: '...ij->...i' broadcasts over the other axes\n"
+    ),
+    ("ij->i", "2"): (
+        "SubscriptError: operand 0 has 1 axis but 2 indices\n"
+        "  ij->i\n"
+        "   ^\n"
+        "  operand 0: (2,) float32\n"
+        "  hint: one index for each axis\n"
+    ),
+    ("ij->k", "2,3"): (
+        "SubscriptError: index 'k' of the output is in no operand\n"
+        "  ij->k\n"
+        "      ^\n"
+        "  hint: the operands have 'i', 'j'\n"
+    ),
+    ("ij->ii", "2,3"): (
+        "SubscriptError: index 'i' appears twice in the output\n"
+        "  ij->ii\n"
+        "      ^^\n"
+        "  hint: a result has one axis per index; write a diagonal with an index of its own\n"
+    ),
+    ("i1->i", "2,3"): (
+        "SubscriptError: '1' is no index\n"
+        "  i1->i\n"
+        "   ^\n"
+        "  hint: indices are the letters a-z and A-Z; between them stand ',', '->' and '...'\n"
+    ),
+    ("ij->i->j", "2,3"): (
+        "SubscriptError: an einsum string has at most one '->'\n  ij->i->j\n    ^  ^\n"
+    ),
+    ("i.j->i", "2,3"): (
+        "SubscriptError: a '.' that is not part of an ellipsis\n"
+        "  i.j->i\n"
+        "   ^\n"
+        "  hint: write '...' for the dims that broadcast\n"
+    ),
+    ("ii->i", "2,3"): (
+        "SubscriptError: index 'i' has extents 2 and 3 in operand 0\n"
+        "  ii->i\n"
+        "  ^^\n"
+        "  operand 0: (2, 3) float32\n"
+        "  hint: a diagonal needs axes of one extent\n"
+    ),
+    ("...i->i", "2,3"): (
+        "SubscriptError: the output lacks the ellipsis, which stands for 1 dim\n"
+        "  ...i->i\n"
+        "  ^\n"
+        "  operand 0: (2, 3) float32\n"
+        "  hint: '...i->...i' keeps them; to sum over them, give them letters\n"
+    ),
+    ("ij->i", "2by3"): (
+        "ShapeError: '2by3' is no shape\n"
+        "  hint: extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)\n"
+    ),
+    ("ij->i", "2,3:f5"): ("DTypeError: 'f5' is no element type\n  hint: such as f4, float64, i1\n"),
+}
+
+
+@pytest.mark.parametrize("command", ["explain", "tune", "bench"])
+@pytest.mark.parametrize("call", MALFORMED, ids=" ".join)
+def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[str, ...]) -> None:
+    assert run(command, *call, code=2) == MALFORMED[call]
+
+
+def test_tuning_happens_once(cache: Path) -> None:
+    call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "1", "--quiet")
+    *_, summary = run(*call).splitlines()
+    assert summary.startswith("1 computations tuned, 0 from the cache: ")
+    assert run(*call).splitlines() == [
+        "ij,jk->ik float32[64, 128] float32[128, 32]: from the cache, 0 trials",
+        "everything came from the cache: 1 computations, 0 trials",
+    ]
+    assert PROBLEM in run("cache", "ls")
+    assert "schedule (from the store: tuned)" in run("explain", *call[1:4])
+
+
+def test_tune_reads_a_file(cache: Path, tmp_path: Path) -> None:
+    file = tmp_path / "shapes.txt"
+    file.write_text("# two\nij->i 30,40\nij,j->i 30,40 40\n", encoding="utf-8")
+    lines = run("tune", "--file", str(file), "--budget", "0", "--quiet").splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == [
+        "ij->i float32[30, 40]",
+        "ij,j->i float32[30, 40] float32[40]",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [(), ("ij->i", "3,4", "--file", "shapes.txt")])
+def test_tune_takes_an_expression_or_a_file(arguments: tuple[str, ...]) -> None:
+    assert "say either EXPR SHAPE... or --file FILE" in run("tune", *arguments, code=2)
+
+
+def test_bench_compares_an_expression() -> None:
+    shown = run("bench", "ij,jk->ik", "16,16", "16,16")
+    assert shown.split()[-8:][0] == "µs"
+    assert "untuned" in shown
+    assert "16x16 16x16" in shown
+
+
+def test_cache_path_is_in_the_directory_chosen(cache: Path) -> None:
+    assert run("cache", "path") == f"{cache / 'tuning.sqlite3'}\n"
+
+
+def test_cache_ls_of_nothing_says_so(cache: Path) -> None:
+    result = CliRunner().invoke(app, ["cache", "ls"])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "nothing is tuned yet: see mdtensor tune --help\n"
+
+
+def test_cache_moves_from_store_to_store(cache: Path, tmp_path: Path) -> None:
+    remember(3e-6, 2e-6)
+    remember(5e-6, problem="dot[n:65]")
+    listed = run("cache", "ls").splitlines()
+    assert [line.split()[:4] for line in listed[1:]] == [
+        ["dot[n:64]", "cpu-1", "2.00", "µs"],
+        ["dot[n:65]", "cpu-1", "5.00", "µs"],
+    ]
+    file = tmp_path / "rows.jsonl"
+    assert run("cache", "export", str(file)) == f"5 rows written to {file}\n"
+    assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["kind"] == "mdtensor store"
+    assert run("cache", "prune", "--everything") == "5 rows removed\n"
+    assert run("cache", "ls") == ""
+    assert run("cache", "import", str(file)) == f"5 rows read from {file}\n"
+    assert run("cache", "ls").splitlines() == listed
+
+
+def test_cache_prune_by_age_keeps_what_is_new(cache: Path) -> None:
+    remember(3e-6)
+    assert run("cache", "prune", "--older-than", "1") == "0 rows removed\n"
+    assert run("cache", "prune", "--older-than", "0") == "2 rows removed\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--everything", "--older-than", "3")])
+def test_cache_prune_wants_to_know_what(cache: Path, arguments: tuple[str, ...]) -> None:
+    assert "say either --older-than DAYS or --everything" in run(
+        "cache", "prune", *arguments, code=2
+    )
+
+
+def test_a_file_that_is_no_export_is_refused(cache: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("hello\n", encoding="utf-8")
+    assert run("cache", "import", str(file), code=1) == (
+        "StoreError: line 1: not an exported store of this version: 'hello'\n"
+    )
