@@ -37,7 +37,7 @@ test-gpu: $(VENV)/installed ## Tests on a GPU (EXTRAS=…,cuda13); a missing one
 	$(BIN)/python -m pytest --gpu -m gpu $(ARGS)
 
 bench: $(VENV)/installed-bench ## Compare with NumPy, torch and others on this machine.
-	$(BIN)/mdtensor bench $(ARGS)
+	$(BIN)/python -m bench.run $(ARGS)
 
 demo: $(VENV)/installed ## A first look, in a minute.
 	$(BIN)/mdtensor demo $(ARGS)

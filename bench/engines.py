@@ -1,0 +1,217 @@
+"""mdtensor and its peers: the ways in which each of them can say a case.
+
+Every way is a call without arguments on arrays that stay the same, and writes into a result that
+was allocated before where its library allows that. Libraries are imported when an engine is made.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from bench.workloads import Workload
+
+Call = Callable[[], Any]
+
+# The call of mdtensor that is compared: a plan that writes into `out`.
+PLAN = "plan"
+
+
+class Engine(Protocol):
+    """A library that can compute cases."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The distributions whose versions belong into a result."""
+        ...
+
+    def calls(
+        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        """The ways to compute a case, by name; each returns its result."""
+        ...
+
+
+class NumPy:
+    """The best of dot, matmul, tensordot and einsum; plain einsum too where that is feasible."""
+
+    packages = ("numpy",)
+
+    def calls(
+        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        text, (a, b) = workload.subscripts, operands
+        calls: dict[str, Call] = {
+            "einsum optimize": lambda: np.einsum(text, a, b, out=out, optimize=True)
+        }
+        if workload.is_small:
+            calls["einsum"] = lambda: np.einsum(text, a, b, out=out)
+        if factors := matrix_factors(workload, operands):
+            left, right = factors
+            calls["matmul"] = lambda: np.matmul(left, right, out=out)
+            if left.ndim <= 2:
+                calls["dot"] = lambda: np.dot(left, right, out=out)
+        else:
+            axes = [
+                [term.index(i) for i in workload.terms[0] if i not in workload.output]
+                for term in workload.terms
+            ]
+            left_over = [i for term in workload.terms for i in term if i in workload.output]
+            order = [left_over.index(i) for i in workload.output]
+
+            def tensordot() -> np.ndarray:
+                np.copyto(out, np.tensordot(a, b, axes).transpose(order))
+                return out
+
+            calls["tensordot"] = tensordot
+        return calls
+
+
+class OptEinsum:
+    """opt_einsum on NumPy: a call, and an expression that was made before."""
+
+    packages = ("opt_einsum", "numpy")
+
+    def calls(
+        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        import opt_einsum
+
+        text, (a, b) = workload.subscripts, operands
+        expression: Any = opt_einsum.contract_expression(text, a.shape, b.shape)
+        # It cannot write into an array without dims.
+        into: dict[str, Any] = {"out": out} if out.ndim else {}
+        return {
+            "contract": lambda: opt_einsum.contract(text, a, b, **into),
+            "expression": lambda: expression(a, b, **into),
+        }
+
+
+class Torch:
+    """torch on the CPU, without gradients: einsum, and the product that fits, into `out`."""
+
+    packages = ("torch",)
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch: Any = torch
+        # As a context around each call it would cost small shapes a microsecond.
+        torch.autograd.grad_mode._enter_inference_mode(True)
+
+    def calls(
+        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        torch = self.torch
+        text = workload.subscripts
+        a, b = (torch.from_numpy(operand) for operand in operands)
+        calls: dict[str, Call] = {"einsum": lambda: torch.einsum(text, a, b)}
+        if factors := matrix_factors(workload, [a, b]):
+            left, right = factors
+            result = torch.from_numpy(out)
+            calls["matmul"] = lambda: torch.matmul(left, right, out=result)
+            special = {(1, 1): torch.dot, (2, 1): torch.mv, (2, 2): torch.mm, (3, 3): torch.bmm}
+            function = special[left.ndim, right.ndim]
+            calls[function.__name__] = lambda: function(left, right, out=result)
+        return calls
+
+
+class Tuned:
+    """mdtensor: a plan with `out`, and the calls of a user who keeps no plan."""
+
+    packages = ("mdtensor", "pyopencl", "intel-opencl-rt", "numpy")
+
+    def calls(
+        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        return _plan_and_calls(workload, operands, out)
+
+
+class Untuned:
+    """mdtensor as it is on shapes that nobody tuned; the whole process ignores the store."""
+
+    packages = ("mdtensor",)
+
+    def __init__(self) -> None:
+        import mdtensor
+
+        self._off: Any = mdtensor.tuning("off")
+        self._off.__enter__()
+
+    def calls(
+        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        return _plan_and_calls(workload, operands, out)
+
+
+def _plan_and_calls(
+    workload: Workload, operands: list[np.ndarray], out: np.ndarray
+) -> Mapping[str, Call]:
+    import mdtensor
+
+    text, (a, b) = workload.subscripts, operands
+    plan: Any = mdtensor.compile(text, a, b)
+    einsum: Any = mdtensor.einsum
+    return {
+        PLAN: lambda: plan(a, b, out=out),
+        "einsum": lambda: einsum(text, a, b),
+        "einsum out": lambda: einsum(text, a, b, out=out),
+    }
+
+
+OURS = "mdtensor"
+UNTUNED = "mdtensor untuned"
+ENGINES: Mapping[str, Callable[[], Engine]] = {
+    OURS: Tuned,
+    UNTUNED: Untuned,
+    "numpy": NumPy,
+    "opt_einsum": OptEinsum,
+    "torch": Torch,
+}
+PEERS = tuple(name for name in ENGINES if name not in (OURS, UNTUNED))
+
+
+def matrix_factors(workload: Workload, operands: list[Any]) -> tuple[Any, Any] | None:
+    """Two arrays whose `matmul` is the case, or None where it is no product of matrices.
+
+    `operands` are arrays of NumPy or torch; transposed ones are views.
+    """
+    a, b = operands
+    (left, right), out = workload.terms, workload.output
+    for first, second, x, y in ((left, right, a, b), (right, left, b, a)):
+        batch = out[:-2]
+        rows = [i for i in first if i in out and i not in second]
+        columns = [i for i in second if i in out and i not in first]
+        sums = [i for i in first if i not in out]
+        if len(rows) > 1 or len(columns) > 1 or len(sums) != 1 or len(first) - len(batch) > 2:
+            continue
+        if out != batch + "".join([*rows, *columns]):
+            continue
+        wanted = batch + "".join([*rows, *sums]), batch + "".join([*sums, *columns])
+        if sorted(wanted[0]) == sorted(first) and sorted(wanted[1]) == sorted(second):
+            return _arranged(x, first, wanted[0]), _arranged(y, second, wanted[1])
+    return None
+
+
+def _arranged(array: Any, term: str, wanted: str) -> Any:
+    if term == wanted:
+        return array
+    axes = [term.index(i) for i in wanted]
+    return array.transpose(axes) if isinstance(array, np.ndarray) else array.permute(axes)
+
+
+def versions(engine: Engine) -> dict[str, str]:
+    """The versions of an engine's packages, as far as they are installed."""
+    found: dict[str, str] = {}
+    for package in engine.packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            if package == "mdtensor":
+                import mdtensor
+
+                found[package] = mdtensor.__version__
+    return found

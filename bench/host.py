@@ -1,0 +1,124 @@
+"""Where the time of a small call goes: the enqueue, what surrounds it, and first calls."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from bench.engines import PLAN, Call
+from bench.timing import after_pauses, batch
+from bench.workloads import Workload
+
+ROUNDS = 7
+BATCH_SECONDS = 0.02
+ASLEEP_SECONDS = 0.005
+FIRST_CALLS = 40
+
+
+def profile(
+    workload: Workload, operands: list[np.ndarray], calls: dict[str, Call]
+) -> dict[str, Any]:
+    """Seconds of the hot calls, of their enqueue alone, and of calls after a pause.
+
+    The bare enqueue is that of the plan's own kernels with all arguments set, and the wait for
+    them. It takes turns with the calls.
+    """
+    program = program_of(workload, operands)
+    calls[PLAN]()
+    all_calls = {**calls, "enqueue": bare(program)}
+    medians: dict[str, list[float]] = {name: [] for name in all_calls}
+    for _ in range(ROUNDS):
+        for name, call in all_calls.items():
+            medians[name].append(statistics.median(batch(call, BATCH_SECONDS)))
+    hot = {name: statistics.median(times) for name, times in medians.items()}
+    asleep = {
+        name: statistics.median(after_pauses(call, ASLEEP_SECONDS, 31))
+        for name, call in all_calls.items()
+    }
+    enqueue = hot["enqueue"]
+    return {
+        "hot": hot,
+        "asleep": asleep,
+        "beyond_enqueue": {n: t - enqueue for n, t in hot.items() if n != "enqueue"},
+        "queue": "calling thread" if not program.waits else "worker threads",
+    }
+
+
+def program_of(workload: Workload, operands: list[np.ndarray]) -> Any:
+    """The program that a plan runs for a case."""
+    import mdtensor
+
+    (choice,) = mdtensor.compile(workload.subscripts, *operands).choices()
+    return choice.program
+
+
+def bare(program: Any) -> Call:
+    """A call that enqueues a program's kernels as they were last launched, and waits."""
+    import pyopencl
+
+    # The extension's own function: the Python wrapper around it is not the enqueue.
+    enqueue: Any = pyopencl._cl.enqueue_nd_range_kernel
+    queue, waits = program.queue, program.waits
+    launches = program._local.launches
+
+    def call() -> None:
+        for launch in launches:
+            enqueue(queue, *launch)
+        if waits:
+            queue.finish()
+
+    return call
+
+
+def first_calls(samples: int = FIRST_CALLS) -> dict[str, Any]:
+    """Median seconds of first calls on shapes that nobody used, of a structure that is known.
+
+    One after the other ("in_a_row") they run beside a compiler, which makes better kernels for
+    later calls; "alone" they do not. `compilations` counts those that a call waited for.
+    """
+    import mdtensor
+    from mdtensor.api import pipeline
+    from mdtensor.backends.pyopencl import OpenCLDevice
+
+    compiled = 0
+    here = threading.get_ident()
+    build = OpenCLDevice.build
+
+    def counted(self: Any, text: str) -> Any:
+        nonlocal compiled
+        compiled += threading.get_ident() == here
+        return build(self, text)
+
+    einsum: Any = mdtensor.einsum
+    engine = pipeline.engine_for()
+    generator = random.Random(samples)
+
+    def first_call() -> float:
+        m, n, k = (generator.randrange(17, 200) for _ in range(3))
+        a, b = np.ones((m, k), "f4"), np.ones((k, n), "f4")
+        before = time.perf_counter()
+        einsum("ik,kj->ij", a, b)
+        return time.perf_counter() - before
+
+    first_call()
+    OpenCLDevice.build = counted  # type: ignore[method-assign]
+    try:
+        in_a_row = [first_call() for _ in range(samples)]
+        alone: list[float] = []
+        for _ in range(samples):
+            engine.finish()
+            alone.append(first_call())
+    finally:
+        OpenCLDevice.build = build  # type: ignore[method-assign]
+    return {
+        "alone": statistics.median(alone),
+        "in_a_row": statistics.median(in_a_row),
+        "largest": max(*alone, *in_a_row),
+        "samples": samples,
+        "compilations": compiled,
+    }

@@ -1,0 +1,269 @@
+"""Tunes the cases, measures mdtensor and its peers in turns, and writes a result file.
+
+`python -m bench.run [--only PATTERN] [--tune-budget 60] [--quick] [--out FILE]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import os
+import platform
+import re
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import render
+from bench.child import Child, ChildError
+from bench.engines import ENGINES, OURS, PEERS, PLAN, UNTUNED
+from bench.limits import LIMITS, bound
+from bench.results import CaseResult, Limit, Measurement, Run, case_of, read, write
+from bench.timing import spread
+from bench.workloads import Workload, selected
+
+RESULTS = Path(__file__).parent / "results"
+# OpenBLAS's threads spin for more than 20 ms after a call and keep a core from the next engine.
+PAUSE_SECONDS = 0.06
+# A call of an engine that is this much slower than its best one takes no part in the rounds.
+WORTH_REPEATING = 1.3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long to tune each case, and how often and how long to measure each call."""
+
+    tune_budget: float = 60.0
+    rounds: int = 9
+    batch_seconds: float = 0.08
+
+    @classmethod
+    def quick(cls, tune_budget: float) -> Settings:
+        """A first look, not a result."""
+        return cls(tune_budget, 3, 0.03)
+
+
+class Driver:
+    """The workers of a run: one per engine, and one that hosts all for cases bound by memory."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self.settings = settings
+        self.stack = stack
+        self.children: dict[tuple[str, ...], Child] = {}
+        self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+    def child(self, *engines: str) -> Child:
+        """The worker that hosts these engines, started when first needed."""
+        child = self.children.get(engines)
+        if child is None or not child.is_alive:
+            child = self.stack.enter_context(Child(engines))
+            self.children[engines] = child
+        return child
+
+    def placed(self, workload: Workload) -> dict[str, Child]:
+        """The worker of every engine for a case; `untuned` is alone, its mode is process-wide."""
+        together = (OURS, *PEERS)
+        placed = {
+            name: self.child(*together)
+            if workload.shared and name in together
+            else self.child(name)
+            for name in ENGINES
+        }
+        return {**placed, LIMITS: placed[OURS]}
+
+    def describe(self) -> Run:
+        """A run without cases yet."""
+        versions: dict[str, str] = {}
+        for name in ENGINES:
+            versions.update(self.child(name).ask("describe")["versions"])
+        return Run(
+            date=_now(),
+            device=self.child(OURS).ask("device"),
+            system={
+                "platform": platform.platform(),
+                "processor": _processor(),
+                "cores": os.cpu_count(),
+                "python": platform.python_version(),
+            },
+            versions=dict(sorted(versions.items())),
+            settings={**dataclasses.asdict(self.settings), "pause_seconds": PAUSE_SECONDS},
+        )
+
+    def measure(self, workload: Workload) -> CaseResult:
+        """Tunes a case, checks what every engine computes for it, and measures in turns."""
+        budget = self.settings.tune_budget
+        ours = self.child(OURS)
+        tuning = ours.ask("tune", case=workload.name, budget=budget, patience=600 + 3 * budget)
+        placed = self.placed(workload)
+        reference = self.folder / "reference.npy"
+        np.save(reference, workload.reference(workload.operands()))
+        refused: dict[str, str] = {}
+        errors: dict[tuple[str, str], float] = {}
+        for child in _distinct(placed):
+            child.ask("load", case=workload.name, reference=str(reference))
+        for name, child in placed.items():
+            reply = child.ask("prepare", engine=name)
+            errors |= {(name, call): error for call, error in reply["errors"].items()}
+            refused |= {f"{name} {call}": why for call, why in reply["refused"].items()}
+        times = self._rounds(workload, placed, list(errors))
+        host = None
+        if workload.is_small and (OURS, PLAN) in errors:
+            host = placed[OURS].ask("profile")
+        limit = _limit(workload, times, placed[LIMITS])
+        for child in _distinct(placed):
+            child.ask("drop")
+        reference.unlink()
+        measurements = tuple(
+            Measurement(
+                name,
+                call,
+                statistics.median(medians),
+                spread(medians),
+                tuple(medians),
+                errors[name, call],
+            )
+            for (name, call), medians in times.items()
+            if name != LIMITS
+        )
+        return case_of(
+            workload,
+            date=_now(),
+            processes="one for all" if workload.shared else "one per engine",
+            measurements=measurements,
+            refused=refused,
+            tuning={"budget": budget, **tuning},
+            limit=limit,
+            host=host,
+        )
+
+    def _rounds(
+        self, workload: Workload, placed: dict[str, Child], calls: list[tuple[str, str]]
+    ) -> dict[tuple[str, str], list[float]]:
+        """The medians of the batches of every call; the order of the turns alternates."""
+        pilot = {key: self._batch(placed, key) for key in calls}
+        kept = [key for key in calls if workload.is_small or _worth(key, pilot)]
+        times: dict[tuple[str, str], list[float]] = {key: [] for key in kept}
+        for number in range(self.settings.rounds):
+            for key in kept if number % 2 == 0 else reversed(kept):
+                times[key].append(self._batch(placed, key))
+        return times
+
+    def _batch(self, placed: dict[str, Child], key: tuple[str, str]) -> float:
+        time.sleep(PAUSE_SECONDS)
+        engine, call = key
+        seconds = self.settings.batch_seconds
+        return placed[engine].ask("time", engine=engine, call=call, seconds=seconds)["median"]
+
+
+def _worth(key: tuple[str, str], pilot: dict[tuple[str, str], float]) -> bool:
+    engine, call = key
+    best = min(seconds for (name, _), seconds in pilot.items() if name == engine)
+    return engine == LIMITS or call == PLAN or pilot[key] <= WORTH_REPEATING * best
+
+
+def _distinct(placed: dict[str, Child]) -> list[Child]:
+    return list({id(child): child for child in placed.values()}.values())
+
+
+def _limit(
+    workload: Workload, times: dict[tuple[str, str], list[float]], child: Child
+) -> Limit | None:
+    """The limit by the best rates of the run: a limit that was disturbed is none."""
+    best = {call: min(medians) for (name, call), medians in times.items() if name == LIMITS}
+    fma = child.ask("fma_flops")["flops"] / best["fma"] if "fma" in best else None
+    read = workload.bytes_read / best["read"] if "read" in best else None
+    if read is not None and workload.bytes_read < workload.bytes_written:
+        read = None  # operands that fit into a cache tell nothing about memory
+    write = workload.bytes_written / best["write"] if "write" in best else None
+    found = bound(workload, fma, read, write)
+    return None if found is None else Limit(*found, fma, read, write)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    pairs = (line.partition(":") for line in lines)
+    fields = {name.strip(): value.strip() for name, _, value in pairs}
+    name, family, model = (fields.get(f, "?") for f in ("model name", "cpu family", "model"))
+    return f"{name}, family {family}, model {model}"
+
+
+def _file_for(run: Run) -> Path:
+    device = re.sub(r"[^a-z0-9]+", "-", f"{run.device['name']} x{run.device['cores']}".lower())
+    return RESULTS / f"{run.date[:10]}-{device.strip('-')}-einsum.json"
+
+
+def _line(case: CaseResult) -> str:
+    ours, untuned, peer = case.ours, case.untuned, case.peer
+    parts = [f"{case.name:<28}"]
+    parts += [f"{ours.seconds * 1e6:>11.2f} µs" if ours else f"{'no plan':>14}"]
+    parts += [f"untuned {untuned.seconds * 1e6:>11.2f} µs" if untuned else ""]
+    parts += [f"{peer.engine} {peer.call} {peer.seconds * 1e6:.2f} µs" if peer else "no peer"]
+    parts += [f"ratio {case.ratio:.2f}" if case.ratio else ""]
+    parts += [f"of the limit {case.limit_ratio:.0%}" if case.limit_ratio else ""]
+    parts += [{True: "ok", False: f"below the floor {case.floor}", None: ""}[case.ok]]
+    return "  ".join(part for part in parts if part)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the cases; 1 where one failed."""
+    options = _options(arguments)
+    budget = options.tune_budget
+    settings = Settings.quick(budget) if options.quick else Settings(budget)
+    failures = 0
+    with ExitStack() as stack:
+        driver = Driver(settings, stack)
+        run = driver.describe()
+        path = options.out or _file_for(run)
+        if path.exists():
+            earlier = read(path)
+            run = dataclasses.replace(run, cases=earlier.cases, first_calls=earlier.first_calls)
+        for workload in selected(options.only):
+            if options.resume and workload.name in {case.name for case in run.cases}:
+                continue
+            try:
+                case = driver.measure(workload)
+            except ChildError as error:
+                failures += 1
+                print(f"{workload.name}: {error}", file=sys.stderr, flush=True)
+                continue
+            run = run.with_case(case)
+            write(run, path)
+            print(_line(case), flush=True)
+        first = driver.child(UNTUNED).ask("first_calls")
+        run = dataclasses.replace(run, first_calls=first)
+        write(run, path)
+    for name, value in run.summary().items():
+        print(f"{name}: {value:.2f}")
+    print(f"first calls: {run.first_calls}\n{path}")
+    if path.parent == RESULTS:
+        render.main()
+    return int(failures > 0)
+
+
+def _options(arguments: list[str] | None) -> Any:
+    parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
+    parser.add_argument("--only", help="names, parts of names or patterns, separated by commas")
+    parser.add_argument("--tune-budget", type=float, default=60.0, help="seconds per case")
+    parser.add_argument("--quick", action="store_true", help="a first look, not a result")
+    parser.add_argument("--resume", action="store_true", help="leave the cases that the file has")
+    parser.add_argument("--out", type=Path, help="the file; cases that it has are replaced")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

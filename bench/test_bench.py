@@ -1,0 +1,68 @@
+"""The same cases under pytest-benchmark: `python -m pytest bench/test_bench.py -k "dot or 1024"`.
+
+All engines share this process, so that pauses let the threads of the last one fall asleep;
+`bench.run` gives every engine a process of its own. Nothing is tuned here: the store's winners
+run, and general kernels where there is none.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.engines import ENGINES, OURS, PLAN, UNTUNED, Engine
+from bench.run import PAUSE_SECONDS
+from bench.workloads import WORKLOADS, Workload
+
+# The tuning mode of an untuned engine is that of the whole process.
+NAMES = [name for name in ENGINES if name != UNTUNED]
+
+
+@functools.cache
+def engine(name: str) -> Engine:
+    try:
+        return ENGINES[name]()
+    except ImportError as error:
+        pytest.skip(str(error))
+
+
+@functools.lru_cache(maxsize=1)
+def operands(workload: Workload) -> tuple[list[np.ndarray], np.ndarray]:
+    drawn = workload.operands()
+    return drawn, workload.reference(drawn)
+
+
+def timed(call: Callable[[], object]) -> float:
+    before = time.perf_counter()
+    call()
+    return time.perf_counter() - before
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+def test_case(benchmark: Any, workload: Workload, name: str) -> None:
+    drawn, reference = operands(workload)
+    out = workload.empty_output()
+    calls = dict(engine(name).calls(workload, drawn, out))
+    if name == OURS:
+        calls = {PLAN: calls[PLAN]}
+    right: dict[float, str] = {}
+    for label, call in calls.items():
+        try:
+            error = workload.error(np.asarray(call()), reference)
+        except (RuntimeError, TypeError, ValueError):
+            continue  # a peer that does not know the type
+        if error <= workload.tolerance:
+            right[timed(call)] = label
+    if not right:
+        pytest.skip(f"{name} does not compute {workload.name}")
+    label = right[min(right)]
+    benchmark.group = workload.name
+    benchmark.extra_info.update(call=label, flops=workload.flops)
+    time.sleep(PAUSE_SECONDS)
+    benchmark(calls[label])

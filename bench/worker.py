@@ -1,0 +1,172 @@
+"""A process that hosts engines and times what it is asked for: `python -m bench.worker ENGINE…`.
+
+Every library has threads that keep a core busy for a while after a call, so each lives in a
+process of its own. Requests and replies are lines of JSON on the standard streams.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import traceback
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bench import host
+from bench.engines import ENGINES, OURS, UNTUNED, Call, Engine, versions
+from bench.limits import LIMITS, Limits
+from bench.timing import batch
+from bench.workloads import WORKLOADS, Workload
+
+Reply = dict[str, Any]
+
+
+class Host:
+    """The engines of this process, and the case that they were last asked to prepare."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.engines: dict[str, Engine] = {name: ENGINES[name]() for name in names}
+        self.workload = WORKLOADS[0]
+        self.operands: list[np.ndarray] = []
+        self.out = np.empty(0)
+        self.calls: dict[str, dict[str, Call]] = {}
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The limits of the device, opened when first asked for."""
+        return Limits()
+
+    def describe(self) -> Reply:
+        """Versions of the engines' packages."""
+        found: dict[str, str] = {}
+        for engine in self.engines.values():
+            found.update(versions(engine))
+        return {"versions": found}
+
+    def device(self) -> Reply:
+        """The device and the environment of mdtensor."""
+        from mdtensor.api import pipeline
+
+        engine = pipeline.engine_for()
+        return {
+            "name": engine.target.name,
+            "cores": engine.target.cores,
+            "driver": engine.target.driver,
+            "vector_bytes": engine.target.vector_bytes,
+        }
+
+    def tune(self, case: str, budget: float) -> Reply:
+        """Tunes a case unless the store knows a winner."""
+        import mdtensor
+        from mdtensor.spec import TensorSpec
+
+        workload = _workload(case)
+        specs = [TensorSpec.of(shape, workload.dtype) for shape in workload.shapes]
+        reports = mdtensor.compile(workload.subscripts, *specs).tune(budget=budget, quiet=True)
+        return {
+            "trials": sum(report.trials for report in reports),
+            "seconds": sum(report.elapsed for report in reports),
+            "cached": all(report.cached for report in reports),
+        }
+
+    def load(self, case: str, reference: str) -> Reply:
+        """Makes the operands of a case; each engine is prepared after that."""
+        self.drop()
+        self.workload = _workload(case)
+        self.operands = self.workload.operands()
+        self.out = self.workload.empty_output()
+        self.reference = np.load(reference, mmap_mode="r")
+        return {}
+
+    def prepare(self, engine: str) -> Reply:
+        """Makes the calls of an engine and checks what each computes; wrong ones are left out."""
+        if engine == LIMITS:
+            self.calls[engine] = dict(self.limits.calls(self.workload, self.operands, self.out))
+            return {"errors": dict.fromkeys(self.calls[engine], 0.0), "refused": {}}
+        errors: dict[str, float] = {}
+        refused: dict[str, str] = {}
+        calls = dict(self.engines[engine].calls(self.workload, self.operands, self.out))
+        for name in list(calls):
+            try:
+                errors[name] = self._checked(calls[name])
+            except Exception as error:  # a peer's words about what it cannot do
+                refused[name] = f"{type(error).__name__}: {error}"[:300]
+            else:
+                if errors[name] <= self.workload.tolerance:
+                    continue
+                refused[name] = f"error {errors.pop(name):.2e} > {self.workload.tolerance:.2e}"
+            del calls[name]
+        self.calls[engine] = calls
+        if engine == UNTUNED:
+            self._settle(calls)
+        return {"errors": errors, "refused": refused}
+
+    def _settle(self, calls: dict[str, Call]) -> None:
+        """Waits for the better general kernels that first calls had compiled in the background."""
+        from mdtensor.api import pipeline
+
+        for _ in range(3):
+            pipeline.engine_for().finish()
+            for call in calls.values():
+                call()
+
+    def _checked(self, call: Call) -> float:
+        worst = 0.0
+        # The second call takes the path of all later ones.
+        for _ in range(2):
+            self.out[...] = self.workload.empty_output()[...]
+            result = np.asarray(call())
+            worst = max(worst, self.workload.error(result, self.reference))
+        return worst
+
+    def time(self, engine: str, call: str, seconds: float) -> Reply:
+        """The median of a batch."""
+        samples = batch(self.calls[engine][call], seconds)
+        return {"median": statistics.median(samples), "samples": len(samples)}
+
+    def fma_flops(self) -> Reply:
+        """Operations of the limits' call "fma" for the current case."""
+        return {"flops": self.limits.flops(self.workload.dtype)}
+
+    def profile(self) -> Reply:
+        """Where the time of a small case's calls goes."""
+        return host.profile(self.workload, self.operands, self.calls[OURS])
+
+    def first_calls(self) -> Reply:
+        """First calls on new shapes of a known structure."""
+        return host.first_calls()
+
+    def drop(self) -> Reply:
+        """Lets go of the arrays."""
+        self.calls, self.operands = {}, []
+        self.out = self.reference = np.empty(0)
+        return {}
+
+
+def _workload(name: str) -> Workload:
+    return next(w for w in WORKLOADS if w.name == name)
+
+
+def main() -> None:
+    """Serves requests until the standard input ends."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no reply
+    served = Host(sys.argv[1:])
+    for line in sys.stdin:
+        request = json.loads(line)
+        function: Callable[..., Reply] = getattr(served, request.pop("do"))
+        try:
+            reply = function(**request)
+        except Exception:
+            reply = {"failure": traceback.format_exc(limit=-4)}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Result files: what is written can be read, what is derived is right, the table shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import render
+from bench.results import Limit, Measurement, Run, case_of, from_json, read, to_json, write
+from bench.workloads import selected
+
+
+def measured(engine: str, call: str, seconds: float) -> Measurement:
+    return Measurement(engine, call, seconds, 0.0, (seconds,), 1e-7)
+
+
+@pytest.fixture
+def run() -> Run:
+    hot = {"enqueue": 4e-6, "plan": 5e-6, "einsum": 6e-6}
+    host: dict[str, Any] = {
+        "hot": hot,
+        "asleep": hot,
+        "beyond_enqueue": {"plan": 1e-6, "einsum": 2e-6},
+        "queue": "worker threads",
+    }
+    large, small = selected("matmul-1024x1024x1024-float64")[0], selected("table6-17")[0]
+    cases = (
+        case_of(
+            large,
+            date="2026-01-01",
+            processes="one per engine",
+            measurements=(
+                measured("mdtensor", "plan", 0.010),
+                measured("mdtensor", "einsum", 0.009),
+                measured("mdtensor untuned", "plan", 0.016),
+                measured("numpy", "dot", 0.013),
+                measured("torch", "mm", 0.012),
+            ),
+            limit=Limit(0.008, "arithmetic", 268e9, None, None),
+        ),
+        case_of(
+            small,
+            date="2026-01-01",
+            processes="one per engine",
+            measurements=(
+                measured("mdtensor", "plan", 5e-6),
+                measured("mdtensor", "einsum", 6e-6),
+                measured("mdtensor untuned", "plan", 10e-6),
+                measured("numpy", "einsum", 30e-6),
+                measured("numpy", "matmul", 4e-6),
+            ),
+            host=host,
+        ),
+    )
+    first = {"alone": 4e-4, "in_a_row": 6e-4, "largest": 1e-3, "samples": 9, "compilations": 0}
+    device = {"name": "CPU", "cores": 2, "driver": "OpenCL"}
+    return Run("2026-01-01", device, {"python": "3.13"}, {"numpy": "2"}, {}, cases, first)
+
+
+def test_ratios(run: Run) -> None:
+    large, small = run.cases
+    assert large.ratio == pytest.approx(1.2)
+    assert large.limit_ratio == pytest.approx(0.8)
+    assert large.untuned_ratio == pytest.approx(0.625)
+    assert large.ok is True
+    assert small.ratio == pytest.approx(0.8)
+    assert small.ok is None
+
+
+def test_summary(run: Run) -> None:
+    assert run.summary() == pytest.approx(
+        {
+            "geomean to best peer, from 1 MFLOP": 1.2,
+            "geomean to best peer, below 1 MFLOP": 0.8,
+            "small einsum to numpy.einsum": 5.0,
+            "small einsum to numpy.matmul": 4 / 6,
+            "small plan to numpy.einsum": 6.0,
+            "small plan to numpy.matmul": 0.8,
+            "geomean untuned to tuned": (0.625 * 0.5) ** 0.5,
+            "least untuned to tuned": 0.5,
+        }
+    )
+
+
+def test_file_is_read_as_it_was_written(run: Run) -> None:
+    assert from_json(to_json(run)) == run
+
+
+def test_file_with_unknown_field_is_refused(run: Run) -> None:
+    document = json.loads(to_json(run))
+    document["cases"][0]["surprise"] = 1
+    with pytest.raises(TypeError, match="surprise"):
+        from_json(json.dumps(document))
+
+
+def test_file_of_another_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="no result file of version 1"):
+        from_json('{"version": 0}')
+
+
+def test_later_result_takes_the_place_of_the_earlier(run: Run) -> None:
+    again = run.with_case(run.cases[0])
+    assert [case.name for case in again.cases] == [case.name for case in run.cases]
+
+
+def test_table(run: Run) -> None:
+    lines = render.rendered(run, "file.json").splitlines()
+    assert (
+        "| matmul-1024x1024x1024-float64 | 2.15 | 25.2 | 10 ms | 12 ms torch mm | **1.20** | 1.15 "
+        "| 80% arithmetic | 0.62 |" in lines
+    )
+    assert (
+        "| table6-17-10x500x64 | 4.00 µs | 5.00 µs | 1.00 µs | 6.00 µs | 2.00 µs | 5.00 µs "
+        "| 6.00 µs |" in lines
+    )
+
+
+def test_kept_results_are_well_formed() -> None:
+    for path in render.RESULTS.glob("*-einsum.json"):
+        run = read(path)
+        assert run.cases
+        assert all(m.seconds > 0 for case in run.cases for m in case.measurements)
+
+
+def test_file_appears_whole(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "results" / "run.json"
+    write(run, path)
+    assert read(path) == run
+    assert list(path.parent.iterdir()) == [path]
