@@ -6,9 +6,9 @@ call that needs more than that is not in the table.
 
 from __future__ import annotations
 
-import itertools
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 Array = Any
 Launch = Callable[..., Array]
@@ -17,20 +17,27 @@ SIZE = 4096
 table: dict[tuple[object, ...], Launch] = {}
 
 
-_versions = itertools.count(1)
-_version = 0
+class Forgetful(Protocol):
+    """What keeps launches of its own."""
+
+    def forget(self) -> None:
+        """Drops the launches; better ones may exist."""
+        ...
 
 
-def version() -> int:
-    """Changes whenever launches made before may no longer be the best."""
-    return _version
+_listeners: weakref.WeakSet[Forgetful] = weakref.WeakSet()
+
+
+def when_cleared(keeper: Forgetful) -> None:
+    """Has an object forget its launches, as long as it lives, whenever the table is cleared."""
+    _listeners.add(keeper)
 
 
 def clear() -> None:
-    """Empties the table; later calls fill it again."""
-    global _version
-    _version = next(_versions)
+    """Empties the table, and lets plans forget their launches; later calls make new ones."""
     table.clear()
+    for keeper in list(_listeners):
+        keeper.forget()
 
 
 def remember(key: tuple[object, ...], launch: Launch) -> None:

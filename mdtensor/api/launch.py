@@ -23,7 +23,9 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
     no memory with them.
     """
     tally = statistics.tally(statistics.GENERATED, prepared.dtype)
-    programs = [pipeline.choice_for(step.md_hom, arrays).program for step in prepared.steps]
+    programs = [
+        pipeline.choice_for(step.md_hom, arrays).program.launcher() for step in prepared.steps
+    ]
     makers = [_maker(step.result, xp) for step in prepared.steps]
     if not prepared.converted and len(programs) == 1 and _in_order(prepared):
         program, make = programs[0], makers[0]

@@ -65,10 +65,9 @@ class Plan:
         self.specs = specs
         self.prepared: Prepared = options.prepared(subscripts, specs, None)
         self.result = self.prepared.result
-        self._layouts = tuple((s.shape, _byte_strides(s), s.dtype) for s in specs)
+        self._layouts = tuple(f for s in specs for f in (s.shape, _byte_strides(s), s.dtype))
         self._out_layout = (self.result.shape, _byte_strides(self.result), self.result.dtype)
         self._launch: Launch | None = None
-        self._version = -1
 
     def __call__(self, *operands: Array, out: Array | None = None) -> Array:
         """Computes the expression into `out`, or into a new array.
@@ -76,24 +75,35 @@ class Plan:
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
         plan was made for, or where `out` shares memory with an operand.
         """
-        for operand, layout in zip(operands, self._layouts, strict=True):
-            if (operand.shape, operand.strides, operand.dtype) != layout:
-                self._refuse(operands)
+        try:
+            if len(operands) == 2:
+                a, b = operands
+                given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
+            else:
+                given = tuple(f for op in operands for f in (op.shape, op.strides, op.dtype))
+        except AttributeError:
+            raise ShapeError("a plan takes arrays", text=self.subscripts) from None
+        if given != self._layouts:
+            self._refuse(operands)
         if out is not None:
             self._check_out(operands, out)
-        if self._version != dispatch.version() or self._launch is None:
+        launch = self._launch
+        if launch is None:
             return self._first(operands, out)
-        return self._launch(*operands, out=out)
+        return launch(*operands, out=out)
 
     def _first(self, operands: Sequence[Array], out: Array | None) -> Array:
         """A call for which the launch must be made first, or that the tuning mode watches."""
         xp = array_module(operands)
         if modes.is_watching() or not self.prepared.steps:
             return execute(self.prepared, operands, out, xp)
-        version = dispatch.version()
         self._launch = launch_of(self.prepared, pipeline.kind_of(operands[0]), xp)
-        self._version = version
+        dispatch.when_cleared(self)
         return self._launch(*operands, out=out)
+
+    def forget(self) -> None:
+        """Drops the launch, so that the next call takes the best kernel known then."""
+        self._launch = None
 
     def _check_out(self, operands: Sequence[Array], out: Array) -> None:
         if (out.shape, out.strides, out.dtype) != self._out_layout:
@@ -111,8 +121,10 @@ class Plan:
     def _refuse(self, operands: Sequence[Array]) -> None:
         notes = [
             f"operand {n}: {spec_of(op)!r}, the plan has {spec!r}"
-            for n, (op, spec) in enumerate(zip(operands, self.specs, strict=True))
+            for n, (op, spec) in enumerate(zip(operands, self.specs, strict=False))
         ]
+        if len(operands) != len(self.specs):
+            notes = [f"{len(operands)} operands for a plan of {len(self.specs)}"]
         raise ShapeError(
             "an operand is not what the plan was made for",
             text=self.subscripts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from mdtensor.kernels.source import KernelSource
@@ -20,6 +20,10 @@ class Program(Protocol):
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
         """The same program for other run-time sizes, without compiling again."""
+        ...
+
+    def launcher(self) -> Callable[..., None]:
+        """A function that does what a call does, made for calling it often."""
         ...
 
 

@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ class OpenCLDevice:
         if "cl_intel_exec_by_local_thread" in device.extensions:
             self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
         self.has_system_svm = _has_system_svm(cl, device)
+        self._local = threading.local()
         self.target = _target(cl, device)
         version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
         self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]
@@ -67,9 +68,17 @@ class OpenCLDevice:
         return aligned_empty(shape, dtype, strides)
 
     def scratch(self, nbytes: int) -> tuple[np.ndarray, Any]:
-        """Scratch memory and the object by which a kernel takes it."""
-        memory = aligned_empty((max(nbytes, 64),), np.uint8)
-        return memory, self.argument(memory)
+        """Scratch memory of this thread, and the object by which a kernel takes it.
+
+        A thread runs one program at a time, so its programs share memory: one block for each
+        power of two.
+        """
+        size = max(64, 1 << max(0, nbytes - 1).bit_length())
+        blocks: dict[int, tuple[np.ndarray, Any]] = self._local.__dict__
+        if size not in blocks:
+            memory = aligned_empty((size,), np.uint8)
+            blocks[size] = memory, self.argument(memory)
+        return blocks[size]
 
     def argument(self, array: np.ndarray) -> Any:
         """The kernel argument of an array that starts at its first element."""
@@ -169,16 +178,45 @@ class OpenCLProgram:
         except AttributeError:
             launches = self._launches()
         svm = self.device.cl.SVM
-        queue = self.queue
+        arguments: list[Any] = []
+        for array in arrays:
+            try:
+                arguments.append(svm(array))
+            except ValueError:  # PyOpenCL takes only contiguous memory
+                arguments.append(svm(first_element(array)))
         for kernel, groups, threads in launches:
-            for position, array in enumerate(arrays):
-                try:
-                    kernel.set_arg(position, svm(array))
-                except ValueError:
-                    kernel.set_arg(position, svm(first_element(array)))
-            _enqueue(queue, kernel, groups, threads)
+            for position, argument in enumerate(arguments):
+                kernel.set_arg(position, argument)
+            _enqueue(self.queue, kernel, groups, threads)
         if self.waits:
-            queue.finish()
+            self.queue.finish()
+
+    def launcher(self) -> Callable[..., None]:
+        """A function that does what a call does, with all that can be looked up looked up."""
+        if len(self.source.entries) != 1 or not self.device.has_system_svm:
+            return self
+        local, svm, enqueue = self._local, self.device.cl.SVM, _enqueue
+        queue, finish, waits = self.queue, self.queue.finish, self.waits
+
+        def launch(*arrays: np.ndarray) -> None:
+            try:
+                ((kernel, groups, threads),) = local.launches
+            except AttributeError:
+                ((kernel, groups, threads),) = self._launches()
+            set_arg = kernel._set_arg_svm
+            position = 0
+            try:
+                for array in arrays:
+                    set_arg(position, svm(array))
+                    position += 1
+            except ValueError:
+                self(*arrays)
+                return
+            enqueue(queue, kernel, groups, threads)
+            if waits:
+                finish()
+
+        return launch
 
     def _run_through_buffers(self, arrays: Sequence[np.ndarray]) -> None:
         cl, queue = self.device.cl, self.queue
