@@ -74,7 +74,9 @@ class OpenCLDevice:
         power of two.
         """
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[int, tuple[np.ndarray, Any]] = self._local.__dict__
+        if not hasattr(self._local, "blocks"):
+            self._local.blocks = {}
+        blocks: dict[int, tuple[np.ndarray, Any]] = self._local.blocks
         if size not in blocks:
             memory = aligned_empty((size,), np.uint8)
             blocks[size] = memory, self.argument(memory)
