@@ -6,6 +6,7 @@ was allocated before where its library allows that. Libraries are imported when 
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -55,15 +56,15 @@ class NumPy:
             if left.ndim <= 2:
                 calls["dot"] = lambda: np.dot(left, right, out=out)
         else:
-            axes = [
-                [term.index(i) for i in workload.terms[0] if i not in workload.output]
-                for term in workload.terms
-            ]
+            sums = [i for i in workload.terms[0] if i not in workload.output]
+            first, second = ([term.index(i) for i in sums] for term in workload.terms)
+            axes = (first, second)
             left_over = [i for term in workload.terms for i in term if i in workload.output]
             order = [left_over.index(i) for i in workload.output]
 
             def tensordot() -> np.ndarray:
-                np.copyto(out, np.tensordot(a, b, axes).transpose(order))
+                product: np.ndarray = np.tensordot(a, b, axes)
+                np.copyto(out, product.transpose(order))
                 return out
 
             calls["tensordot"] = tensordot
@@ -96,11 +97,9 @@ class Torch:
     packages = ("torch",)
 
     def __init__(self) -> None:
-        import torch
-
-        self.torch: Any = torch
+        self.torch: Any = importlib.import_module("torch")
         # As a context around each call it would cost small shapes a microsecond.
-        torch.autograd.grad_mode._enter_inference_mode(True)
+        self.torch.inference_mode().__enter__()
 
     def calls(
         self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
@@ -117,6 +116,14 @@ class Torch:
             function = special[left.ndim, right.ndim]
             calls[function.__name__] = lambda: function(left, right, out=result)
         return calls
+
+
+class TorchOneThread(Torch):
+    """torch with one thread, which is faster where waking others takes longer than the work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.torch.set_num_threads(1)
 
 
 class Tuned:
@@ -164,14 +171,18 @@ def _plan_and_calls(
 
 OURS = "mdtensor"
 UNTUNED = "mdtensor untuned"
+ONE_THREAD = "torch 1 thread"
 ENGINES: Mapping[str, Callable[[], Engine]] = {
     OURS: Tuned,
     UNTUNED: Untuned,
     "numpy": NumPy,
     "opt_einsum": OptEinsum,
     "torch": Torch,
+    ONE_THREAD: TorchOneThread,
 }
 PEERS = tuple(name for name in ENGINES if name not in (OURS, UNTUNED))
+# These set what holds for a whole process, so they can share theirs with nobody.
+SOLITARY = (UNTUNED, ONE_THREAD)
 
 
 def matrix_factors(workload: Workload, operands: list[Any]) -> tuple[Any, Any] | None:
@@ -200,7 +211,8 @@ def _arranged(array: Any, term: str, wanted: str) -> Any:
     if term == wanted:
         return array
     axes = [term.index(i) for i in wanted]
-    return array.transpose(axes) if isinstance(array, np.ndarray) else array.permute(axes)
+    permuted: Any = array.transpose if isinstance(array, np.ndarray) else array.permute
+    return permuted(axes)
 
 
 def versions(engine: Engine) -> dict[str, str]:

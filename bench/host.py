@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import statistics
 import threading
@@ -59,10 +60,8 @@ def program_of(workload: Workload, operands: list[np.ndarray]) -> Any:
 
 def bare(program: Any) -> Call:
     """A call that enqueues a program's kernels as they were last launched, and waits."""
-    import pyopencl
-
     # The extension's own function: the Python wrapper around it is not the enqueue.
-    enqueue: Any = pyopencl._cl.enqueue_nd_range_kernel
+    enqueue: Any = importlib.import_module("pyopencl._cl").enqueue_nd_range_kernel
     queue, waits = program.queue, program.waits
     launches = program._local.launches
 

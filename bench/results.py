@@ -41,7 +41,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case: what was measured in one run, and why a call is missing."""
+    """A case: what was measured in one run, and why a call is missing.
+
+    `load` is the number of threads that wanted a core in the minute before, this run's included;
+    `refused` says by engine and call what was wrong with those left out.
+    """
 
     name: str
     subscripts: str
@@ -52,7 +56,8 @@ class CaseResult:
     date: str
     processes: str
     measurements: tuple[Measurement, ...]
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    load: float = 0.0
     tuning: dict[str, Any] | None = None
     limit: Limit | None = None
     host: dict[str, Any] | None = None
@@ -100,11 +105,22 @@ class CaseResult:
     @property
     def ok(self) -> bool | None:
         """Whether the floors are reached; None where there are none."""
-        pairs = [(self.floor, self.ratio), (self.limit_floor, self.limit_ratio)]
-        demands = [(floor, value) for floor, value in pairs if floor is not None]
-        if not demands:
+        if self.floor is None and self.limit_floor is None:
             return None
-        return all(value is not None and value >= floor for floor, value in demands)
+        return not self.missed
+
+    @property
+    def missed(self) -> list[str]:
+        """The floors that are not reached, in words."""
+        demands = {
+            "the best peer": (self.floor, self.ratio),
+            "the limit": (self.limit_floor, self.limit_ratio),
+        }
+        return [
+            f"below {floor:g} of {what}"
+            for what, (floor, value) in demands.items()
+            if floor is not None and (value is None or value < floor)
+        ]
 
 
 @dataclass(frozen=True)
@@ -210,9 +226,9 @@ def from_json(text: str) -> Run:
 
 def _case(entry: dict[str, Any]) -> CaseResult:
     entry = {name: value for name, value in entry.items() if name != "derived"}
-    entry["measurements"] = tuple(
-        Measurement(**{**m, "batches": tuple(m["batches"])}) for m in entry["measurements"]
-    )
+    for measured in entry["measurements"]:
+        measured["batches"] = tuple(measured["batches"])
+    entry["measurements"] = tuple(Measurement(**measured) for measured in entry["measurements"])
     entry["shapes"] = tuple(tuple(shape) for shape in entry["shapes"])
     entry["limit"] = entry.get("limit") and Limit(**entry["limit"])
     return CaseResult(**entry)

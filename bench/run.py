@@ -24,7 +24,7 @@ import numpy as np
 
 from bench import render
 from bench.child import Child, ChildError
-from bench.engines import ENGINES, OURS, PEERS, PLAN, UNTUNED
+from bench.engines import ENGINES, ONE_THREAD, OURS, PLAN, SOLITARY, UNTUNED
 from bench.limits import LIMITS, bound
 from bench.results import CaseResult, Limit, Measurement, Run, case_of, read, write
 from bench.timing import spread
@@ -35,6 +35,8 @@ RESULTS = Path(__file__).parent / "results"
 PAUSE_SECONDS = 0.06
 # A call of an engine that is this much slower than its best one takes no part in the rounds.
 WORTH_REPEATING = 1.3
+# With more operations, one thread is never the better choice.
+WORTH_THREADS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,14 @@ class Driver:
         return child
 
     def placed(self, workload: Workload) -> dict[str, Child]:
-        """The worker of every engine for a case; `untuned` is alone, its mode is process-wide."""
-        together = (OURS, *PEERS)
+        """The worker of every engine that takes part in a case."""
+        together = tuple(name for name in ENGINES if name not in SOLITARY)
         placed = {
             name: self.child(*together)
             if workload.shared and name in together
             else self.child(name)
             for name in ENGINES
+            if name != ONE_THREAD or workload.flops < WORTH_THREADS
         }
         return {**placed, LIMITS: placed[OURS]}
 
@@ -99,6 +102,7 @@ class Driver:
 
     def measure(self, workload: Workload) -> CaseResult:
         """Tunes a case, checks what every engine computes for it, and measures in turns."""
+        load = os.getloadavg()[0]
         budget = self.settings.tune_budget
         ours = self.child(OURS)
         tuning = ours.ask("tune", case=workload.name, budget=budget, patience=600 + 3 * budget)
@@ -139,6 +143,7 @@ class Driver:
             processes="one for all" if workload.shared else "one per engine",
             measurements=measurements,
             refused=refused,
+            load=load,
             tuning={"budget": budget, **tuning},
             limit=limit,
             host=host,
@@ -215,7 +220,7 @@ def _line(case: CaseResult) -> str:
     parts += [f"{peer.engine} {peer.call} {peer.seconds * 1e6:.2f} µs" if peer else "no peer"]
     parts += [f"ratio {case.ratio:.2f}" if case.ratio else ""]
     parts += [f"of the limit {case.limit_ratio:.0%}" if case.limit_ratio else ""]
-    parts += [{True: "ok", False: f"below the floor {case.floor}", None: ""}[case.ok]]
+    parts += ["ok" if case.ok else ", ".join(case.missed)]
     return "  ".join(part for part in parts if part)
 
 
@@ -244,6 +249,8 @@ def main(arguments: list[str] | None = None) -> int:
             run = run.with_case(case)
             write(run, path)
             print(_line(case), flush=True)
+            for call, why in case.refused.items():
+                print(f"    {call}: {why}", file=sys.stderr, flush=True)
         first = driver.child(UNTUNED).ask("first_calls")
         run = dataclasses.replace(run, first_calls=first)
         write(run, path)

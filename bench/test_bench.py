@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.engines import ENGINES, OURS, PLAN, UNTUNED, Engine
+from bench.engines import ENGINES, OURS, PLAN, SOLITARY, Engine
 from bench.run import PAUSE_SECONDS
 from bench.workloads import WORKLOADS, Workload
 
-# The tuning mode of an untuned engine is that of the whole process.
-NAMES = [name for name in ENGINES if name != UNTUNED]
+NAMES = [name for name in ENGINES if name not in SOLITARY]
 
 
 @functools.cache
