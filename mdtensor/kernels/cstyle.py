@@ -336,6 +336,9 @@ class _Renderer:
             return f"({args[0]} {symbol} {args[1]})"
         kind = self.type(dtype, lanes)
         unsigned = self.dialect.unsigned.get(dtype.name)
+        if lanes == 1 and dtype.itemsize == 2:
+            # C would compute a product of two of them as an int, which it may overflow.
+            unsigned = self.dialect.unsigned["int32"]
         if unsigned is None:
             text = f"({args[0]} {symbol} {args[1]})"
             return f"({kind}){text}" if lanes == 1 and dtype.itemsize < 4 else text

@@ -35,7 +35,7 @@ from mdtensor.lower.nest import (
 F4, F2, I1, U1, I4, I8, U8, F8 = (
     np.dtype(t) for t in ("f4", "f2", "i1", "u1", "i4", "i8", "u8", "f8")
 )
-BOOL = np.dtype("?")
+I2, U2 = np.dtype("i2"), np.dtype("u2")
 
 
 def nest(*body: Statement, memory: np.dtype = F4, sizes: tuple[str, ...] = ()) -> LoopNest:
@@ -114,6 +114,8 @@ X, Y = Ref("x", I4), Ref("y", I4, 4)
         (Calc("add", (X, X), I4), "(int)((uint)(x) + (uint)(x))"),
         (Calc("mul", (X, Y), I4, 4), "as_int4(as_uint4((int4)(x)) * as_uint4(y))"),
         (Calc("mul", (Ref("u", U1), Ref("u", U1)), U1), "(uchar)(u * u)"),
+        (Calc("mul", (Ref("w", I2), Ref("w", I2)), I2), "(short)((uint)(w) * (uint)(w))"),
+        (Calc("mul", (Ref("w", U2), Ref("w", U2)), U2), "(ushort)((uint)(w) * (uint)(w))"),
         (Calc("neg", (A4,), F4), "(((float)(-0.0f)) - a)"),
         (Calc("cast", (X,), F4), "(float)(x)"),
         (Calc("cast", (Y,), F4, 4), "convert_float4(y)"),
