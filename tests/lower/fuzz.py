@@ -20,7 +20,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,14 @@ from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
-from tests.lower.random_problems import Einsum, Operand, Placed, element_values, random_einsum
+from tests.lower.random_problems import (
+    Einsum,
+    Operand,
+    Placed,
+    element_values,
+    guarded,
+    random_einsum,
+)
 from tests.lower.random_schedules import broken, random_schedule
 
 FAMILIES = ("cpu", "gpu")
@@ -76,7 +83,17 @@ class MismatchError(AssertionError):
 def device():
     from mdtensor.backends.pyopencl import devices, open_device
 
-    return open_device(devices()[0][1])
+    found = open_device(devices()[0][1])
+    found.scratch = partial(guarded_scratch, found)
+    return found
+
+
+def guarded_scratch(on, nbytes: int):
+    """Scratch memory that ends where the accessible memory ends, and holds NaN at first."""
+    memory = guarded(nbytes)
+    memory[:] = 0xFF
+    memory = memory[memory.size - -(-max(nbytes, 8) // 8) * 8 :]
+    return memory, on.argument(memory)
 
 
 def check(case: Case) -> bool:
@@ -316,7 +333,7 @@ def _run_batch(names: list[str], report: Report) -> list[str]:
     if not current:
         raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
     reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
-    report.failures[current] = "\n    ".join([reason, *words[:3], _repr(current)])
+    report.failures[current] = "\n    ".join([reason, *words[:12], _repr(current)])
     return [name for name in left if name != current]
 
 

@@ -197,20 +197,14 @@ class Placed:
 
     def __init__(self, operand: Operand, values: np.ndarray | None) -> None:
         dtype = np.dtype(operand.dtype)
-        page = mmap.PAGESIZE
         start = 0 if operand.at_end else operand.offset * dtype.itemsize
         nbytes = operand.span * dtype.itemsize
-        room = math.ceil((start + nbytes) / page) * page
-        self._mapping = mmap.mmap(-1, room + 2 * page)
-        whole = np.frombuffer(self._mapping, np.uint8)
-        _protect(whole, 0, page)
-        _protect(whole, page + room, page)
-        self.memory = whole[page : page + room]
+        self.memory = guarded(start + nbytes)
         self.memory[:] = POISON
-        start = room - nbytes if operand.at_end else start
+        start = self.memory.size - nbytes if operand.at_end else start
         strides = tuple(stride * dtype.itemsize for stride in operand.strides)
-        first = page + start + operand.first * dtype.itemsize
-        self.array = np.ndarray(operand.shape, dtype, self._mapping, first, strides)
+        first = start + operand.first * dtype.itemsize
+        self.array = np.ndarray(operand.shape, dtype, self.memory.data, first, strides)
         self._poison(dtype, start, nbytes)
         if values is None:
             self.array[...] = np.nan if dtype.kind in "fc" else _poisoned(dtype)
@@ -258,6 +252,16 @@ def _poisoned(dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b":
         return np.ones((), dtype)
     return np.full(dtype.itemsize, POISON, np.uint8).view(dtype)[0]
+
+
+def guarded(nbytes: int) -> np.ndarray:
+    """Whole pages of at least `nbytes` bytes, between two pages that nobody may touch."""
+    page = mmap.PAGESIZE
+    room = math.ceil(max(1, nbytes) / page) * page
+    whole = np.frombuffer(mmap.mmap(-1, room + 2 * page), np.uint8)
+    _protect(whole, 0, page)
+    _protect(whole, page + room, page)
+    return whole[page : page + room]
 
 
 def _protect(whole: np.ndarray, offset: int, nbytes: int) -> None:

@@ -3,7 +3,8 @@
 // inp_view(A: float32[203] (i) -> (i); B: float32[203] (i) -> (i))
 // gpu: parts i:3; threads i:8
 // tiles i:0; registers i:2; lanes none
-// order i | - | i; staged nothing
+// order i | - | i
+// staged nothing
 // tail split; streaming False; inline False
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)

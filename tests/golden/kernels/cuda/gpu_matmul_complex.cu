@@ -3,7 +3,8 @@
 // inp_view(A: complex64[3, 5] (i, j, k) -> (i, j); B: complex64[5, 6] (i, j, k) -> (j, k))
 // gpu: parts i:1 j:1 k:1; threads i:4 j:1 k:4
 // tiles i:0 j:0 k:0; registers i:1 j:1 k:2; lanes none
-// order i j k | i k | j; staged nothing
+// order i j k | i k | j
+// staged nothing
 // tail split; streaming False; inline False
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)

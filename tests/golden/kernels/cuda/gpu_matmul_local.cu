@@ -3,7 +3,8 @@
 // inp_view(A: float32[9, 10] (i, j, k) -> (i, j); B: float32[10, 19] (i, j, k) -> (j, k))
 // gpu: parts i:1 j:1 k:1; threads i:4 j:1 k:4
 // tiles i:4 j:4 k:8; registers i:1 j:1 k:2; lanes none
-// order i j k | i k | j; staged 0:local 1:local
+// order i j k | i k | j
+// staged 0:local 1:local
 // tail split; streaming False; inline False
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)

@@ -3,7 +3,8 @@
 // inp_view(A: float32[203] (i) -> (i); B: float32[203] (i) -> (i))
 // cpu: parts i:3; threads i:1
 // tiles i:0; registers i:16; lanes i x8
-// order i | - | i; staged nothing
+// order i | - | i
+// staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 

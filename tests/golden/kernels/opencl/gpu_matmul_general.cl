@@ -3,7 +3,8 @@
 // inp_view(A: float32[5, 9] (i, j, k) -> (i, j); B: float32[9, 21] (i, j, k) -> (j, k))
 // gpu: parts d0:0 d1:1 d2:0; threads d0:4 d1:1 d2:4
 // tiles d0:4 d1:4 d2:8; registers d0:1 d1:1 d2:2; lanes none
-// order d0 d1 d2 | d0 d2 | d1; staged 0:local
+// order d0 d1 d2 | d0 d2 | d1
+// staged 0:local
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 

@@ -3,7 +3,8 @@
 // inp_view(A: float32[7] (i, j) -> (i); B: float32[11] (i, j) -> (j))
 // gpu: parts i:2 j:1; threads i:2 j:4
 // tiles i:0 j:0; registers i:1 j:2; lanes none
-// order i j | i j | -; staged nothing
+// order i j | i j | -
+// staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 

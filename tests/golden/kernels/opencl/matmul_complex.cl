@@ -3,7 +3,8 @@
 // inp_view(A: complex64[3, 5] (i, j, k) -> (i, j); B: complex64[5, 6] (i, j, k) -> (j, k))
 // cpu: parts i:1 j:1 k:1; threads i:1 j:1 k:1
 // tiles i:0 j:0 k:0; registers i:1 j:1 k:4; lanes k x4
-// order i j k | i k | j; staged nothing
+// order i j k | i k | j
+// staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 

@@ -3,7 +3,8 @@
 // inp_view(A: float32[5, 9] (i, j, k) -> (i, j); B: float32[9, 21] (i, j, k) -> (j, k))
 // cpu: parts d0:0 d1:1 d2:0; threads d0:1 d1:1 d2:1
 // tiles d0:0 d1:0 d2:0; registers d0:2 d1:1 d2:8; lanes d2 x4
-// order d0 d1 d2 | d0 d2 | d1; staged nothing
+// order d0 d1 d2 | d0 d2 | d1
+// staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 

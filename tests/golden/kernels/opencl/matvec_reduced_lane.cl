@@ -3,7 +3,8 @@
 // inp_view(A: float32[6, 37] (i, j) -> (i, j); B: float32[37] (i, j) -> (j))
 // cpu: parts i:1 j:1; threads i:1 j:1
 // tiles i:0 j:0; registers i:2 j:16; lanes j x8
-// order i j | i | j; staged nothing
+// order i j | i | j
+// staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
