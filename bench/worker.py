@@ -63,7 +63,7 @@ class Host:
     def tune(self, case: str, budget: float) -> Reply:
         """Tunes a case unless the store knows a winner."""
         import mdtensor
-        from mdtensor.spec import TensorSpec
+        from mdtensor.specs import TensorSpec
 
         workload = _workload(case)
         specs = [TensorSpec.of(shape, workload.dtype) for shape in workload.shapes]

@@ -134,13 +134,13 @@ def _run_benchmarks(arguments: list[str]) -> int:
     import subprocess
 
     root = Path(__file__).parents[2]
-    if not (root / "bench" / "__main__.py").exists():
+    if not (root / "bench" / "run.py").exists():
         raise MdtensorError(
             "the benchmarks are not installed",
             hint="they are in the folder bench/ of the repository; to time one expression here:"
             ' mdtensor bench "ij,jk->ik" 64,128 128,32',
         )
-    command = [sys.executable, "-m", "bench", *arguments]
+    command = [sys.executable, "-m", "bench.run", *arguments]
     return subprocess.run(command, cwd=root, check=False).returncode
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mdtensor.errors import MdtensorError, ShapeError
 
 if TYPE_CHECKING:
-    from mdtensor.spec import TensorSpec
+    from mdtensor.specs import TensorSpec
 
 SHAPE_HELP = "extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)"
 _SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
@@ -37,7 +37,7 @@ def spec_from_text(text: str, dtype: str = "f4") -> TensorSpec:
 
     Raises ShapeError for what is no shape, DTypeError for what is no type.
     """
-    from mdtensor.spec import TensorSpec
+    from mdtensor.specs import TensorSpec
 
     match = _SHAPE.fullmatch(text.replace(" ", ""))
     if match is None or text == "":

@@ -11,7 +11,7 @@ from mdtensor.errors import NoDeviceError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mdtensor.spec import Target
+    from mdtensor.specs import Target
 
 
 def table_of_devices() -> Table:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdtensor.api.operands import allocate
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.subscripts import Contraction, parse, resolve
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdtensor.api import pipeline
 from mdtensor.backends.select import found_devices
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 
 
 def devices() -> list[str]:

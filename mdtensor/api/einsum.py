@@ -26,7 +26,7 @@ from mdtensor.api.operands import (
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.errors import DTypeError, ShapeError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.subscripts import parse, resolve
 

@@ -10,7 +10,7 @@ import numpy as np
 from mdtensor.api import pipeline, statistics
 from mdtensor.api.operands import allocate
 from mdtensor.api.prepare import Prepared
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 Array = Any
 Launch = Callable[..., Array]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DTypeError, SubscriptError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 # Arrays of NumPy or CuPy, known by their attributes alone.
 Array = Any

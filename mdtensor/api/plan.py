@@ -17,7 +17,7 @@ from mdtensor.api.tune import TuningReport, seconds_of, tune_md_hom
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any

@@ -14,7 +14,7 @@ import numpy as np
 
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, PathError
-from mdtensor.spec import TensorSpec, contiguous_strides
+from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_from_einsum import accumulation_dtype, md_hom_from_contraction
 from mdtensor.translate.subscripts import Contraction, parse, resolve

@@ -14,7 +14,7 @@ import numpy as np
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 
 INSTALL_HINT = "pip install 'mdtensor[cuda12]' or 'mdtensor[cuda13]', as the driver allows"
 

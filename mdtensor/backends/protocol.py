@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from mdtensor.kernels.source import KernelSource
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 
 Array = Any  # an array of the backend: numpy.ndarray, cupy.ndarray, …
 

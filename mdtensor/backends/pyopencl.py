@@ -22,7 +22,7 @@ from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
 _ALIGNMENT = 64

@@ -14,7 +14,7 @@ from mdtensor.lower.cost import estimate
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 
 GROUPS_PER_CORE = 4
 # Seconds of work from which waking the device's other threads pays.

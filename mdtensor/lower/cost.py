@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 from mdtensor.translate.scalar import Expr
 
 # Cycles on a current core; what matters is their ratio.

@@ -19,7 +19,7 @@ def problem_key(problem: Problem) -> str:
     Extents with `+` are reduced; each access has its type and its stride per dim.
 
     >>> from mdtensor.lower.problem import problem_from_md_hom
-    >>> from mdtensor.spec import TensorSpec
+    >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
     >>> specs = TensorSpec.of((64, 32)), TensorSpec.of((32, 128))
     >>> problem_key(problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs)))

@@ -18,7 +18,7 @@ from mdtensor.lower.candidates import lane_dims, lane_width, nearest_first, plai
 from mdtensor.lower.parameter import Constraint, Parameter, Value, over
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
-from mdtensor.spec import Target
+from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _UNROLL = (1, 2, 4, 8)

@@ -38,7 +38,7 @@ class MDHom:
     types do not fit.
 
     >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
-    >>> from mdtensor.spec import TensorSpec
+    >>> from mdtensor.specs import TensorSpec
     >>> md_hom_from_einsum("ij,jk->ik", (TensorSpec.of((64, 32)), TensorSpec.of((32, 128))))
     md_hom[i:64, j:32, k:128](mul, (cc, pw(add), cc))
     """

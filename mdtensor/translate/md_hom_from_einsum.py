@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, cast, param

@@ -31,7 +31,7 @@ def run(md_hom: MDHom, inputs: Sequence[np.ndarray], *, cast: bool = False) -> A
 
     Raises TranslationError where an empty dim is combined by an operator without identity.
 
-    >>> from mdtensor.spec import TensorSpec
+    >>> from mdtensor.specs import TensorSpec
     >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
     >>> sums = md_hom_from_einsum("ij->i", [TensorSpec.of((2, 3), "i8")])
     >>> run(sums, [np.arange(6).reshape(2, 3)])

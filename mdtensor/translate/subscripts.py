@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mdtensor.errors import SubscriptError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 LETTERS = frozenset(string.ascii_letters)
 ELLIPSIS = "..."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from mdtensor.api.cli_arguments import (
     spec_from_text,
 )
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 
 @pytest.mark.parametrize(

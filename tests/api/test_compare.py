@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mdtensor.api.compare import PEERS, TUNED, UNTUNED, compare, matmul_call, random_operands
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 EXTENTS = dict(zip("abijkm", (5, 6, 2, 3, 4, 1), strict=True))
 

@@ -17,7 +17,7 @@ from mdtensor.api.operands import (
     split,
 )
 from mdtensor.errors import DTypeError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 
 
 class Duck:

@@ -5,7 +5,7 @@ import pytest
 
 from mdtensor.api.path import contraction_path, prefers_fused
 from mdtensor.api.prepare import prepare, result_strides
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.subscripts import parse, resolve
 
 SPECS = [TensorSpec.of((8, 500)), TensorSpec.of((500, 600)), TensorSpec.of((600, 8))]

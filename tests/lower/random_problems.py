@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.errors import TranslationError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom_from_einsum import accumulation_dtype, md_hom_from_einsum
 from tests.cases import CASES, DTYPES, Case

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdtensor.errors import TranslationError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom

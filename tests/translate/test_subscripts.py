@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdtensor.errors import SubscriptError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.subscripts import parse, resolve
 from tests.cases import CASES, Case
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Concat, Operator
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr, Number, ScalarFunction, apply, cast, const, param

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.passes.real_from_complex import real_from_complex
-from mdtensor.spec import TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Operator, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
