@@ -71,7 +71,7 @@ class Schedule:
         try:
             fields: dict[str, Any] = json.loads(text)
             return cls(**{name: _value(value) for name, value in fields.items()})
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise LoweringError(f"not a schedule: {text[:80]!r}: {error}") from None
 
     def describe(self, problem: Problem) -> str:
