@@ -28,31 +28,28 @@ kernel void fma_rate(global REAL* out) {
   out[2 + get_group_id(0)] = total.s0 + total.s1;
 }
 """
-_TRANSFERS = """
-#define STEP 4
+_READ = """
 kernel void read_rate(global const float* a, ulong vectors, global float* out) {
-  ulong part = vectors / get_num_groups(0) / STEP * STEP, first = part * get_group_id(0);
-  float16 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  for (ulong n = first; n < first + part; n += STEP) {
-    s0 += vload16(n, a);
-    s1 += vload16(n + 1, a);
-    s2 += vload16(n + 2, a);
-    s3 += vload16(n + 3, a);
-  }
-  float16 s = (s0 + s1) + (s2 + s3);
-  vstore16(s, get_group_id(0), out);
+  ulong part = vectors / get_num_groups(0), first = part * get_group_id(0), run = part / STREAMS;
+  float16 DECLARED;
+  for (ulong n = first; n < first + run; n++) { STEPS }
+  vstore16(TOTAL, get_group_id(0), out);
 }
+"""
+_WRITE = """
 kernel void write_rate(global float16* a, ulong vectors) {
   ulong part = vectors / get_num_groups(0), first = part * get_group_id(0);
   float16 value = (float16)(1.0f);
   for (ulong n = first; n < first + part; n++) __builtin_nontemporal_store(value, a + n);
 }
 """
+# How many runs a group reads at once; which is best depends on the prefetchers.
+READ_STREAMS = (1, 2, 8)
 _TYPES = {"float64": "double", "int32": "int"}
 
 
 class Limits:
-    """The calls "fma", "read" (all operands) and "write" (the result) of a case.
+    """The calls "fma", "read …" (all operands) and "write" (the result) of a case.
 
     Integers other than int32 have no arithmetic limit here: what is best for them is no chain of
     multiply-adds of their own type.
@@ -76,10 +73,10 @@ class Limits:
         if workload.dtype != "int8":
             calls["fma"] = self._fma(_TYPES.get(workload.dtype, "float"))[0]
         if is_in_memory(workload):
-            program = self.device.build(_TRANSFERS)
-            calls["read"] = self._read(program, operands)
+            if workload.bytes_read > IN_MEMORY_BYTES:
+                calls |= {f"read {n}": self._read(n, operands) for n in READ_STREAMS}
             if workload.bytes_written > IN_MEMORY_BYTES:
-                calls["write"] = self._write(program, out)
+                calls["write"] = self._write(out)
         return calls
 
     def flops(self, dtype: str) -> float:
@@ -109,15 +106,23 @@ class Limits:
         self._arithmetic[real] = call, flops
         return call, flops
 
-    def _read(self, program: Any, operands: list[np.ndarray]) -> Call:
-        sums = self.aligned_empty((16 * self.groups,), np.float32)
+    def _read(self, streams: int, operands: list[np.ndarray]) -> Call:
+        numbers = range(streams)
+        text = (
+            _READ.replace("STREAMS", str(streams))
+            .replace("DECLARED", ", ".join(f"s{n} = 0" for n in numbers))
+            .replace("STEPS", " ".join(f"s{n} += vload16(n + {n} * run, a);" for n in numbers))
+            .replace("TOTAL", " + ".join(f"s{n}" for n in numbers))
+        )
+        program, groups = self.device.build(text), 2 * self.groups
+        sums = self.aligned_empty((16 * groups,), np.float32)
         launches: list[Call] = []
         for operand in operands:
             kernel = self.device.cl.Kernel(program, "read_rate")
             kernel.set_arg(0, self.device.argument(operand))
             kernel.set_arg(1, np.uint64(operand.nbytes // 64))
             kernel.set_arg(2, self.device.argument(sums))
-            launches.append(self._launch(kernel, self.groups, operand, sums))
+            launches.append(self._launch(kernel, groups, operand, sums))
 
         def read() -> None:
             for launch in launches:
@@ -125,10 +130,10 @@ class Limits:
 
         return read
 
-    def _write(self, program: Any, out: np.ndarray) -> Call:
+    def _write(self, out: np.ndarray) -> Call:
         flat = out.reshape(-1).view(np.uint8)
         flat = flat[-flat.ctypes.data % 64 :]
-        kernel = self.device.cl.Kernel(program, "write_rate")
+        kernel = self.device.cl.Kernel(self.device.build(_WRITE), "write_rate")
         kernel.set_arg(0, self.device.argument(flat))
         kernel.set_arg(1, np.uint64(flat.nbytes // 64))
         return self._launch(kernel, self.groups, flat)

@@ -181,15 +181,14 @@ def _distinct(placed: dict[str, Child]) -> list[Child]:
 def _limit(
     workload: Workload, times: dict[tuple[str, str], list[float]], child: Child
 ) -> Limit | None:
-    """The limit by the best rates of the run: a limit that was disturbed is none."""
-    best = {call: min(medians) for (name, call), medians in times.items() if name == LIMITS}
-    fma = child.ask("fma_flops")["flops"] / best["fma"] if "fma" in best else None
-    read = workload.bytes_read / best["read"] if "read" in best else None
-    if read is not None and workload.bytes_read < workload.bytes_written:
-        read = None  # operands that fit into a cache tell nothing about memory
-    write = workload.bytes_written / best["write"] if "write" in best else None
-    found = bound(workload, fma, read, write)
-    return None if found is None else Limit(*found, fma, read, write)
+    """The limit by the rates of the same rounds; the best way to read counts."""
+    found = {call: statistics.median(m) for (name, call), m in times.items() if name == LIMITS}
+    reads = [seconds for call, seconds in found.items() if call.startswith("read")]
+    fma = child.ask("fma_flops")["flops"] / found["fma"] if "fma" in found else None
+    read = workload.bytes_read / min(reads) if reads else None
+    write = workload.bytes_written / found["write"] if "write" in found else None
+    least = bound(workload, fma, read, write)
+    return None if least is None else Limit(*least, fma, read, write)
 
 
 def _now() -> str:
