@@ -26,7 +26,9 @@ from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from mdtensor.translate.md_hom import MDHom
 
-_TRIAL_SECONDS = 20.0
+# What the worker process loads to measure schedules.
+BENCH = "mdtensor.api.trial:open_bench"
+TRIAL_SECONDS = 20.0
 _SAMPLES = 600
 _SEEDS_RANKED = 6
 _SEEDS_SAMPLED = 10
@@ -125,9 +127,7 @@ def _searched(
     started = time.monotonic()
     payload = payload_of(problem, pipeline.device_name())
     environment_of_worker = {"PYOPENCL_NO_CACHE": "1"}
-    with Worker(
-        "mdtensor.api.trial:open_bench", payload, environment=environment_of_worker
-    ) as worker:
+    with Worker(BENCH, payload, environment=environment_of_worker) as worker:
         best: list[float] = []
 
         def measure(configuration: Configuration) -> Trial:
@@ -192,7 +192,7 @@ def _measured(worker: Worker, problem: Problem, schedule: Schedule, best: float 
     except LoweringError as error:
         return Trial("rejected", detail=str(error))
     try:
-        reply = worker.call({"schedule": schedule.to_json(), "best": best}, _TRIAL_SECONDS)
+        reply = worker.call({"schedule": schedule.to_json(), "best": best}, TRIAL_SECONDS)
     except WorkerTimeout as error:
         return Trial("timeout", detail=str(error))
     except WorkerError as error:
@@ -207,7 +207,7 @@ def _confirmed(worker: Worker, ranking: Sequence[tuple[Schedule, Trial]]) -> tup
     first, trial = ranking[0]
     try:
         texts = [schedule.to_json() for schedule, _ in ranking]
-        times = worker.call({"confirm": texts}, _TRIAL_SECONDS * len(ranking))["seconds"]
+        times = worker.call({"confirm": texts}, TRIAL_SECONDS * len(ranking))["seconds"]
     except (WorkerError, KeyboardInterrupt):
         return first, trial.cost
     pairs = [

@@ -1,0 +1,40 @@
+"""A bench whose candidates sometimes hang, crash, or compute wrongly: for tests of tuning."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from mdtensor.api import trial
+from mdtensor.lower.schedule import Schedule
+
+
+def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The real bench, with a fault chosen by the schedule's text."""
+    bench = trial.open_bench(payload).__self__  # type: ignore[attr-defined]
+
+    def handle(request: dict[str, Any]) -> dict[str, Any]:
+        if "confirm" in request:
+            return bench.handle(request)
+        fault = zlib.crc32(request["schedule"].encode()) % 5
+        if fault == 0:
+            time.sleep(60)
+        if fault == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if fault == 2:
+            return {"status": "wrong", "detail": _corrupted(bench, request["schedule"])}
+        return bench.handle(request)
+
+    return handle
+
+
+def _corrupted(bench: trial.Bench, schedule: str) -> str:
+    """What the check says when one element of the result is off."""
+    bench.measure(Schedule.from_json(schedule), None)
+    flat = bench.outputs[0]
+    flat.memory[flat.origin] += 1
+    return bench._wrong()

@@ -1,0 +1,143 @@
+"""Tuning: winners are found, kept and used; bad candidates are recorded and survived."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api import pipeline, tune
+from mdtensor.autotune.store import Store
+from mdtensor.errors import TuningError
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.schedule import Schedule
+
+
+@pytest.fixture
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store of this test's own, which the engines use while it runs."""
+    store = Store.open(tmp_path / "tuning.db")
+    monkeypatch.setattr(pipeline.engine_for(), "_open_store", lambda: store)
+    pipeline.forget()
+    yield store
+    pipeline.forget()
+
+
+def plan_of(m: int, k: int, n: int) -> mdt.Plan:
+    return mdt.compile("ij,jk->ik", mdt.spec((m, k)), mdt.spec((k, n)))
+
+
+def arrays(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+
+
+def test_a_tuned_plan_is_right_and_says_so(own_store: Store) -> None:
+    plan, (a, b) = plan_of(37, 29, 41), arrays(37, 29, 41)
+    (report,) = plan.tune(2, quiet=True)
+    assert report.trials > 0
+    assert report.failed == 0
+    assert not report.cached
+    (choice,) = plan.choices()
+    assert choice.origin == "tuned"
+    np.testing.assert_allclose(plan(a, b), a @ b, rtol=1e-5)
+    assert "schedule (from the store: tuned)" in plan.explain()
+
+
+def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Store) -> None:
+    plan = plan_of(33, 17, 50)
+    (report,) = plan.tune(2, quiet=True)
+    engine = pipeline.engine_for()
+    rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
+    assert len(rows) == report.trials
+    texts = [row.schedule for row in rows]
+    assert all(Schedule.from_json(text).to_json() == text for text in texts)
+    assert max(Counter(texts).values()) == 1
+
+
+def test_tuning_again_makes_no_trial(own_store: Store) -> None:
+    plan_of(31, 16, 16).tune(1.5, quiet=True)
+    (report,) = plan_of(31, 16, 16).tune(1.5, quiet=True)
+    assert report.cached
+    assert report.trials == 0
+    assert "0 trials" in str(report)
+
+
+def test_bad_candidates_are_recorded_and_tuning_goes_on(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tune, "BENCH", "tests.api.faulty_bench:open_bench")
+    monkeypatch.setattr(tune, "TRIAL_SECONDS", 1.0)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    plan, (a, b) = plan_of(24, 24, 48), arrays(24, 24, 48)
+    plan.tune(25, quiet=True)
+    engine = pipeline.engine_for()
+    rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
+    found = Counter(row.status for row in rows)
+    assert {"ok", "wrong", "crashed", "timeout"} <= set(found)
+    details = {row.status: row.detail for row in rows}
+    assert "error" in details["wrong"]
+    assert "SIGSEGV" in details["crashed"]
+    winner = own_store.winner(problem_key(plan.choices()[0].problem), engine.environment)
+    assert winner is not None
+    assert winner.schedule in {row.schedule for row in rows if row.status == "ok"}
+    np.testing.assert_allclose(plan(a, b), a @ b, rtol=1e-5)
+
+
+def test_recorded_shapes_are_tuned_within_one_budget(own_store: Store) -> None:
+    a, b = arrays(20, 30, 40)
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,jk->ik", a, b)
+        mdt.einsum("ij,jk->ik", a, b)
+        mdt.einsum("ij->j", a)
+    assert len(seen) == 2
+    assert [seen.calls(item) for item in seen] == [2, 1]
+    reports = mdt.tune(seen, budget="4s", quiet=True)
+    assert len(reports) == 2
+    assert sum(report.elapsed for report in reports) < 12
+    np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
+    assert all(report.cached for report in mdt.tune(seen, budget=4, quiet=True))
+
+
+def test_mode_tune_tunes_at_the_first_call(own_store: Store) -> None:
+    a, b = arrays(18, 22, 26)
+    with mdt.tuning("tune", budget=1.5):
+        np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
+    assert plan_of(18, 22, 26).choices()[0].origin == "tuned"
+    with mdt.tuning("off"):
+        assert plan_of(18, 22, 26).choices()[0].origin != "tuned"
+
+
+def test_unknown_modes_and_budgets_are_refused() -> None:
+    with pytest.raises(TuningError, match="unknown tuning mode 'fast'"), mdt.tuning("fast"):
+        pass
+    with pytest.raises(TuningError, match="budget 'soon' is no time"):
+        tune.seconds_of("soon")
+
+
+SECOND_PROCESS = """
+import time
+import mdtensor as mdt
+mdt.device()
+start = time.perf_counter()
+plan = mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41)))
+origin = plan.choices()[0].origin
+print(origin, plan.tune(5, quiet=True)[0].trials, f"{(time.perf_counter() - start) * 1e3:.1f} ms")
+"""
+
+
+def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    store = Store.open()
+    monkeypatch.setattr(pipeline.engine_for(), "_open_store", lambda: store)
+    plan_of(37, 29, 41).tune(1.5, quiet=True)
+    pipeline.forget()
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("tuned 0 ")
