@@ -121,10 +121,13 @@ def bench(
     if words and ("," in words[0] or "->" in words[0]):
         from mdtensor.api.cli_arguments import expression_from_words
         from mdtensor.api.cli_tables import show
-        from mdtensor.api.compare import compare, table_of
+        from mdtensor.api.compare import compare, load_note, table_of
 
         expression = expression_from_words(words, dtype)
+        note = load_note()
         show(table_of([compare(expression.subscripts, expression.specs)]))
+        if note:
+            typer.echo(note, err=True)
         return
     raise typer.Exit(_run_benchmarks(words))
 

@@ -20,13 +20,23 @@ _SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An einsum string and the specs of its operands."""
+    """An einsum string and the specs of its operands; printed as it is typed."""
 
     subscripts: str
     specs: tuple[TensorSpec, ...]
 
     def __str__(self) -> str:
-        return " ".join((self.subscripts, *map(repr, self.specs)))
+        return " ".join((self.subscripts, *map(text_from_spec, self.specs)))
+
+
+def text_from_spec(spec: TensorSpec) -> str:
+    """The shape of a spec as it is typed, and its type unless that is float32.
+
+    >>> text_from_spec(spec_from_text("64,128")), text_from_spec(spec_from_text("():f8"))
+    ('64,128', '():f8')
+    """
+    kind = spec.dtype.str[1:]
+    return (",".join(map(str, spec.shape)) or "()") + ("" if kind == "f4" else f":{kind}")
 
 
 def spec_from_text(text: str, dtype: str = "f4") -> TensorSpec:
@@ -61,7 +71,7 @@ def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression
     """The expression of an einsum string followed by a shape per operand.
 
     >>> print(expression_from_words(["ij,jk->ik", "64,128", "128,32"]))
-    ij,jk->ik float32[64, 128] float32[128, 32]
+    ij,jk->ik 64,128 128,32
 
     Raises SubscriptError where the shapes do not fit the string.
     """
@@ -77,7 +87,7 @@ def expressions_from_lines(lines: Iterable[str], dtype: str = "f4") -> list[Expr
     """One expression with its shapes a line; blank lines and what follows a `#` are left out.
 
     >>> [str(each) for each in expressions_from_lines(["# a layer", "bi,ij->bj 32,64 64,10"])]
-    ['bi,ij->bj float32[32, 64] float32[64, 10]']
+    ['bi,ij->bj 32,64 64,10']
 
     Raises what `expression_from_words` raises, with the number of the line.
     """

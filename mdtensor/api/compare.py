@@ -7,6 +7,7 @@ alternate, and the median of an engine's blocks counts.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ PEERS = ("numpy.einsum", "numpy.matmul", "opt_einsum")
 PAUSE_S = 0.05
 BLOCK_S = 0.01
 _MOST_CALLS = 10_000
+# Share of the cores that others may use before times are called rough.
+BUSY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +196,26 @@ def _time(call: Call, count: int) -> float:
     return (time.perf_counter() - began) / count
 
 
+def load_note() -> str:
+    """A line for a machine that has other things to do, on which times mean little; else nothing.
+
+    An engine suffers most when its threads wait for each other, as those of a BLAS do.
+    """
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return ""
+    cores = os.cpu_count() or 1
+    if load < BUSY * cores:
+        return ""
+    return f"times are rough: the machine was busy at the start (load {load:.1f} on {cores} cores)"
+
+
 def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Table:
     """One row per expression: seconds by engine, and the ratio to the fastest peer."""
     from rich.table import Table
 
+    from mdtensor.api.cli_arguments import text_from_spec
     from mdtensor.autotune.progress import format_time
 
     # Eighty columns have room for all of it.
@@ -211,7 +230,7 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
             format_time(each.seconds[name]) if name in each.seconds else "-"
             for name in (UNTUNED, TUNED, *PEERS)
         ]
-        shapes = " ".join("x".join(map(str, spec.shape)) or "()" for spec in each.specs)
+        shapes = " ".join(map(text_from_spec, each.specs))
         style = "green" if each.ratio >= 1 else "yellow"
         table.add_row(each.subscripts, shapes, *times, f"[{style}]{each.ratio:.2f}[/]")
     return table

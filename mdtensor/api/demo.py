@@ -18,9 +18,10 @@ import numpy as np
 import typer
 
 import mdtensor
+from mdtensor.api.cli_arguments import Expression
 from mdtensor.api.cli_tables import show
 from mdtensor.api.cli_tune import summary
-from mdtensor.api.compare import Comparison, compare, table_of
+from mdtensor.api.compare import Comparison, compare, load_note, table_of
 from mdtensor.api.modes import Recorded
 from mdtensor.errors import MdtensorError
 from mdtensor.translate.md_hom import MDHom
@@ -164,6 +165,7 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
     `rounds` is how often each engine is timed; `epochs` also bounds what is learnt.
     """
     digits = load_digits()
+    note = load_note()
     sizes = digits.images.shape[1], HIDDEN, 10
     typer.echo(
         f"handwritten digits: {len(digits.images)} images to train on,"
@@ -191,6 +193,8 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
         "numpy.einsum: the faster of optimize=False and True; ratio: the fastest of the three\n"
         "right columns over tuned; medians, each engine in blocks of its own"
     )
+    if note:
+        typer.echo(note)
 
 
 def record_epoch(digits: Digits, sizes: Sequence[int]) -> list[Recorded]:
@@ -215,4 +219,4 @@ def subscripts_of(md_hom: MDHom) -> str:
 
 def label_of(md_hom: MDHom) -> str:
     """The einsum string and the shapes of a recorded computation."""
-    return " ".join((subscripts_of(md_hom), *(repr(buffer.spec) for buffer in md_hom.inputs)))
+    return str(Expression(subscripts_of(md_hom), tuple(b.spec for b in md_hom.inputs)))

@@ -43,8 +43,8 @@ def test_an_unknown_type_is_refused() -> None:
 def test_lines_are_read_with_comments_and_quotes() -> None:
     lines = ["# layers", "", "bi,ij->bj 32,64 64,10  # first", '"ij, jk -> ik" 2,3:f8 3,4']
     assert [str(each) for each in expressions_from_lines(lines, "f2")] == [
-        "bi,ij->bj float16[32, 64] float16[64, 10]",
-        "ij, jk -> ik float64[2, 3] float16[3, 4]",
+        "bi,ij->bj 32,64:f2 64,10:f2",
+        "ij, jk -> ik 2,3:f8 3,4:f2",
     ]
 
 

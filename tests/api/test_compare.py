@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
-from mdtensor.api.compare import PEERS, TUNED, UNTUNED, compare, matmul_call, random_operands
+from mdtensor.api.compare import (
+    PEERS,
+    TUNED,
+    UNTUNED,
+    compare,
+    load_note,
+    matmul_call,
+    random_operands,
+)
 from mdtensor.specs import TensorSpec
 
 EXTENTS = dict(zip("abijkm", (5, 6, 2, 3, 4, 1), strict=True))
@@ -64,3 +74,16 @@ def test_every_engine_is_timed() -> None:
     assert all(0 < seconds < 1 for seconds in comparison.seconds.values())
     fastest = min(comparison.seconds[peer] for peer in PEERS)
     assert comparison.ratio == fastest / comparison.seconds[TUNED]
+
+
+@pytest.mark.parametrize(
+    ("load", "note"),
+    [
+        (0.9, ""),
+        (3.26, "times are rough: the machine was busy at the start (load 3.3 on 2 cores)"),
+    ],
+)
+def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch, load: float, note: str) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert load_note() == note

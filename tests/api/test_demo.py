@@ -68,17 +68,17 @@ def test_the_network_learns_to_read(digits: Digits) -> None:
 def test_an_epoch_is_recorded_once_per_shape(digits: Digits) -> None:
     labels = [label_of(each.md_hom) for each in record_epoch(digits, (64, 256, 10))]
     assert labels == [
-        "bi,ij->bj float32[128, 64] float32[64, 256]",
-        "bi,ij->bj float32[128, 256] float32[256, 10]",
-        "bk->b float32[128, 10]",
-        "bk,bk-> float32[128, 10] float32[128, 10]",
-        "bi,bj->ij float32[128, 256] float32[128, 10]",
-        "bj->j float32[128, 10]",
-        "bj,ij->bi float32[128, 10] float32[256, 10]",
-        "bi,bj->ij float32[128, 64] float32[128, 256]",
-        "bj->j float32[128, 256]",
-        "bi,ij->bj float32[360, 64] float32[64, 256]",
-        "bi,ij->bj float32[360, 256] float32[256, 10]",
+        "bi,ij->bj 128,64 64,256",
+        "bi,ij->bj 128,256 256,10",
+        "bk->b 128,10",
+        "bk,bk-> 128,10 128,10",
+        "bi,bj->ij 128,256 128,10",
+        "bj->j 128,10",
+        "bj,ij->bi 128,10 256,10",
+        "bi,bj->ij 128,64 128,256",
+        "bj->j 128,256",
+        "bi,ij->bj 360,64 64,256",
+        "bi,ij->bj 360,256 256,10",
     ]
 
 
