@@ -39,9 +39,13 @@ def recorded(expressions: Sequence[Expression]) -> list[Recorded]:
 def summary(reports: Sequence[TuningReport]) -> str:
     """One line on all reports; it says so where nothing had to be measured."""
     trials = sum(report.trials for report in reports)
-    if all(report.cached for report in reports):
-        return f"everything came from the cache: {len(reports)} computations, 0 trials"
     known = sum(report.cached for report in reports)
+    if known == len(reports):
+        return f"everything came from the cache: {_computations(known)}, 0 trials"
     seconds = sum(report.elapsed for report in reports)
-    tuned = len(reports) - known
-    return f"{tuned} computations tuned, {known} from the cache: {trials} trials in {seconds:.0f} s"
+    tuned = _computations(len(reports) - known)
+    return f"{tuned} tuned, {known} from the cache: {trials} trials in {seconds:.0f} s"
+
+
+def _computations(count: int) -> str:
+    return f"{count} computation{'' if count == 1 else 's'}"

@@ -191,10 +191,10 @@ def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[st
 def test_tuning_happens_once(cache: Path) -> None:
     call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "1", "--quiet")
     *_, summary = run(*call).splitlines()
-    assert summary.startswith("1 computations tuned, 0 from the cache: ")
+    assert summary.startswith("1 computation tuned, 0 from the cache: ")
     assert run(*call).splitlines() == [
         "ij,jk->ik 64,128 128,32: from the cache, 0 trials",
-        "everything came from the cache: 1 computations, 0 trials",
+        "everything came from the cache: 1 computation, 0 trials",
     ]
     assert PROBLEM in run("cache", "ls")
     assert "schedule (from the store: tuned)" in run("explain", *call[1:4])
