@@ -76,7 +76,7 @@ class _Renderer:
             const = "const " if argument.role == "input" else ""
             kind = dialect.types[argument.memory.name]
             where = dialect.regions["global"]
-            arguments.append(f"{where}{const}{kind}* {dialect.restrict} {argument.name}")
+            arguments.append(f"{where}{const}{kind}* {dialect.restrict}{argument.name}")
             self.memory[argument.name] = where
         lines = [f"const {dialect.index} group = {dialect.group};"]
         if nest.threads > 1:
@@ -85,7 +85,7 @@ class _Renderer:
             arguments += [f"const {dialect.index} {size}" for size in nest.sizes]
         elif nest.sizes:
             where = dialect.regions["global"]
-            arguments.append(f"{where}const {dialect.index}* {dialect.restrict} sizes")
+            arguments.append(f"{where}const {dialect.index}* {dialect.restrict}sizes")
             lines += [
                 f"const {dialect.index} {size} = sizes[{n}];" for n, size in enumerate(nest.sizes)
             ]

@@ -52,7 +52,7 @@ CUDA = Dialect(
         "local": "__shared__ {type} {name}[{extent}];",
         "private": "{type} {name}[{extent}];",
     },
-    restrict="__restrict__",
+    restrict="__restrict__ ",
     barrier="__syncthreads();",
     group="blockIdx.x",
     item="threadIdx.x",

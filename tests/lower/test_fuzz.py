@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.lowering import lowered
+from tests.kernels.kernel_cases import gpu
 from tests.lower import fuzz
 from tests.lower.random_problems import Einsum, Operand, Placed
 
@@ -153,3 +154,25 @@ def test_a_general_program_serves_other_shapes():
     assert others
     assert others[0].problem() == case.problem()
     assert others[0].einsum != case.einsum
+
+
+ONCE_WRONG = {
+    # Intel's compiler took the stores of both branches together, given pointers with restrict.
+    "stores in two branches": fuzz.Case(
+        Einsum(
+            "m,p,p->mp",
+            (
+                Operand("u1", (5,), (0,), (1,), (0,)),
+                Operand("u1", (9,), (0,), (1,), (0,)),
+                Operand("u1", (9,), (0,), (3,), (3,)),
+            ),
+            Operand("u1", (5, 9), (0, 1), (1, 1), (0, 0)),
+        ),
+        gpu(2, (), parts=(5, 2), registers=(1, 5), group_order=(1, 0), staged=("", "", "")),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONCE_WRONG)
+def test_what_was_wrong_once(name):
+    assert fuzz.check(ONCE_WRONG[name])

@@ -9,7 +9,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
 __kernel __attribute__((reqd_work_group_size(16, 1, 1)))
-void kernel_0(__global const float* restrict I0, __global const float* restrict I1, __global float* restrict O0, __global uchar* restrict scratch)
+void kernel_0(__global const float* I0, __global const float* I1, __global float* O0, __global uchar* scratch)
 {
   const long group = get_group_id(0);
   const long item = get_local_id(0);

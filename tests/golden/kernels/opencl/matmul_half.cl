@@ -9,7 +9,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_0(__global const half* restrict I0, __global const half* restrict I1, __global half* restrict O0, __global uchar* restrict scratch)
+void kernel_0(__global const half* I0, __global const half* I1, __global half* O0, __global uchar* scratch)
 {
   const long group = get_group_id(0);
   const long lo_i = 0;

@@ -9,7 +9,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_0(__global const char* restrict I0, __global const char* restrict I1, __global char* restrict O0, __global uchar* restrict scratch)
+void kernel_0(__global const char* I0, __global const char* I1, __global char* O0, __global uchar* scratch)
 {
   const long group = get_group_id(0);
   const long lo_i = 0;
