@@ -47,6 +47,7 @@ executor: Compute | None = None
 _table: dict[tuple[object, ...], Prepared] = {}
 _hot = dispatch.table
 _ndarray = np.ndarray
+_may_share_memory = np.may_share_memory
 
 
 def einsum(
@@ -72,35 +73,47 @@ def einsum(
     Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError).
     """
     plain = (
-        out is dtype is acc_dtype is None
+        dtype is acc_dtype is None
         and order == "K"
         and casting == "safe"
         and (optimize is False or optimize is True)
     )
-    if plain and len(operands) == 3:
+    if plain and len(operands) == 3 and out is None:
         text, a, b = operands
         if type(a) is _ndarray and type(b) is _ndarray:
             launch = _hot.get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
             if launch is not None:
                 return launch(a, b)
     elif plain:
-        key = operands_key(operands)
+        key = operands_key(operands, out)
         launch = _hot.get(key) if key else None
-        if launch is not None:
+        if launch is not None and out is None:
             return launch(*operands[1:])
+        if launch is not None and is_free(out, operands[1:]):
+            return launch(*operands[1:], out=out)
     return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, plain)
 
 
-def operands_key(operands: Sequence[Any]) -> tuple[object, ...] | None:
-    """The key of a call without options in the table of the hot path; None for a call apart."""
-    if not operands or not isinstance(operands[0], str):
+def operands_key(operands: Sequence[Any], out: Array | None = None) -> tuple[object, ...] | None:
+    """The key of a call without other options in the table of the hot path.
+
+    None for a call apart: one without a string, or not on plain NumPy arrays.
+    """
+    if not operands or type(operands[0]) is not str:
         return None
     key: list[object] = [operands[0]]
-    for operand in operands[1:]:
-        if type(operand) is not _ndarray:
+    for array in operands[1:] if out is None else (*operands[1:], out):
+        if type(array) is not _ndarray:
             return None
-        key += (operand.shape, operand.strides, operand.dtype)
+        key += (array.shape, array.strides, array.dtype)
+    if out is not None:
+        key.append("out")
     return tuple(key)
+
+
+def is_free(out: Any, arrays: Sequence[Any]) -> bool:
+    """Whether a kernel may write to `out` while it reads the arrays."""
+    return out.flags.writeable and not any(_may_share_memory(out, array) for array in arrays)
 
 
 def _einsum(
@@ -141,10 +154,12 @@ def _einsum(
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
         result = execute(prepared, arrays, None, xp)
-        if plain and xp is np and prepared.steps and not _watched():
-            _remember(operands, prepared)
+        if plain and xp is np:
+            _remember(operands, None, prepared)
         return result[()] if xp is np and result.ndim == 0 else result
-    _fill(text, arrays, out, options, xp)
+    prepared = _fill(text, arrays, out, options, xp)
+    if plain and xp is np and prepared is not None:
+        _remember(operands, out, prepared)
     return out
 
 
@@ -153,13 +168,13 @@ def _watched() -> bool:
     return executor is not None or modes.is_watching()
 
 
-def _remember(operands: Sequence[Any], prepared: Prepared) -> None:
+def _remember(operands: Sequence[Any], out: Array | None, prepared: Prepared) -> None:
     """Puts a call on NumPy arrays into the table of the hot path."""
-    key = operands_key(operands)
-    if key is None:
+    key = operands_key(operands, out)
+    if key is None or _watched() or not prepared.steps:
         return
     launch = launch_of(prepared, "numpy", np)
-    if not prepared.result.shape:
+    if out is None and not prepared.result.shape:
         launch = scalar_result(launch)
     dispatch.remember(key, launch)
 
@@ -237,19 +252,24 @@ def execute(
     return result
 
 
-def _fill(text: str, arrays: list[Array], out: Array, options: Options, xp: Any) -> None:
-    """Compute into `out`; by way of a new array where it shares memory with an operand."""
+def _fill(text: str, arrays: list[Array], out: Array, options: Options, xp: Any) -> Prepared | None:
+    """Compute into `out`; by way of a new array where it shares memory with an operand.
+
+    Returns the plan where its last step writes to `out` itself.
+    """
     if xp is np and not out.flags.writeable:
         raise ShapeError("out is read-only")
     if addressable(out) and not any(xp.may_share_memory(out, array) for array in arrays):
         base: Any = np.asarray(out) if xp is np else out
-        execute(lookup_or_prepare(text, arrays, base, options), arrays, base, xp)
-        return
+        prepared = lookup_or_prepare(text, arrays, base, options)
+        execute(prepared, arrays, base, xp)
+        return prepared if prepared.into_out else None
     shape_of_out = TensorSpec.of(out.shape, out.dtype)
     checked = options.prepared(text, [spec_of(array) for array in arrays], shape_of_out)
     free = replace(options, dtype=checked.dtype, casting="unsafe")
     result = execute(lookup_or_prepare(text, arrays, None, free), arrays, None, xp)
     xp.copyto(out, result, casting="unsafe")
+    return None
 
 
 def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[Any], str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,6 +36,9 @@ DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
 # A better general schedule is worth compiling when it promises this much.
 WORTH_COMPILING = 1.25
 _MAX_VARIANTS = 6
+# Seconds before background work begins, and between its steps: other threads come first.
+_PAUSE = 0.05
+_BREATH = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,9 @@ class Engine:
         self.structures: dict[Problem, Structure] = {}
         self.lock = threading.RLock()
         self.changed: list[Callable[[], None]] = []
-        self._background: list[threading.Thread] = []
+        self._background: threading.Thread | None = None
+        self._waiting: dict[tuple[Problem, Problem], tuple[Structure, Choice]] = {}
+        self._closing = threading.Event()
         atexit.register(self.finish)
 
     @cached_property
@@ -178,16 +184,27 @@ class Engine:
         """Has a clearly better general schedule compiled by a thread of its own."""
         if self.target.kind == "gpu" or len(structure.wanted) >= _MAX_VARIANTS:
             return
-        thread = threading.Thread(target=self._improve, args=(structure, choice), daemon=True)
-        self._background = [t for t in self._background if t.is_alive()]
-        if self._background:
-            return  # one at a time: the next call on the shape asks again
-        self._background.append(thread)
-        thread.start()
+        with self.lock:
+            self._waiting[structure.general, choice.problem] = structure, choice
+            if self._background is None:
+                self._background = threading.Thread(target=self._improve_all, daemon=True)
+                self._background.start()
+
+    def _improve_all(self) -> None:
+        """Works off what waits, after a pause in which the calls that caused it can finish."""
+        while not self._closing.wait(_PAUSE):
+            with self.lock:
+                if not self._waiting:
+                    self._background = None
+                    return
+                structure, choice = self._waiting.pop(next(iter(self._waiting)))
+            self._improve(structure, choice)
 
     def _improve(self, structure: Structure, choice: Choice) -> None:
         problem = choice.problem
-        seconds, schedule = ranked(problem, self.target, general=True)[0]
+        seconds, schedule = ranked(
+            problem, self.target, general=True, pause=lambda: time.sleep(_BREATH)
+        )[0]
         variant = _without_parts(problem, schedule)
         if seconds * WORTH_COMPILING > choice.seconds or variant in structure.wanted:
             return
@@ -200,8 +217,10 @@ class Engine:
             notify()
 
     def finish(self) -> None:
-        """Waits for background compilations, so that no thread outlives what it uses."""
-        for thread in self._background:
+        """Ends background work, so that no thread outlives what it uses."""
+        self._closing.set()
+        thread = self._background
+        if thread is not None:
             thread.join(timeout=10)
 
 

@@ -169,6 +169,7 @@ def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration
     target = engine.target
     hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
     schedules = [Schedule.from_json(row.schedule) for row in hints]
+    schedules.append(engine.untuned(problem).schedule)
     schedules += [schedule for _, schedule in ranked(problem, target)[:_SEEDS_RANKED]]
     rng = Random(0)
     estimates: list[tuple[float, int]] = []

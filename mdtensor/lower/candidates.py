@@ -7,7 +7,7 @@ computation has a candidate of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mdtensor.lower.cost import estimate
@@ -183,13 +183,23 @@ def with_parts(
 
 
 def ranked(
-    problem: Problem, target: Target, *, split_reductions: bool = True, general: bool = False
+    problem: Problem,
+    target: Target,
+    *,
+    split_reductions: bool = True,
+    general: bool = False,
+    pause: Callable[[], None] | None = None,
 ) -> list[tuple[float, Schedule]]:
-    """All candidates with their estimated seconds, the best first."""
+    """All candidates with their estimated seconds, the best first.
+
+    `pause` is called between candidates by a thread that should leave time to others.
+    """
     if target.kind == "gpu":
         return [(0.0, gpu_schedule(problem, target))]
     found: list[tuple[float, Schedule]] = []
     for candidate in cpu_candidates(problem, target):
+        if pause is not None:
+            pause()
         spread = with_parts(problem, candidate, target, split_reductions=split_reductions)
         found.append((estimate(problem, spread, target, general=general), spread))
     found.sort(key=lambda pair: pair[0])

@@ -57,7 +57,8 @@ def test_types_of_result_and_accumulation(dtype: str) -> None:
     md_hom = md_hom_from_einsum("i,i->", [TensorSpec.of((2,), dtype)] * 2)
     assert md_hom.outputs[0].spec.dtype == dtype
     assert md_hom.scalar.result_dtypes == (accumulation_dtype(np.dtype(dtype)),)
-    assert accumulation_dtype(np.dtype(dtype)) == ("float32" if dtype == "float16" else dtype)
+    wider = {"float16": "float32", "int8": "int16", "uint8": "uint16"}
+    assert accumulation_dtype(np.dtype(dtype)) == wider.get(dtype, dtype)
 
 
 def test_mixed_types_have_their_common_type() -> None:

@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     If,
@@ -188,13 +190,19 @@ def _bases(frame: Frame) -> list[Statement]:
 
 def _pointer(frame: Frame, number: int, target: str, offset: Index) -> Pointer:
     layout = frame.layouts.get(number)
-    memory = frame.problem.inputs[frame.problem.streams[number].buffer]
+    memory = _memory(frame, number)
     if target.startswith("p"):
         source = f"b{number}"
     else:
         source = layout.pointer if layout else f"I{frame.problem.streams[number].buffer}"
     region = "global" if layout is None or layout.region == "scratch" else layout.region
     return Pointer(target, source, memory, region, offset)
+
+
+def _memory(frame: Frame, number: int) -> np.dtype:
+    """The type of a stream's elements in memory, or in its staged tile."""
+    layout = frame.layouts.get(number)
+    return layout.memory if layout else frame.problem.inputs[frame.problem.streams[number].buffer]
 
 
 def _reduce(
@@ -368,7 +376,7 @@ class _Body:
             valid = lanes
         key = (stream, offset, lanes, valid)
         if key not in self.loads:
-            memory = self.frame.problem.inputs[self.frame.problem.streams[stream].buffer]
+            memory = _memory(self.frame, stream)
             ref = Ref(f"x{len(self.loads)}", register_dtype(memory), lanes)
             load = Load(
                 f"{self.pointer}{stream}",

@@ -16,8 +16,10 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
+    BOOL,
     Allocate,
     Barrier,
+    Calc,
     Comment,
     If,
     IndexCalc,
@@ -27,10 +29,13 @@ from mdtensor.lower.nest import (
     Pointer,
     Statement,
     Store,
+    Value,
+    register_dtype,
 )
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
+from mdtensor.translate.scalar import Expr
 
 OUTER, FULL, INNER = "outer", "full", "inner"
 ALIGNMENT = 64
@@ -109,8 +114,32 @@ def _layout(
         }[part]
         axes.append(Axis(d, part, extent, stride))
         stride = stride * extent
-    memory = problem.inputs[stream.buffer]
-    return Layout(number, region, memory, tuple(reversed(axes)), stride)
+    return Layout(number, region, staged_dtype(problem, number), tuple(reversed(axes)), stride)
+
+
+def staged_dtype(problem: Problem, number: int) -> np.dtype:
+    """The type in which a staged tile is held: the one that the computation converts it to.
+
+    Where elements are used as they are, or converted to several types, it is their own.
+    """
+    used = {
+        dtype
+        for position, read in enumerate(problem.reads)
+        if read.stream == number
+        for result in problem.scalar.results
+        for dtype in _uses(result, position)
+    }
+    own = problem.inputs[problem.streams[number].buffer]
+    return register_dtype(used.pop()) if len(used) == 1 and BOOL not in used else own
+
+
+def _uses(expr: Expr, position: int) -> set[np.dtype]:
+    """The types in which the parameter at a position is used."""
+    if expr.op == "param":
+        return {expr.dtype} if expr.value == position else set()
+    if expr.op == "cast" and expr.args[0].op == "param":
+        return {expr.dtype} if expr.args[0].value == position else set()
+    return set[np.dtype]().union(*(_uses(arg, position) for arg in expr.args))
 
 
 def declare(layout: Layout, offset: Index) -> list[Statement]:
@@ -140,10 +169,25 @@ def copy(
     ]
 
 
-def _source(layout: Layout, problem: Problem) -> tuple[str, int]:
-    stream = problem.streams[layout.stream]
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a stream's elements are copied from: a buffer, its type, and a constant offset."""
+
+    buffer: str
+    memory: np.dtype
+    offset: int
+
+    def load(self, layout: Layout, index: Index, lanes: int = 1, stride: Index | int = 1) -> Value:
+        """Elements from the source, converted to the type of the staged tile."""
+        loaded = Load(self.buffer, self.memory, index, lanes, stride)
+        held = register_dtype(layout.memory)
+        return loaded if loaded.dtype == held else Calc("cast", (loaded,), held, lanes)
+
+
+def _source(layout: Layout, problem: Problem) -> Source:
+    buffer = problem.streams[layout.stream].buffer
     offset = next(read.offset for read in problem.reads if read.stream == layout.stream)
-    return f"I{stream.buffer}", offset
+    return Source(f"I{buffer}", problem.inputs[buffer], offset)
 
 
 def _copy_together(
@@ -151,7 +195,7 @@ def _copy_together(
 ) -> list[Statement]:
     """All work-items of the group copy, element by element of the staged tile."""
     stream = problem.streams[layout.stream]
-    source, offset = _source(layout, problem)
+    source = _source(layout, problem)
     size = layout.size
     decode: list[Statement] = []
     position: dict[int, Index] = {}
@@ -166,10 +210,9 @@ def _copy_together(
         scale = tilings[axis.dim].block if axis.part == OUTER else 1
         step = name(coordinate) * scale
         position[axis.dim] = position.get(axis.dim, name(tilings[axis.dim].var("t"))) + step
-    address = total(stream.strides[d] * index for d, index in position.items()) + offset
-    statement: Statement = Store(
-        layout.pointer, layout.memory, name("c"), Load(source, layout.memory, address)
-    )
+    address = total(stream.strides[d] * index for d, index in position.items())
+    value = source.load(layout, address + source.offset)
+    statement: Statement = Store(layout.pointer, layout.memory, name("c"), value)
     for d, index in position.items():
         statement = If(index, "<", name(tilings[d].var("e")), (statement,))
     threads = math.prod(schedule.threads)
@@ -182,12 +225,12 @@ def _copy_loops(
 ) -> list[Statement]:
     """One work-item copies, in the order of the target; whole vectors along the lane dim."""
     stream, lane = problem.streams[layout.stream], schedule.lane
-    source, offset = _source(layout, problem)
+    source = _source(layout, problem)
     axes = list(layout.axes)
     vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
     if not vector:
         axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
-    from_address, to_address = as_index(offset), as_index(0)
+    from_address, to_address = as_index(source.offset), as_index(0)
     for axis in layout.axes:
         tiling = tilings[axis.dim]
         stride = stream.strides[axis.dim]
@@ -216,8 +259,8 @@ def _copy_loops(
                 stream.strides[lane],
             )
         if not remaining:
-            load = Load(source, layout.memory, from_address)
-            return (Store(layout.pointer, layout.memory, to_address, load),)
+            value = source.load(layout, from_address)
+            return (Store(layout.pointer, layout.memory, to_address, value),)
         axis, tiling = remaining[0], tilings[remaining[0].dim]
         body = build(remaining[1:])
         start, end = name(tiling.var("t")), name(tiling.var("e"))
@@ -250,7 +293,7 @@ def _copy_vectors(
     layout: Layout,
     schedule: Schedule,
     tiling: DimTiling,
-    source: str,
+    source: Source,
     from_address: Index,
     to_address: Index,
     stride: Index,
@@ -262,7 +305,7 @@ def _copy_vectors(
             layout.pointer,
             memory,
             to_address + o,
-            Load(source, memory, from_address + stride * o, width, stride),
+            source.load(layout, from_address + stride * o, width, stride),
         )
         for o in range(0, tiling.block, width)
     )
@@ -271,7 +314,7 @@ def _copy_vectors(
         layout.pointer,
         memory,
         to_address + step,
-        Load(source, memory, from_address + stride * step),
+        source.load(layout, from_address + stride * step),
     )
     rest = (Loop(tiling.var("u"), as_index(0), end - start, as_index(1), (single,)),)
     return (If(start + tiling.block, "<=", end, whole, rest),)
