@@ -162,7 +162,9 @@ def copy(
 ) -> list[Statement]:
     """Copies the current tile of a stream to its staged place."""
     if layout.region == "local":
-        return [Barrier(), *_copy_together(layout, problem, schedule, tilings), Barrier()]
+        together = _copy_together(layout, problem, schedule, tilings)
+        alone = math.prod(schedule.threads) == 1
+        return together if alone else [Barrier(), *together, Barrier()]
     return [
         Comment(f"stage {layout.pointer}"),
         *_copy_loops(layout, problem, schedule, tilings),

@@ -8,7 +8,7 @@ import pytest
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import indented
+from mdtensor.lower.nest import Barrier, indented
 from mdtensor.lower.passes.stage_inputs import copy, declare, layouts_of
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import CASES
@@ -64,3 +64,13 @@ def test_an_array_of_unknown_size_is_refused():
 def test_an_array_of_too_many_bytes_is_refused():
     with pytest.raises(LoweringError, match=r"a tile of \d+ bytes in local memory, which takes 49"):
         declared("gpu_matmul_local", tiles=(0, 0, 0), registers=(999, 8, 2))
+
+
+@pytest.mark.parametrize(("threads", "barriers"), [((4, 1, 4), 2), ((1, 1, 1), 0)])
+def test_work_items_wait_for_each_other_but_one_alone_does_not(threads, barriers):
+    case = CASES["gpu_matmul_local"]
+    problem, schedule = case.problem(), replace(case.schedule, threads=threads)
+    tilings = tilings_of(problem, schedule)
+    layout = layouts_of(problem, schedule, tilings)[0]
+    statements = copy(layout, problem, schedule, tilings)
+    assert sum(isinstance(statement, Barrier) for statement in statements) == barriers

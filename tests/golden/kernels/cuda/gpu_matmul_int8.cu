@@ -50,35 +50,35 @@ void kernel_0(const signed char* __restrict__ I0, const signed char* __restrict_
       signed char* o0 = O0 + r_k + 9*r_i;
       const signed char* b0 = I0 + 5*r_i;
       const signed char* b1 = I1 + r_k;
-      signed char a0_0 = (signed char)(0);
-      signed char a1_0 = (signed char)(0);
+      short a0_0 = (short)(0);
+      short a1_0 = (short)(0);
       long long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         const signed char* p0 = b0 + r_j;
         const signed char* p1 = b1 + 9*r_j;
         const signed char x0 = p0[0];
         const signed char x1 = p1[0];
-        a0_0 = (signed char)((unsigned char)(a0_0) + (unsigned char)((signed char)((unsigned char)(x0) * (unsigned char)(x1))));
+        a0_0 = (short)((unsigned int)(a0_0) + (unsigned int)((short)((unsigned int)((short)(x0)) * (unsigned int)((short)(x1)))));
         const signed char x2 = p1[1];
-        a1_0 = (signed char)((unsigned char)(a1_0) + (unsigned char)((signed char)((unsigned char)(x0) * (unsigned char)(x2))));
+        a1_0 = (short)((unsigned int)(a1_0) + (unsigned int)((short)((unsigned int)((short)(x0)) * (unsigned int)((short)(x2)))));
       }
-      o0[0] = a0_0;
-      o0[1] = a1_0;
+      o0[0] = (signed char)(a0_0);
+      o0[1] = (signed char)(a1_0);
     }
     if (r_k < e_k) {
       signed char* o0 = O0 + r_k + 9*r_i;
       const signed char* b0 = I0 + 5*r_i;
       const signed char* b1 = I1 + r_k;
-      signed char a0_0 = (signed char)(0);
+      short a0_0 = (short)(0);
       long long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         const signed char* p0 = b0 + r_j;
         const signed char* p1 = b1 + 9*r_j;
         const signed char x0 = p0[0];
         const signed char x1 = p1[0];
-        a0_0 = (signed char)((unsigned char)(a0_0) + (unsigned char)((signed char)((unsigned char)(x0) * (unsigned char)(x1))));
+        a0_0 = (short)((unsigned int)(a0_0) + (unsigned int)((short)((unsigned int)((short)(x0)) * (unsigned int)((short)(x1)))));
       }
-      o0[0] = a0_0;
+      o0[0] = (signed char)(a0_0);
     }
   }
 }

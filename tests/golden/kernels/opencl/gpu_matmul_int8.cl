@@ -36,35 +36,35 @@ void kernel_0(__global const char* I0, __global const char* I1, __global char* O
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;
-      char a0_0 = (char)(0);
-      char a1_0 = (char)(0);
+      short a0_0 = (short)(0);
+      short a1_0 = (short)(0);
       long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
         const char x0 = p0[0];
         const char x1 = p1[0];
-        a0_0 = (char)((uchar)(a0_0) + (uchar)((char)((uchar)(x0) * (uchar)(x1))));
+        a0_0 = (short)((uint)(a0_0) + (uint)((short)((uint)((short)(x0)) * (uint)((short)(x1)))));
         const char x2 = p1[1];
-        a1_0 = (char)((uchar)(a1_0) + (uchar)((char)((uchar)(x0) * (uchar)(x2))));
+        a1_0 = (short)((uint)(a1_0) + (uint)((short)((uint)((short)(x0)) * (uint)((short)(x2)))));
       }
-      o0[0] = a0_0;
-      o0[1] = a1_0;
+      o0[0] = (char)(a0_0);
+      o0[1] = (char)(a1_0);
     }
     if (r_k < e_k) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;
-      char a0_0 = (char)(0);
+      short a0_0 = (short)(0);
       long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
         const char x0 = p0[0];
         const char x1 = p1[0];
-        a0_0 = (char)((uchar)(a0_0) + (uchar)((char)((uchar)(x0) * (uchar)(x1))));
+        a0_0 = (short)((uint)(a0_0) + (uint)((short)((uint)((short)(x0)) * (uint)((short)(x1)))));
       }
-      o0[0] = a0_0;
+      o0[0] = (char)(a0_0);
     }
   }
 }

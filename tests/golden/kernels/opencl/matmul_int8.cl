@@ -31,46 +31,46 @@ void kernel_0(__global const char* I0, __global const char* I1, __global char* O
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;
-      char4 a0_0 = (char4)((char)(0));
-      char4 a0_1 = (char4)((char)(0));
-      char4 a1_0 = (char4)((char)(0));
-      char4 a1_1 = (char4)((char)(0));
+      short4 a0_0 = (short4)((short)(0));
+      short4 a0_1 = (short4)((short)(0));
+      short4 a1_0 = (short4)((short)(0));
+      short4 a1_1 = (short4)((short)(0));
       long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
         const char x0 = p0[0];
         const char4 x1 = vload4(0, p1);
-        a0_0 = as_char4(as_uchar4(a0_0) + as_uchar4(as_char4(as_uchar4((char4)(x0)) * as_uchar4(x1))));
+        a0_0 = as_short4(as_ushort4(a0_0) + as_ushort4(as_short4(as_ushort4((short4)((short)(x0))) * as_ushort4(convert_short4(x1)))));
         const char4 x2 = vload4(0, p1 + 4);
-        a0_1 = as_char4(as_uchar4(a0_1) + as_uchar4(as_char4(as_uchar4((char4)(x0)) * as_uchar4(x2))));
+        a0_1 = as_short4(as_ushort4(a0_1) + as_ushort4(as_short4(as_ushort4((short4)((short)(x0))) * as_ushort4(convert_short4(x2)))));
         const char x3 = p0[5];
-        a1_0 = as_char4(as_uchar4(a1_0) + as_uchar4(as_char4(as_uchar4((char4)(x3)) * as_uchar4(x1))));
-        a1_1 = as_char4(as_uchar4(a1_1) + as_uchar4(as_char4(as_uchar4((char4)(x3)) * as_uchar4(x2))));
+        a1_0 = as_short4(as_ushort4(a1_0) + as_ushort4(as_short4(as_ushort4((short4)((short)(x3))) * as_ushort4(convert_short4(x1)))));
+        a1_1 = as_short4(as_ushort4(a1_1) + as_ushort4(as_short4(as_ushort4((short4)((short)(x3))) * as_ushort4(convert_short4(x2)))));
       }
-      vstore4(a0_0, 0, o0);
-      vstore4(a0_1, 0, o0 + 4);
-      vstore4(a1_0, 0, o0 + 9);
-      vstore4(a1_1, 0, o0 + 13);
+      vstore4(convert_char4(a0_0), 0, o0);
+      vstore4(convert_char4(a0_1), 0, o0 + 4);
+      vstore4(convert_char4(a1_0), 0, o0 + 9);
+      vstore4(convert_char4(a1_1), 0, o0 + 13);
     }
     if (r_k < e_k) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;
-      char a0_0 = (char)(0);
-      char a1_0 = (char)(0);
+      short a0_0 = (short)(0);
+      short a1_0 = (short)(0);
       long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
         const char x0 = p0[0];
         const char x1 = p1[0];
-        a0_0 = (char)((uchar)(a0_0) + (uchar)((char)((uchar)(x0) * (uchar)(x1))));
+        a0_0 = (short)((uint)(a0_0) + (uint)((short)((uint)((short)(x0)) * (uint)((short)(x1)))));
         const char x2 = p0[5];
-        a1_0 = (char)((uchar)(a1_0) + (uchar)((char)((uchar)(x2) * (uchar)(x1))));
+        a1_0 = (short)((uint)(a1_0) + (uint)((short)((uint)((short)(x2)) * (uint)((short)(x1)))));
       }
-      o0[0] = a0_0;
-      o0[9] = a1_0;
+      o0[0] = (char)(a0_0);
+      o0[9] = (char)(a1_0);
     }
   }
   if (r_i < e_i) {
@@ -79,35 +79,35 @@ void kernel_0(__global const char* I0, __global const char* I1, __global char* O
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;
-      char4 a0_0 = (char4)((char)(0));
-      char4 a0_1 = (char4)((char)(0));
+      short4 a0_0 = (short4)((short)(0));
+      short4 a0_1 = (short4)((short)(0));
       long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
         const char x0 = p0[0];
         const char4 x1 = vload4(0, p1);
-        a0_0 = as_char4(as_uchar4(a0_0) + as_uchar4(as_char4(as_uchar4((char4)(x0)) * as_uchar4(x1))));
+        a0_0 = as_short4(as_ushort4(a0_0) + as_ushort4(as_short4(as_ushort4((short4)((short)(x0))) * as_ushort4(convert_short4(x1)))));
         const char4 x2 = vload4(0, p1 + 4);
-        a0_1 = as_char4(as_uchar4(a0_1) + as_uchar4(as_char4(as_uchar4((char4)(x0)) * as_uchar4(x2))));
+        a0_1 = as_short4(as_ushort4(a0_1) + as_ushort4(as_short4(as_ushort4((short4)((short)(x0))) * as_ushort4(convert_short4(x2)))));
       }
-      vstore4(a0_0, 0, o0);
-      vstore4(a0_1, 0, o0 + 4);
+      vstore4(convert_char4(a0_0), 0, o0);
+      vstore4(convert_char4(a0_1), 0, o0 + 4);
     }
     if (r_k < e_k) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;
-      char a0_0 = (char)(0);
+      short a0_0 = (short)(0);
       long r_j = t_j;
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
         const char x0 = p0[0];
         const char x1 = p1[0];
-        a0_0 = (char)((uchar)(a0_0) + (uchar)((char)((uchar)(x0) * (uchar)(x1))));
+        a0_0 = (short)((uint)(a0_0) + (uint)((short)((uint)((short)(x0)) * (uint)((short)(x1)))));
       }
-      o0[0] = a0_0;
+      o0[0] = (char)(a0_0);
     }
   }
 }
