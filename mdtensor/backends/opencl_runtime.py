@@ -12,6 +12,7 @@ import importlib.metadata
 import os
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -61,6 +62,17 @@ def _synchronise(directory: Path, entries: dict[str, str]) -> None:
         part.replace(path)
 
 
+def _has_user_cache() -> bool:
+    """Whether PyOpenCL can keep its binaries; without a place for them its imports would fail."""
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            return True
+    except OSError:
+        return False
+
+
 def load_pyopencl() -> ModuleType:
     """PyOpenCL, with every OpenCL implementation visible.
 
@@ -70,6 +82,10 @@ def load_pyopencl() -> ModuleType:
         library = intel_library()
         if library is not None:
             os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(library))
+    if "pyopencl" not in sys.modules and not _has_user_cache():
+        os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
+    # PyOpenCL turns any log of a compiler, and Intel's always has one, into a warning.
+    warnings.filterwarnings("ignore", message="Non-empty compiler output")
     try:
         return importlib.import_module("pyopencl")
     except ImportError as error:

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import math
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,6 +40,7 @@ class OpenCLDevice:
             self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
         self.has_system_svm = _has_system_svm(cl, device)
         self._local = threading.local()
+        self._building = threading.Lock()
         self.target = _target(cl, device)
         version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
         self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]
@@ -51,15 +51,14 @@ class OpenCLDevice:
 
     def build(self, text: str) -> Any:
         """A built `pyopencl.Program`."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
+        try:
+            with self._building:
                 return self.cl.Program(self.context, text).build(self.options)
-            except self.cl.Error as error:
-                raise CompileError(
-                    f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
-                    notes=[*str(error).splitlines()[1:30], *numbered(text).splitlines()],
-                ) from None
+        except self.cl.Error as error:
+            raise CompileError(
+                f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
+                notes=[*str(error).splitlines()[1:30], *numbered(text).splitlines()],
+            ) from None
 
     def empty(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
@@ -74,9 +73,9 @@ class OpenCLDevice:
         power of two.
         """
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        if not hasattr(self._local, "blocks"):
-            self._local.blocks = {}
-        blocks: dict[int, tuple[np.ndarray, Any]] = self._local.blocks
+        blocks: dict[int, tuple[np.ndarray, Any]] | None = getattr(self._local, "blocks", None)
+        if blocks is None:
+            blocks = self._local.blocks = {}
         if size not in blocks:
             memory = aligned_empty((size,), np.uint8)
             blocks[size] = memory, self.argument(memory)
