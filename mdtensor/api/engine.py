@@ -24,7 +24,6 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.candidates import plain, ranked, with_parts
-from mdtensor.lower.cost import estimate
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
@@ -140,8 +139,7 @@ class Engine:
                     self._compile_first(structure, problem)
         best: tuple[float, Schedule, Schedule] | None = None
         for variant in tuple(structure.variants):
-            spread = self._spread(problem, variant)
-            seconds = estimate(problem, spread, self.target, general=True)
+            seconds, spread = self._spread(problem, variant)
             if best is None or seconds < best[0]:
                 best = seconds, spread, variant
         assert best is not None
@@ -153,17 +151,18 @@ class Engine:
         self._improve_later(structure, choice)
         return choice
 
-    def _spread(self, problem: Problem, variant: Schedule) -> Schedule:
+    def _spread(self, problem: Problem, variant: Schedule) -> tuple[float, Schedule]:
+        """A general schedule with the parts that suit a shape, and its estimate."""
         if self.target.kind == "gpu":
             blocks = [r * t for r, t in zip(variant.registers, variant.threads, strict=True)]
             parts = tuple(
                 1 if problem.reduced[d] else -(-problem.extent(d) // blocks[d])
                 for d in problem.dims
             )
-            return replace(variant, parts=parts)
+            return 0.0, replace(variant, parts=parts)
         split = any(variant.parts[d] == 0 for d in problem.contracted)
         whole = replace(variant, parts=(1,) * len(variant.parts))
-        return with_parts(problem, whole, self.target, split_reductions=split)
+        return with_parts(problem, whole, self.target, split_reductions=split, general=True)
 
     def _compile_first(self, structure: Structure, problem: Problem) -> None:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""

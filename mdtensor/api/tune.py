@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,8 @@ from mdtensor.translate.md_hom import MDHom
 # What the worker process loads to measure schedules.
 BENCH = "mdtensor.api.trial:open_bench"
 TRIAL_SECONDS = 20.0
+# Schedules with an estimate this much above that of the best one are not measured.
+HOPELESS = 4.0
 _SAMPLES = 600
 _SEEDS_RANKED = 6
 _SEEDS_SAMPLED = 10
@@ -112,11 +115,10 @@ def tune_md_hom(
     with Progress(budget_s=budget, title=title, quiet=quiet) as progress:
         outcome, best = _searched(engine, problem, budget, progress)
     pipeline.forget()
-    failed = sum(measured.trial.status != "ok" for measured in outcome.trials)
+    made = [measured for measured in outcome.trials if measured.trial.status != "rejected"]
+    failed = sum(measured.trial.status != "ok" for measured in made)
     elapsed = time.monotonic() - started
-    return TuningReport(
-        title, len(outcome.trials), failed, best, elapsed, False, outcome.interrupted
-    )
+    return TuningReport(title, len(made), failed, best, elapsed, False, outcome.interrupted)
 
 
 def _searched(
@@ -132,10 +134,13 @@ def _searched(
 
         def measure(configuration: Configuration) -> Trial:
             schedule = schedule_from(problem, target, configuration)
-            trial = _measured(worker, problem, schedule, min(best, default=None))
+            expected = estimate(problem, schedule, target)
+            if best and expected > HOPELESS * best[1]:
+                return Trial("rejected", detail="the cost model expects far more than of the best")
+            trial = _measured(worker, problem, schedule, best[0] if best else None)
             engine.store.record_trial(key, environment, schedule.to_json(), trial)
-            if trial.seconds is not None and trial.status == "ok":
-                best.append(trial.seconds)
+            if trial.cost < (best[0] if best else math.inf):
+                best[:] = [trial.cost, expected]
             return trial
 
         outcome = search(

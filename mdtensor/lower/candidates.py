@@ -157,29 +157,43 @@ def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def with_parts(
-    problem: Problem, schedule: Schedule, target: Target, *, split_reductions: bool
-) -> Schedule:
-    """The schedule with its dims divided among groups, if the work is worth more than one thread.
+    problem: Problem,
+    schedule: Schedule,
+    target: Target,
+    *,
+    split_reductions: bool,
+    general: bool = False,
+) -> tuple[float, Schedule]:
+    """The schedule with its dims divided among groups, if more than one thread pays; its estimate.
 
-    Parts go to kept dims, the one with most blocks first (the lane dim last), then to reduced
-    ones if that is allowed and kept dims alone leave cores idle.
+    Parts go to kept dims first: to those whose parts share no staged tile, then to those with
+    most blocks, the lane dim last; to reduced ones if that is allowed and cores are idle still.
     """
     serial = replace(schedule, inline=True)
-    seconds = estimate(problem, serial, target)
+    seconds = estimate(problem, serial, target, general=general)
     if seconds < WORTH_THREADS or target.cores == 1:
-        return serial
+        return seconds, serial
     wanted = GROUPS_PER_CORE * target.cores
     parts = [1] * len(problem.extents)
     blocks = {d: -(-problem.extent(d) // schedule.registers[d]) for d in problem.dims}
-    order = sorted(problem.kept, key=lambda d: (d == schedule.lane, -blocks[d]))
-    for d in order:
+    staged = [s for s, region in zip(problem.streams, schedule.staged, strict=True) if region]
+
+    def preference(d: int) -> tuple[bool, bool, int]:
+        copied_again = any(not stream.uses(d) for stream in staged)
+        return copied_again, d == schedule.lane, -blocks[d]
+
+    for d in sorted(problem.kept, key=preference):
         missing = -(-wanted // math.prod(parts))
         if missing > 1:
             parts[d] = max(1, min(missing, blocks[d]))
     if split_reductions and math.prod(parts) < target.cores:
         for d in sorted(problem.contracted, key=lambda d: -blocks[d])[:1]:
             parts[d] = max(1, min(wanted, blocks[d]))
-    return replace(schedule, parts=tuple(parts))
+    spread = replace(schedule, parts=tuple(parts))
+    return min(
+        ((seconds, serial), (estimate(problem, spread, target, general=general), spread)),
+        key=lambda pair: pair[0],
+    )
 
 
 def ranked(
@@ -200,8 +214,11 @@ def ranked(
     for candidate in cpu_candidates(problem, target):
         if pause is not None:
             pause()
-        spread = with_parts(problem, candidate, target, split_reductions=split_reductions)
-        found.append((estimate(problem, spread, target, general=general), spread))
+        found.append(
+            with_parts(
+                problem, candidate, target, split_reductions=split_reductions, general=general
+            )
+        )
     found.sort(key=lambda pair: pair[0])
     return found
 
