@@ -9,6 +9,18 @@ from typing import Any
 from bench.results import CaseResult, Run, read
 
 RESULTS = Path(__file__).parent / "results"
+README = Path(__file__).parents[1] / "README.md"
+# What the README quotes: how it reads there, and the case's name.
+QUOTED = (
+    ("matrix product 1024³", "matmul-1024x1024x1024"),
+    ("matrix product 64×800×500", "matmul-64x800x500"),
+    ("matrix product 16×1000×2048", "matmul-16x1000x2048"),
+    ("batched product 16×(10×500×64)", "bmatmul-16x10x500x64"),
+    ("matrix times vector 4096²", "matvec-4096"),
+    ("dot product 2²⁴", "dot-2^24"),
+    ("CCSD(T) abcdef-gdab-efgc", "ccsdt-gdab-efgc"),
+    ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
+)
 HEADER = """# Results
 
 `make bench` measures these on the machine at hand. Every engine computes the same operands, is
@@ -105,12 +117,39 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.2f} µs" if abs(seconds) < 1e-4 else f"{seconds * 1e6:.0f} µs"
 
 
+def quote_in(readme: Path, run: Run, name: str) -> None:
+    """Puts the cases of `QUOTED` between the marks in a README."""
+    begin, end = "<!-- bench:begin -->", "<!-- bench:end -->"
+    before, rest = readme.read_text(encoding="utf-8").split(begin)
+    _, after = rest.split(end)
+    table = "\n".join(_quoted(run, name))
+    readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
+
+
+def _quoted(run: Run, name: str) -> Iterator[str]:
+    cases = {case.name: case for case in run.cases}
+    yield "| einsum, float32 | tuned plan | best of NumPy, opt_einsum, torch | ratio |"
+    yield "|---|--:|--:|--:|"
+    for label, wanted in QUOTED:
+        case = cases.get(wanted)
+        if case is not None and case.ours and case.peer and case.ratio:
+            ours, peer = _time(case.ours.seconds), _time(case.peer.seconds)
+            yield f"| {label} | {ours} | {peer} ({case.peer.engine}) | **{case.ratio:.2f}** |"
+    yield ""
+    yield (
+        f"{run.device['name']}, {run.device['cores']} cores, {run.date[:10]}; all cases, limits and"
+        f" versions: [bench/results](bench/results/README.md), from `{name}`."
+    )
+
+
 def main() -> None:
     """Renders all result files, the newest first."""
     paths = sorted(RESULTS.glob("*-einsum.json"), reverse=True)
     sections = [rendered(read(path), path.name) for path in paths]
     text = "\n".join([HEADER, *sections])
     (RESULTS / "README.md").write_text(text, encoding="utf-8")
+    if paths:
+        quote_in(README, read(paths[0]), paths[0].name)
 
 
 if __name__ == "__main__":
