@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.lowering import lowered
-from tests.kernels.kernel_cases import gpu
+from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz
 from tests.lower.random_problems import Einsum, Operand, Placed
 
@@ -157,8 +157,20 @@ def test_a_general_program_serves_other_shapes():
 
 
 ONCE_WRONG = {
-    # Intel's compiler took the stores of both branches together, given pointers with restrict.
-    "stores in two branches": fuzz.Case(
+    # Kernels without fault, from which Intel's compiler made stores to wrong places: given pointers
+    # with restrict, and where either a loop's only step or what remains is run.
+    "five or four by tiles": fuzz.Case(
+        Einsum(
+            "pj,j->pj",
+            (
+                Operand("i4", (5, 64), (0, 1), (1, 1), (0, 0)),
+                Operand("i4", (64,), (0,), (1,), (0,)),
+            ),
+            Operand("c8", (5, 64), (0, 1), (1, 1), (0, 0), at_end=True),
+        ),
+        cpu(2, (), parts=(4, 1), tiles=(0, 5), registers=(1, 5)),
+    ),
+    "five or four by groups": fuzz.Case(
         Einsum(
             "m,p,p->mp",
             (

@@ -247,7 +247,7 @@ def _reduce(
         if tiling.register > 1:
             loops.append(Loop(var, None, end, as_index(1), inner(1)))
     else:
-        loops.append(If(name(var), "<", end, inner(tiling.remainder)))
+        loops.append(If(name(var) + tiling.remainder, "<=", end, inner(tiling.remainder)))
     return loops
 
 

@@ -65,7 +65,7 @@ void kernel_0(const unsigned char* __restrict__ I0, const unsigned char* __restr
       o0[0] = (unsigned char)(a0_0);
       o0[1] = (unsigned char)(a1_0);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       unsigned char* o0 = O0 + r_k + 9*r_i;
       const unsigned char* b0 = I0 + 5*r_i;
       const unsigned char* b1 = I1 + r_k;

@@ -65,7 +65,7 @@ void kernel_0(const signed char* __restrict__ I0, const signed char* __restrict_
       o0[0] = (signed char)(a0_0);
       o0[1] = (signed char)(a1_0);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       signed char* o0 = O0 + r_k + 9*r_i;
       const signed char* b0 = I0 + 5*r_i;
       const signed char* b1 = I1 + r_k;

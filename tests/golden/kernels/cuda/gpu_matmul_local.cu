@@ -105,7 +105,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
             o0[0] = a0_0;
             o0[1] = a1_0;
           }
-          if (r_k < e_k) {
+          if (r_k + 1 <= e_k) {
             float* o0 = O0 + r_k + 19*r_i;
             const long long k_i = (-t_i + r_i) / (4);
             const long long m_i = (-t_i + r_i) % (4);

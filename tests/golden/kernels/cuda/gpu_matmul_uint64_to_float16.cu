@@ -65,7 +65,7 @@ void kernel_0(const unsigned long long* __restrict__ I0, const unsigned long lon
       store_half((float)(a0_0), o0 + 0);
       store_half((float)(a1_0), o0 + 1);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       unsigned short* o0 = O0 + r_k + 9*r_i;
       const unsigned long long* b0 = I0 + 5*r_i;
       const unsigned long long* b1 = I1 + r_k;

@@ -55,7 +55,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
       o0[0] = a0_0;
       o0[1] = a1_0;
     }
-    if (r_j < e_j) {
+    if (r_j + 1 <= e_j) {
       float* o0 = O0 + r_j + 11*r_i;
       const float* b0 = I0 + r_i;
       const float* b1 = I1 + r_j;

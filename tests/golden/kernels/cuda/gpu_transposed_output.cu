@@ -65,7 +65,7 @@ void kernel_0(const double* __restrict__ I0, const double* __restrict__ I1, doub
       o0[0] = a0_0;
       o0[5] = a1_0;
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       double* o0 = O0 + 5*r_k + r_i;
       const double* b0 = I0 + 9*r_i;
       const double* b1 = I1 + r_k;

@@ -51,7 +51,7 @@ void kernel_0(__global const uchar* I0, __global const uchar* I1, __global uchar
       o0[0] = (uchar)(a0_0);
       o0[1] = (uchar)(a1_0);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global uchar* o0 = O0 + r_k + 9*r_i;
       __global const uchar* b0 = I0 + 5*r_i;
       __global const uchar* b1 = I1 + r_k;

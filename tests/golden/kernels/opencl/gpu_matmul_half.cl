@@ -51,7 +51,7 @@ void kernel_0(__global const half* I0, __global const half* I1, __global half* O
       vstore_half_rte(a0_0, 0, o0);
       vstore_half_rte(a1_0, 1, o0);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const half* b0 = I0 + 5*r_i;
       __global const half* b1 = I1 + r_k;

@@ -51,7 +51,7 @@ void kernel_0(__global const char* I0, __global const char* I1, __global char* O
       o0[0] = (char)(a0_0);
       o0[1] = (char)(a1_0);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
       __global const char* b1 = I1 + r_k;

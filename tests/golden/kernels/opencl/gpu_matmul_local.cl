@@ -91,7 +91,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
             o0[0] = a0_0;
             o0[1] = a1_0;
           }
-          if (r_k < e_k) {
+          if (r_k + 1 <= e_k) {
             __global float* o0 = O0 + r_k + 19*r_i;
             const long k_i = (-t_i + r_i) / (4);
             const long m_i = (-t_i + r_i) % (4);

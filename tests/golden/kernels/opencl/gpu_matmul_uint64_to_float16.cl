@@ -51,7 +51,7 @@ void kernel_0(__global const ulong* I0, __global const ulong* I1, __global half*
       vstore_half_rte((float)(a0_0), 0, o0);
       vstore_half_rte((float)(a1_0), 1, o0);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const ulong* b0 = I0 + 5*r_i;
       __global const ulong* b1 = I1 + r_k;

@@ -41,7 +41,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       o0[0] = a0_0;
       o0[1] = a1_0;
     }
-    if (r_j < e_j) {
+    if (r_j + 1 <= e_j) {
       __global float* o0 = O0 + r_j + 11*r_i;
       __global const float* b0 = I0 + r_i;
       __global const float* b1 = I1 + r_j;

@@ -51,7 +51,7 @@ void kernel_0(__global const double* I0, __global const double* I1, __global dou
       o0[0] = a0_0;
       o0[5] = a1_0;
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global double* o0 = O0 + 5*r_k + r_i;
       __global const double* b0 = I0 + 9*r_i;
       __global const double* b1 = I1 + r_k;

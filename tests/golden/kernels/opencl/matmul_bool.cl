@@ -53,7 +53,7 @@ void kernel_0(__global const uchar* I0, __global const uchar* I1, __global uchar
       vstore4(convert_uchar4(a1_0), 0, o0 + 9);
       vstore4(convert_uchar4(a1_1), 0, o0 + 13);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global uchar* o0 = O0 + r_k + 9*r_i;
       __global const uchar* b0 = I0 + 5*r_i;
       __global const uchar* b1 = I1 + r_k;
@@ -73,7 +73,7 @@ void kernel_0(__global const uchar* I0, __global const uchar* I1, __global uchar
       o0[9] = (uchar)(a1_0);
     }
   }
-  if (r_i < e_i) {
+  if (r_i + 1 <= e_i) {
     long r_k = t_k;
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global uchar* o0 = O0 + r_k + 9*r_i;
@@ -94,7 +94,7 @@ void kernel_0(__global const uchar* I0, __global const uchar* I1, __global uchar
       vstore4(convert_uchar4(a0_0), 0, o0);
       vstore4(convert_uchar4(a0_1), 0, o0 + 4);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global uchar* o0 = O0 + r_k + 9*r_i;
       __global const uchar* b0 = I0 + 5*r_i;
       __global const uchar* b1 = I1 + r_k;

@@ -54,7 +54,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       o1[4] = a0_0_1.s2;
       o1[6] = a0_0_1.s3;
     }
-    if (r_k < e_k) {
+    if (r_k + 2 <= e_k) {
       __global float* o0 = O0 + 2*r_k + 12*r_i;
       __global float* o1 = O0 + 2*r_k + 12*r_i + 1;
       __global const float* b0 = I0 + 10*r_i;

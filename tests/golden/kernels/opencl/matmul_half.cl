@@ -53,7 +53,7 @@ void kernel_0(__global const half* I0, __global const half* I1, __global half* O
       vstore_half4_rte(a1_0, 0, o0 + 9);
       vstore_half4_rte(a1_1, 0, o0 + 13);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const half* b0 = I0 + 5*r_i;
       __global const half* b1 = I1 + r_k;
@@ -73,7 +73,7 @@ void kernel_0(__global const half* I0, __global const half* I1, __global half* O
       vstore_half_rte(a1_0, 9, o0);
     }
   }
-  if (r_i < e_i) {
+  if (r_i + 1 <= e_i) {
     long r_k = t_k;
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global half* o0 = O0 + r_k + 9*r_i;
@@ -94,7 +94,7 @@ void kernel_0(__global const half* I0, __global const half* I1, __global half* O
       vstore_half4_rte(a0_0, 0, o0);
       vstore_half4_rte(a0_1, 0, o0 + 4);
     }
-    if (r_k < e_k) {
+    if (r_k + 1 <= e_k) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const half* b0 = I0 + 5*r_i;
       __global const half* b1 = I1 + r_k;

@@ -54,7 +54,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       vstore4(a1_0, 0, o0 + 21);
       vstore4(a1_1, 0, o0 + 25);
     }
-    if (r_k < e_k) {
+    if (r_k + 5 <= e_k) {
       __global float* o0 = O0 + r_k + 21*r_i;
       __global const float* b0 = I0 + 9*r_i;
       __global const float* b1 = I1 + r_k;
@@ -81,7 +81,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       o0[25] = a1_1;
     }
   }
-  if (r_i < e_i) {
+  if (r_i + 1 <= e_i) {
     long r_k = t_k;
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global float* o0 = O0 + r_k + 21*r_i;
@@ -102,7 +102,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       vstore4(a0_0, 0, o0);
       vstore4(a0_1, 0, o0 + 4);
     }
-    if (r_k < e_k) {
+    if (r_k + 5 <= e_k) {
       __global float* o0 = O0 + r_k + 21*r_i;
       __global const float* b0 = I0 + 9*r_i;
       __global const float* b1 = I1 + r_k;

@@ -53,7 +53,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       vstore4(a1_0, 0, o0 + 15);
       vstore4(a1_1, 0, o0 + 19);
     }
-    if (r_k < e_k) {
+    if (r_k + 7 <= e_k) {
       __global float* o0 = O0 + r_k + 15*r_i;
       __global const float* b0 = I0 + 9*r_i;
       __global const float* b1 = I1 + r_k;

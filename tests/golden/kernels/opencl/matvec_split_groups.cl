@@ -41,7 +41,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
     }
     vstore4(a0_0, 0, o0);
   }
-  if (r_i < e_i) {
+  if (r_i + 2 <= e_i) {
     __global float* o0 = R0 + 6*z_j + r_i;
     __global const float* b0 = I0 + 40*r_i;
     __global const float* b1 = I1;
@@ -87,7 +87,7 @@ void kernel_1(__global const float* unused_I0, __global const float* unused_I1, 
     }
     vstore4(a0_0, 0, o0);
   }
-  if (r_i < e_i) {
+  if (r_i + 2 <= e_i) {
     __global float* o0 = O0 + r_i;
     __global const float* b0 = I0 + r_i;
     float2 a0_0 = (float2)(0.0f);

@@ -65,7 +65,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       o0[31] = a1_1.s2;
       o0[36] = a1_1.s3;
     }
-    if (r_i < e_i) {
+    if (r_i + 1 <= e_i) {
       __global float* o0 = O0 + 5*r_k + r_i;
       __global const float* b0 = I0 + 9*r_i;
       __global const float* b1 = I1 + r_k;
@@ -91,7 +91,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       o0[35] = a0_1.s3;
     }
   }
-  if (r_k < e_k) {
+  if (r_k + 5 <= e_k) {
     long r_i = t_i;
     for (; r_i + 2 <= e_i; r_i += 2) {
       __global float* o0 = O0 + 5*r_k + r_i;
@@ -125,7 +125,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
       o0[16] = a1_0.s3;
       o0[21] = a1_1;
     }
-    if (r_i < e_i) {
+    if (r_i + 1 <= e_i) {
       __global float* o0 = O0 + 5*r_k + r_i;
       __global const float* b0 = I0 + 9*r_i;
       __global const float* b1 = I1 + r_k;
