@@ -266,8 +266,8 @@ def _tile_loops(
     statements.append(Loop(var, None, stop, as_index(tiling.block), inner(register)))
     if tiling.remainder is not None:
         if tiling.remainder:
-            # "var < end" says the same, but Intel's compiler was seen to store in wrong places then,
-            # where the loop before ran once or not at all.
+            # "var < end" says the same, but Intel's compiler was seen to store in wrong places
+            # then, where the loop before ran once or not at all.
             rest = name(var) + tiling.remainder
             statements.append(If(rest, "<=", end, inner(tiling.remainder)))
         return statements
