@@ -27,7 +27,7 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
         pipeline.choice_for(step.md_hom, arrays).program.launcher() for step in prepared.steps
     ]
     makers = [_maker(step.result, xp) for step in prepared.steps]
-    if not prepared.converted and len(programs) == 1 and _in_order(prepared):
+    if prepared.is_single:
         program, make = programs[0], makers[0]
 
         def launch(*operands: Array, out: Array | None = None) -> Array:
@@ -54,11 +54,6 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
         return result
 
     return run
-
-
-def _in_order(prepared: Prepared) -> bool:
-    used = prepared.steps[0].operands
-    return used == tuple(range(len(used)))
 
 
 def _maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:

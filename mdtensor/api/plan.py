@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api import dispatch, modes, pipeline
+from mdtensor.api import dispatch, modes, pipeline, statistics
 from mdtensor.api.einsum import Options, execute
 from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch, launch_of
@@ -66,8 +66,11 @@ class Plan:
         self.prepared: Prepared = options.prepared(subscripts, specs, None)
         self.result = self.prepared.result
         self._layouts = tuple(f for s in specs for f in (s.shape, _byte_strides(s), s.dtype))
-        self._out_layout = (self.result.shape, _byte_strides(self.result), self.result.dtype)
+        out = self.result
+        self._layouts_with_out = (*self._layouts, out.shape, _byte_strides(out), out.dtype)
+        self._tally = statistics.tally(statistics.GENERATED, self.prepared.dtype)
         self._launch: Launch | None = None
+        self._launch_into: Callable[..., None] | None = None
 
     def __call__(self, *operands: Array, out: Array | None = None) -> Array:
         """Computes the expression into `out`, or into a new array.
@@ -76,40 +79,56 @@ class Plan:
         plan was made for, or where `out` shares memory with an operand.
         """
         try:
-            if len(operands) == 2:
+            if out is not None and len(operands) == 2:
                 a, b = operands
-                given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
+                given = (
+                    *(a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype),
+                    *(out.shape, out.strides, out.dtype),
+                )
             else:
-                given = tuple(f for op in operands for f in (op.shape, op.strides, op.dtype))
+                arrays = operands if out is None else (*operands, out)
+                given = tuple(f for x in arrays for f in (x.shape, x.strides, x.dtype))
         except AttributeError:
             raise ShapeError("a plan takes arrays", text=self.subscripts) from None
-        if given != self._layouts:
-            self._refuse(operands)
-        if out is not None:
-            self._check_out(operands, out)
-        launch = self._launch
-        if launch is None:
-            return self._first(operands, out)
-        return launch(*operands, out=out)
+        if given != (self._layouts if out is None else self._layouts_with_out):
+            self._compare(operands, out)
+        if out is None:
+            launch = self._launch
+            return self._first(operands) if launch is None else launch(*operands)
+        into = self._launch_into
+        if into is None:
+            return self._first_into(operands, out)
+        into(*operands, out)
+        self._tally.calls += 1
+        return out
 
-    def _first(self, operands: Sequence[Array], out: Array | None) -> Array:
+    def _first(self, operands: Sequence[Array]) -> Array:
         """A call for which the launch must be made first, or that the tuning mode watches."""
         xp = array_module(operands)
         if modes.is_watching() or not self.prepared.steps:
-            return execute(self.prepared, operands, out, xp)
+            return execute(self.prepared, operands, None, xp)
         self._launch = launch_of(self.prepared, pipeline.kind_of(operands[0]), xp)
         dispatch.when_cleared(self)
-        return self._launch(*operands, out=out)
+        return self._launch(*operands)
 
-    def forget(self) -> None:
-        """Drops the launch, so that the next call takes the best kernel known then."""
-        self._launch = None
+    def _first_into(self, operands: Sequence[Array], out: Array) -> Array:
+        """The same into an array of the caller's."""
+        xp = array_module(operands)
+        self._check_out(*operands, out)
+        if modes.is_watching() or not self.prepared.is_single:
+            return execute(self.prepared, operands, out, xp)
+        arrays = pipeline.kind_of(operands[0])
+        program = pipeline.choice_for(self.prepared.steps[0].md_hom, arrays).program
+        self._launch_into = program.remembering_launcher(self._check_out)
+        dispatch.when_cleared(self)
+        self._launch_into(*operands, out)
+        self._tally.calls += 1
+        return out
 
-    def _check_out(self, operands: Sequence[Array], out: Array) -> None:
-        if (out.shape, out.strides, out.dtype) != self._out_layout:
-            raise ShapeError(
-                f"out is {spec_of(out)!r} but the result is {self.result!r}", text=self.subscripts
-            )
+    def _check_out(self, *arrays: Array) -> None:
+        *operands, out = arrays
+        if not out.flags.writeable:
+            raise ShapeError("out is read-only", text=self.subscripts)
         for number, operand in enumerate(operands):
             if _may_share_memory(operand, out):
                 raise ShapeError(
@@ -118,17 +137,31 @@ class Plan:
                     hint="einsum(..., out=...) copies where that is needed",
                 )
 
-    def _refuse(self, operands: Sequence[Array]) -> None:
-        notes = [
-            f"operand {n}: {spec_of(op)!r}, the plan has {spec!r}"
-            for n, (op, spec) in enumerate(zip(operands, self.specs, strict=False))
-        ]
+    def forget(self) -> None:
+        """Drops the launches, so that the next call takes the best kernel known then."""
+        self._launch = self._launch_into = None
+
+    def _compare(self, operands: Sequence[Array], out: Array | None) -> None:
+        """Says what differs from the plan; strides of arrays without elements mean nothing."""
         if len(operands) != len(self.specs):
-            notes = [f"{len(operands)} operands for a plan of {len(self.specs)}"]
+            raise ShapeError(
+                f"{len(operands)} operands for a plan of {len(self.specs)}", text=self.subscripts
+            )
+        if out is not None and spec_of(out) != self.result:
+            raise ShapeError(
+                f"out is {spec_of(out)!r} but the result is {self.result!r}", text=self.subscripts
+            )
+        pairs = list(zip(operands, self.specs, strict=True))
+        same = all((op.shape, op.dtype) == (spec.shape, spec.dtype) for op, spec in pairs)
+        if same and not self.prepared.steps:
+            return
         raise ShapeError(
             "an operand is not what the plan was made for",
             text=self.subscripts,
-            notes=notes,
+            notes=[
+                f"operand {n}: {spec_of(op)!r}, the plan has {spec!r}"
+                for n, (op, spec) in enumerate(pairs)
+            ],
             hint="mdtensor.compile(...) makes a plan for these; einsum takes any",
         )
 

@@ -48,6 +48,13 @@ class Prepared:
     into_out: bool
     dtype: np.dtype
 
+    @property
+    def is_single(self) -> bool:
+        """Whether one step does it all, on the operands as they are and in their order."""
+        if len(self.steps) != 1 or self.converted:
+            return False
+        return self.steps[0].operands == tuple(range(len(self.steps[0].operands)))
+
 
 def prepare(
     subscripts: str,

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,15 @@ class CupyProgram:
     def launcher(self) -> CupyProgram:
         """A function that does what a call does: the program itself."""
         return self
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        """A launcher that calls `check` with the arrays first."""
+
+        def launch(*arrays: Any) -> None:
+            check(*arrays)
+            self(*arrays)
+
+        return launch
 
     def __call__(self, *arrays: Any) -> None:
         """Enqueues the kernels on the current stream."""

@@ -26,6 +26,10 @@ class Program(Protocol):
         """A function that does what a call does, made for calling it often."""
         ...
 
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        """A launcher for calls on the same arrays; `check` sees the arrays when one is new."""
+        ...
+
 
 class Device(Protocol):
     """A device: its facts, its compiler, its arrays."""

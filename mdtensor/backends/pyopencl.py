@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import math
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -178,19 +179,23 @@ class OpenCLProgram:
             launches = self._local.launches
         except AttributeError:
             launches = self._launches()
-        svm = self.device.cl.SVM
-        arguments: list[Any] = []
-        for array in arrays:
-            try:
-                arguments.append(svm(array))
-            except ValueError:  # PyOpenCL takes only contiguous memory
-                arguments.append(svm(first_element(array)))
+        arguments = self._arguments(arrays)
         for kernel, groups, threads in launches:
             for position, argument in enumerate(arguments):
                 kernel.set_arg(position, argument)
             _enqueue(self.queue, kernel, groups, threads)
         if self.waits:
             self.queue.finish()
+
+    def _arguments(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        svm = self.device.cl.SVM
+        arguments: list[Any] = []
+        for array in arrays:
+            try:
+                arguments.append(svm(array))
+            except ValueError:  # PyOpenCL takes only memory that is contiguous and writeable
+                arguments.append(svm(first_element(array)))
+        return arguments
 
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up."""
@@ -213,6 +218,46 @@ class OpenCLProgram:
             except ValueError:
                 self(*arrays)
                 return
+            enqueue(queue, kernel, groups, threads)
+            if waits:
+                finish()
+
+        return launch
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        """A launcher that sets only the arguments that are other arrays than the last time.
+
+        `check` is called with the arrays whenever one of them is new. Arrays are remembered by
+        weak references, which keep NumPy from moving their memory (`ndarray.resize` refuses). The
+        kernels belong to this launcher alone.
+        """
+        own = OpenCLProgram(self.device, self.program, self.source, self.sizes.tolist())
+        if len(self.source.entries) != 1 or not self.device.has_system_svm:
+
+            def launch_all(*arrays: np.ndarray) -> None:
+                check(*arrays)
+                own(*arrays)
+
+            return launch_all
+        local, enqueue = own._local, _enqueue
+        queue, finish, waits = own.queue, own.queue.finish, own.waits
+        ref = weakref.ref
+
+        def launch(*arrays: np.ndarray) -> None:
+            try:
+                kernel, groups, threads, known = local.state
+            except AttributeError:
+                ((kernel, groups, threads),) = own._launches()
+                known = [_nothing] * len(arrays)
+                local.state = kernel, groups, threads, known
+            for array, known_one in zip(arrays, known, strict=True):
+                if known_one() is not array:
+                    check(*arrays)
+                    known[:] = [_nothing] * len(arrays)
+                    for position, argument in enumerate(own._arguments(arrays)):
+                        kernel.set_arg(position, argument)
+                    known[:] = map(ref, arrays)
+                    break
             enqueue(queue, kernel, groups, threads)
             if waits:
                 finish()
@@ -243,6 +288,10 @@ class OpenCLProgram:
             )
             mapped.base.release(queue)
         queue.finish()
+
+
+def _nothing() -> None:
+    """What stands for an array that is not known."""
 
 
 def _enqueue(queue: Any, kernel: Any, groups: tuple[int], threads: tuple[int]) -> None:

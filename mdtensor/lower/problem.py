@@ -21,7 +21,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr, ScalarFunction
 from mdtensor.translate.views import Access, Buffer
 
-LITERAL_STRIDES = (-1, 0, 1, 2)
+LITERAL_STRIDES = (-1, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _merge(problem: Problem, outer: int, inner: int) -> Problem:
 def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     """The structure of a problem, and the sizes that give back this one problem.
 
-    Extents become names, and strides too unless they are -1, 0, 1 or 2 (which decide how memory is
+    Extents become names, and strides too unless they are -1, 0 or 1 (which decide how memory is
     accessed); equal strides of one access keep separate names. Labels become numbers, so that
     equal structures compare equal.
     """
