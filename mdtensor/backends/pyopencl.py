@@ -290,8 +290,9 @@ class OpenCLProgram:
         queue.finish()
 
 
-def _nothing() -> None:
+def _nothing() -> np.ndarray | None:
     """What stands for an array that is not known."""
+    return None
 
 
 def _enqueue(queue: Any, kernel: Any, groups: tuple[int], threads: tuple[int]) -> None:

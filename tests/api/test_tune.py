@@ -16,6 +16,7 @@ from mdtensor.autotune.store import Store
 from mdtensor.errors import TuningError
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.schedule import Schedule
+from tests.api.survive_tuning import survive
 
 
 @pytest.fixture
@@ -141,3 +142,7 @@ def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.M
         [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("tuned 0 ")
+
+
+def test_killed_runs_lose_no_trial() -> None:
+    survive(kills=2)
