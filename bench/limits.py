@@ -58,7 +58,8 @@ class Limits:
     packages = ()
 
     def __init__(self) -> None:
-        from mdtensor.backends.pyopencl import aligned_empty, devices, open_device
+        from mdtensor.backends.memory import aligned_empty
+        from mdtensor.backends.pyopencl import devices, open_device
 
         self.device = open_device(devices()[0][1])
         self.aligned_empty = aligned_empty

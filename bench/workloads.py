@@ -10,6 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from mdtensor.backends.memory import aligned_empty
+
 SEED = 2002
 
 
@@ -92,7 +94,7 @@ class Workload:
         return 4 * float(np.finfo(self.dtype).eps) * math.sqrt(self.reduction)
 
     def operands(self) -> list[np.ndarray]:
-        """The operands, the same in every process."""
+        """The operands, the same in every process, on 64-byte boundaries for every engine alike."""
         generator = np.random.default_rng(SEED)
         if np.issubdtype(self.dtype, np.integer):
             # Sums of products stay exact in float64, which computes the reference.
@@ -102,13 +104,13 @@ class Workload:
             drawn = [generator.standard_normal(shape) for shape in self.shapes]
         else:
             drawn = [generator.standard_normal(shape, np.float32) for shape in self.shapes]
-        return [array.astype(self.dtype, copy=False) for array in drawn]
+        return [_aligned(array.astype(self.dtype, copy=False)) for array in drawn]
 
     def empty_output(self) -> np.ndarray:
         """A result that every correct engine overwrites: NaN, or the least integer."""
         dtype = np.dtype(self.dtype)
         poison = np.nan if dtype.kind == "f" else np.iinfo(dtype).min
-        return np.full(self.output_shape, poison, dtype)
+        return _aligned(np.full(self.output_shape, poison, dtype))
 
     def reference(self, operands: list[np.ndarray]) -> np.ndarray:
         """The result in float64; exact and wrapped around for integers."""
@@ -135,6 +137,13 @@ def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
     flat = np.ascontiguousarray(array).reshape(-1)
     for start in range(0, flat.size, 1 << 22):
         yield flat[start : start + (1 << 22)]
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins at a cache line, wherever the allocator would have put it."""
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _matmul(

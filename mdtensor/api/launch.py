@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import pipeline, statistics
-from mdtensor.api.operands import allocate
+from mdtensor.api.operands import LARGE, allocate
 from mdtensor.api.prepare import Prepared
 from mdtensor.specs import TensorSpec
 
@@ -58,7 +58,7 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
 
 def _maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
     """A function that allocates a result."""
-    if not spec.is_contiguous:
+    if not spec.is_contiguous or spec.nbytes >= LARGE:
         return lambda: allocate(spec, xp)
     empty, shape, dtype = xp.empty, spec.shape, spec.dtype
     return lambda: empty(shape, dtype)

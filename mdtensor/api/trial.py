@@ -19,7 +19,7 @@ from mdtensor.api import sampled
 from mdtensor.api.engine import Engine
 from mdtensor.api.sampled import Flat
 from mdtensor.autotune.store import Store
-from mdtensor.backends.pyopencl import aligned_empty
+from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem import Problem

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -19,13 +18,13 @@ import numpy as np
 
 from mdtensor.backends import hardware
 from mdtensor.backends.evaluate import evaluated
+from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
 from mdtensor.specs import Target
 
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
-_ALIGNMENT = 64
 
 
 class OpenCLDevice:
@@ -88,17 +87,6 @@ class OpenCLDevice:
             return self.cl.SVM(array)
         flags = self.cl.mem_flags
         return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
-
-
-def aligned_empty(
-    shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
-) -> np.ndarray:
-    """An uninitialised array that starts on a 64-byte boundary; strides are in elements."""
-    dt = np.dtype(dtype)
-    memory = np.empty(math.prod(shape) * dt.itemsize + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    steps = None if strides is None else [s * dt.itemsize for s in strides]
-    return np.ndarray(tuple(shape), dt, memory.data, start, steps)
 
 
 def _has_system_svm(cl: Any, device: Any) -> bool:
