@@ -29,6 +29,7 @@ def test_random_kernels_compute_what_the_oracle_computes():
     report = fuzz.run_cases(fuzz.names_of(2, fuzz.FAMILIES, COUNT))
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.8 * COUNT, str(report)
+    assert report.counts[fuzz.COMPILER] < 0.01 * COUNT, str(report)
 
 
 def test_a_case_is_known_by_its_name():
