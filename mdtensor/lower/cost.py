@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 from mdtensor.translate.scalar import Expr
@@ -24,7 +24,10 @@ LOOP_OVERHEAD = 1.0
 TILE_OVERHEAD = 12.0
 SPILL = 2.0
 # Bytes per cycle and core, from L2, L3 and main memory.
-BYTES_PER_CYCLE = (32.0, 14.0, 6.0)
+BYTES_PER_CYCLE = (32.0, 14.0, 9.0)
+# Cycles per element that is staged.
+VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
+PAGE = 2048
 INLINE_LAUNCH = 1.5e-6
 GROUP_OVERHEAD = 0.4e-6
 
@@ -212,8 +215,17 @@ def _nested_extents(
 
 
 def _stream_bytes(
-    problem: Problem, schedule: Schedule, number: int, covered: tuple[int, ...]
+    problem: Problem,
+    schedule: Schedule,
+    number: int,
+    covered: tuple[int, ...],
+    next_dim: int = -1,
 ) -> float:
+    """Bytes of the lines that a stream touches within what is covered.
+
+    Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
+    walks through the rest of them.
+    """
     stream = problem.streams[number]
     itemsize = problem.inputs[stream.buffer].itemsize
     used = [d for d in problem.dims if stream.uses(d)]
@@ -224,7 +236,9 @@ def _stream_bytes(
     line = 64 // itemsize
     gap = abs(stream.strides[nearest].constant or 1)
     run = min(covered[nearest], problem.extent(nearest)) * gap
-    waste = min(gap, line) if run >= line else line / max(1, covered[nearest])
+    waste = min(gap, line)
+    if run < line and nearest != next_dim:
+        waste = line / max(1, covered[nearest])
     return elements * itemsize * max(1.0, waste)
 
 
@@ -252,7 +266,7 @@ def _traffic(
     trips = math.prod(-(-shape.extents[d] // max(1, covered[d])) for d in problem.dims)
     total = 0.0
     for n in numbers:
-        moved = _stream_bytes(problem, schedule, n, covered) * trips
+        moved = _stream_bytes(problem, schedule, n, covered, levels[fitting][0]) * trips
         for d, inside in levels[fitting:-1]:
             if problem.streams[n].uses(d):
                 break
@@ -292,10 +306,17 @@ def _staging(problem: Problem, schedule: Schedule, shape: Shape) -> float:
             if not stream.uses(d)
         )
         repeats *= math.prod(shape.parts[d] for d in problem.dims if not stream.uses(d))
-        lane = schedule.lane
-        vector = lane >= 0 and stream.strides[lane].constant == 1
-        total += elements * max(1, repeats) * (0.15 if vector else 1.2)
+        itemsize = problem.inputs[stream.buffer].itemsize
+        total += elements * max(1, repeats) * _copy_cycles(stream, schedule.lane, itemsize)
     return total
+
+
+def _copy_cycles(stream: Stream, lane: int, itemsize: int) -> float:
+    """Cycles to copy one element: in vectors, one by one, or from pages that are far apart."""
+    stride = 1 if lane < 0 else abs(stream.strides[lane].constant or 1)
+    if lane >= 0 and stream.uses(lane) and stride == 1:
+        return VECTOR_COPY
+    return FAR_COPY if stride * itemsize >= PAGE else SCALAR_COPY
 
 
 def bytes_moved(problem: Problem) -> int:
