@@ -113,10 +113,7 @@ def is_free(out: Any, arrays: Sequence[Any]) -> bool:
     """Whether a kernel may write to `out` while it reads the arrays."""
     if not out.flags.writeable:
         return False
-    for array in arrays:  # quicker than any(...), for so few
-        if _may_share_memory(out, array):
-            return False
-    return True
+    return not any(_may_share_memory(out, array) for array in arrays)
 
 
 def _einsum(
