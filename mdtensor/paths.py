@@ -9,6 +9,7 @@ from pathlib import Path
 def cache_directory() -> Path:
     """`MDTENSOR_CACHE_DIR`, else `mdtensor` in the user's cache directory; it may not exist yet."""
     if chosen := os.environ.get("MDTENSOR_CACHE_DIR"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mdtensor"
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative paths ignored.
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "mdtensor"

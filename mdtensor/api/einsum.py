@@ -78,15 +78,15 @@ def einsum(
         and casting == "safe"
         and (optimize is False or optimize is True)
     )
-    if plain and len(operands) == 3 and out is None:
+    if plain and out is None and len(operands) == 3:
+        # Most calls; all that `operands_key` does, without calling it.
         text, a, b = operands
         if type(a) is _ndarray and type(b) is _ndarray:
             launch = _hot.get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
             if launch is not None:
                 return launch(a, b)
-    elif plain:
-        key = operands_key(operands, out)
-        launch = _hot.get(key) if key else None
+    elif plain and (key := operands_key(operands, out)):
+        launch = _hot.get(key)
         if launch is not None and out is None:
             return launch(*operands[1:])
         if launch is not None and is_free(out, operands[1:]):
@@ -101,19 +101,19 @@ def operands_key(operands: Sequence[Any], out: Array | None = None) -> tuple[obj
     """
     if not operands or type(operands[0]) is not str:
         return None
-    key: list[object] = [operands[0]]
+    key: tuple[object, ...] = (operands[0],)
     for array in operands[1:] if out is None else (*operands[1:], out):
         if type(array) is not _ndarray:
             return None
         key += (array.shape, array.strides, array.dtype)
-    if out is not None:
-        key.append("out")
-    return tuple(key)
+    return key if out is None else (*key, "out")
 
 
 def is_free(out: Any, arrays: Sequence[Any]) -> bool:
     """Whether a kernel may write to `out` while it reads the arrays."""
-    return out.flags.writeable and not any(_may_share_memory(out, array) for array in arrays)
+    if not out.flags.writeable:
+        return False
+    return not any(_may_share_memory(out, array) for array in arrays)
 
 
 def _einsum(

@@ -85,7 +85,8 @@ def tune(
 
     `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it. The budget is
     seconds or a text such as "5min"; it is shared evenly, and what one computation leaves goes to
-    the others. Computations with a confirmed winner are skipped unless `again`. Ctrl-C ends the
+    the others. Computations with a confirmed winner are skipped unless `again`, which goes on
+    searching where the last search ended. Ctrl-C ends the
     search and keeps what was measured. Results are in the store when this returns.
     """
     items = [work] if isinstance(work, Recorded) else list(work)
@@ -143,30 +144,51 @@ def _searched(
                 best[:] = [trial.cost, expected]
             return trial
 
+        before = _trials_before(engine, problem, space)
         outcome = search(
             space,
             measure,
             seeds=_seeds(engine, problem, space),
+            known=[(configuration, trial) for configuration, _, trial in before],
             budget_s=max(0.5, budget * (1 - _CONFIRM_SHARE)),
             on_trial=progress,
         )
-        ranking = [
+        found = [(schedule, trial) for _, schedule, trial in before if trial.status == "ok"]
+        found += [
             (schedule_from(problem, target, measured.configuration), measured.trial)
-            for measured in outcome.ranked()[:_CONFIRMED]
+            for measured in outcome.ranked()
         ]
-        if not ranking:
+        if not found:
             return outcome, None
-        schedule, seconds = _confirmed(worker, ranking)
+        found.sort(key=lambda pair: pair[1].cost)
+        schedule, seconds = _confirmed(worker, found[:_CONFIRMED])
     engine.store.set_winner(
         key,
         environment,
         schedule.to_json(),
         seconds=seconds,
-        trials=len(outcome.trials),
+        trials=len(before) + len(outcome.trials),
         search_seconds=time.monotonic() - started,
         confirmed=not outcome.interrupted,
     )
     return outcome, seconds
+
+
+def _trials_before(
+    engine: Engine, problem: Problem, space: Space
+) -> list[tuple[Configuration, Schedule, Trial]]:
+    """Trials of earlier searches on this device, from which this one goes on."""
+    rng = Random(0)
+    found: list[tuple[Configuration, Schedule, Trial]] = []
+    for row in engine.store.trials(problem_key(problem), engine.environment):
+        schedule = Schedule.from_json(row.schedule)
+        configuration = space.nearest(configuration_from(schedule), rng)
+        if configuration is None:
+            continue
+        if schedule_from(problem, engine.target, configuration) == schedule:
+            trial = Trial(row.status, row.seconds, row.spread, row.detail)
+            found.append((configuration, schedule, trial))
+    return found
 
 
 def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration]:

@@ -33,6 +33,7 @@ from mdtensor.autotune.rows import (
 from mdtensor.autotune.sqlite_shelf import SqliteShelf, is_corrupt, is_sound, winners_read_only
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
+from mdtensor.paths import cache_directory
 
 T = TypeVar("T")
 
@@ -49,15 +50,6 @@ class StoreWarning(UserWarning):
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-def cache_directory() -> Path:
-    """Where the store is kept: `MDTENSOR_CACHE_DIR`, else the user's cache directory."""
-    if chosen := os.environ.get("MDTENSOR_CACHE_DIR"):
-        return Path(chosen).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification has relative paths ignored.
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "mdtensor"
 
 
 class Store:

@@ -28,6 +28,8 @@ BYTES_PER_CYCLE = (32.0, 14.0, 9.0)
 # Cycles per element that is staged.
 VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
 PAGE = 2048
+# A way of L1, how many there are, and what a load costs that finds its line pushed out.
+WAY_BYTES, WAYS, CONFLICT = 4096, 8, 6.0
 INLINE_LAUNCH = 1.5e-6
 GROUP_OVERHEAD = 0.4e-6
 
@@ -172,12 +174,30 @@ def _step(
             shape.registers[d] for d in problem.kept if d != lane and stream.uses(d)
         )
         if lane < 0 or not stream.uses(lane):
-            loads += count
+            loads += count * (1 if schedule.staged[number] else _conflicts(problem, number, shape))
         elif stream.strides[lane].constant == 1 or schedule.staged[number]:
             loads += count * vectors * per_vector * 1.5
         else:
             loads += count * vectors * schedule.width * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
     return max(arithmetic, loads / LOADS_PER_CYCLE)
+
+
+def _conflicts(problem: Problem, number: int, shape: Shape) -> float:
+    """How much longer loads take whose lines push each other out of L1.
+
+    Lines whose addresses differ by a multiple of a way's size compete for the few ways of one set:
+    rows of a matrix whose row length is a power of two, say.
+    """
+    stream = problem.streams[number]
+    itemsize = problem.inputs[stream.buffer].itemsize
+    worst = 1.0
+    for d in problem.kept:
+        stride = abs(stream.strides[d].constant or 0) * itemsize
+        if stride >= 64:
+            places = WAY_BYTES // math.gcd(stride, WAY_BYTES)
+            if shape.registers[d] / places > WAYS - 1:
+                worst = CONFLICT
+    return worst
 
 
 def _memory(problem: Problem, schedule: Schedule, target: Target, shape: Shape) -> float:

@@ -12,7 +12,8 @@ import pytest
 from mdtensor.autotune.files_shelf import FilesShelf
 from mdtensor.autotune.rows import TrialRow, canonical_schedule
 from mdtensor.autotune.sqlite_shelf import SqliteShelf
-from mdtensor.autotune.store import Store, cache_directory
+from mdtensor.autotune.store import Store
+from mdtensor.paths import cache_directory
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
 
