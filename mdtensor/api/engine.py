@@ -24,6 +24,7 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.candidates import plain, ranked, with_parts
+from mdtensor.lower.cost import estimate
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
@@ -137,19 +138,19 @@ class Engine:
             with structure.lock:
                 if not structure.variants:
                     self._compile_first(structure, problem)
-        best: tuple[float, Schedule, Schedule] | None = None
-        for variant in tuple(structure.variants):
-            seconds, spread = self._spread(problem, variant)
-            if best is None or seconds < best[0]:
-                best = seconds, spread, variant
-        assert best is not None
-        seconds, spread, variant = best
+        variant = min(tuple(structure.variants), key=lambda v: self._estimate(problem, v))
+        seconds, spread = self._spread(problem, variant)
         source, program = structure.variants[variant]
         sizes = (*values, *_launch_sizes(problem, spread))
         bound = program.bound(sizes, spread.inline)
         choice = Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
         self._improve_later(structure, choice)
         return choice
+
+    def _estimate(self, problem: Problem, variant: Schedule) -> float:
+        """Estimated seconds of a general schedule in one part, by which variants are compared."""
+        whole = replace(variant, parts=(1,) * len(variant.parts), inline=True)
+        return estimate(problem, whole, self.target, general=True)
 
     def _spread(self, problem: Problem, variant: Schedule) -> tuple[float, Schedule]:
         """A general schedule with the parts that suit a shape, and its estimate."""
