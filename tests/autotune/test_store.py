@@ -13,9 +13,9 @@ from mdtensor.autotune.files_shelf import FilesShelf
 from mdtensor.autotune.rows import TrialRow, canonical_schedule
 from mdtensor.autotune.sqlite_shelf import SqliteShelf
 from mdtensor.autotune.store import Store
-from mdtensor.paths import cache_directory
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
+from mdtensor.paths import cache_directory
 
 PROBLEM, HERE, THERE = "md_hom[i:64](mul)", "cpu-1", "gpu-1"
 
