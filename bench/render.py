@@ -18,7 +18,7 @@ QUOTED = (
     ("batched product 16×(10×500×64)", "bmatmul-16x10x500x64"),
     ("matrix times vector 4096²", "matvec-4096"),
     ("dot product 2²⁴", "dot-2^24"),
-    ("CCSD(T) abcdef-gdab-efgc", "ccsdt-gdab-efgc"),
+    ("CCSD(T) abcdef-gdab-efgc", "ccsdt-abcdef-gdab-efgc"),
     ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
 )
 HEADER = """# Results
