@@ -81,10 +81,12 @@ class Plan:
         try:
             if out is not None and len(operands) == 2:
                 a, b = operands
+                # fmt: off
                 given = (
-                    *(a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype),
-                    *(out.shape, out.strides, out.dtype),
+                    a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype,
+                    out.shape, out.strides, out.dtype,
                 )
+                # fmt: on
             else:
                 arrays = operands if out is None else (*operands, out)
                 given = tuple(f for x in arrays for f in (x.shape, x.strides, x.dtype))

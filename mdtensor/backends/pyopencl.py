@@ -238,14 +238,17 @@ class OpenCLProgram:
                 ((kernel, groups, threads),) = own._launches()
                 known = [_nothing] * len(arrays)
                 local.state = kernel, groups, threads, known
-            for array, known_one in zip(arrays, known, strict=True):
-                if known_one() is not array:
-                    check(*arrays)
-                    known[:] = [_nothing] * len(arrays)
-                    for position, argument in enumerate(own._arguments(arrays)):
-                        kernel.set_arg(position, argument)
-                    known[:] = map(ref, arrays)
-                    break
+            if len(known) == 3:  # most kernels; spelt out, since this is most of a small call
+                first, second, third = arrays
+                same = known[0]() is first and known[1]() is second and known[2]() is third
+            else:
+                same = all(one() is array for one, array in zip(known, arrays, strict=True))
+            if not same:
+                check(*arrays)
+                known[:] = [_nothing] * len(arrays)
+                for position, argument in enumerate(own._arguments(arrays)):
+                    kernel.set_arg(position, argument)
+                known[:] = map(ref, arrays)
             enqueue(queue, kernel, groups, threads)
             if waits:
                 finish()
