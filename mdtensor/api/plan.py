@@ -76,7 +76,8 @@ class Plan:
         """Computes the expression into `out`, or into a new array.
 
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
-        plan was made for, or where `out` shares memory with an operand.
+        plan was made for, or where `out` shares memory with an operand. The arrays of the last
+        call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
         """
         try:
             if out is not None and len(operands) == 2:

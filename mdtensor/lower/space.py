@@ -13,7 +13,6 @@ from dataclasses import replace
 from random import Random
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.asm import asm_of
 from mdtensor.lower.candidates import lane_dims, lane_width, nearest_first, plain
 from mdtensor.lower.parameter import Constraint, Parameter, Value, over
 from mdtensor.lower.problem import Problem
@@ -34,7 +33,7 @@ _MAX_PARTIALS = 1 << 24
 def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     """The parameters of a problem with fixed extents, for the Space that a search walks."""
     if target.kind == "gpu":
-        return (*_gpu_threads(problem, target), *_orders(problem), *_no_staging(problem, "gpu"))
+        return (*_gpu_threads(problem, target), *_orders(problem), *_no_staging(problem))
     return (
         *_lanes(problem, target),
         *_register_tiles(problem, target),
@@ -244,9 +243,8 @@ def _gpu_threads(problem: Problem, target: Target) -> list[Parameter]:
     return parameters
 
 
-def _no_staging(problem: Problem, asm: str) -> list[Parameter]:
-    regions = asm_of(asm).regions
-    return [Parameter(f"staged{n}", ("", *regions[:0])) for n in range(len(problem.streams))]
+def _no_staging(problem: Problem) -> list[Parameter]:
+    return [Parameter(f"staged{n}", ("",)) for n in range(len(problem.streams))]
 
 
 def _integer(configuration: Mapping[str, Value], name: str, default: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cuda.bindings import nvrtc
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
@@ -10,8 +11,6 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.lowering import lowered
 from tests.kernels.kernel_cases import GPU_CASES, source
 from tests.lower import fuzz
-
-nvrtc = pytest.importorskip("cuda.bindings.nvrtc", exc_type=ImportError)
 
 ARCHITECTURES = ("sm_80", "sm_90a")
 
