@@ -19,6 +19,7 @@ from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr, ScalarFunction
+from mdtensor.translate.total_operators import with_total_operators
 from mdtensor.translate.views import Access, Buffer
 
 LITERAL_STRIDES = (-1, 0, 1)
@@ -107,7 +108,7 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     Raises LoweringError for what no kernel is generated for: prefix sums, and different
     operators on different dims.
     """
-    real = real_from_complex(md_hom)
+    real = real_from_complex(with_total_operators(md_hom))
     for dim in real.dims:
         if not isinstance(dim.combine, Concat | Pointwise):
             raise LoweringError(f"no kernel is generated yet for dim {dim!r} with {dim.combine!r}")

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Combine, Concat, Operator, Pointwise
-from mdtensor.translate.scalar import Expr, ScalarFunction, index_of
-from mdtensor.translate.views import Access, Buffer
+from mdtensor.translate.scalar import ScalarFunction, with_dims
+from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,25 @@ class Dim:
 
 
 @dataclass(frozen=True, slots=True)
+class Epilogue:
+    """A scalar function applied once to every finished result tuple.
+
+    Its parameters are the elements of the tuple, then the elements of input buffers that `view`
+    reads; the accesses of `view` are affine, on dims that remain in the result.
+    """
+
+    function: ScalarFunction
+    view: tuple[Access, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MDHom:
     """A multi-dimensional homomorphism with its views.
 
     For every point of the index space `dims`, the elements that `inp_view` reads go through
-    `scalar`; along each dim the results are combined by its operator; what remains is written
-    through `out_view`, whose access number n takes element n of the result tuple.
+    `scalar`; along each dim the results are combined by its operator; what remains goes through
+    the `epilogue`, if there is one, and is written through `out_view`, whose access number n takes
+    element n of the tuple.
 
     Raises TranslationError where a view leaves its buffer, an output is written twice, or the
     types do not fit.
@@ -49,6 +64,7 @@ class MDHom:
     outputs: tuple[Buffer, ...]
     inp_view: tuple[Access, ...]
     out_view: tuple[Access, ...]
+    epilogue: Epilogue | None = None
 
     def __post_init__(self) -> None:
         _check_names(self)
@@ -71,6 +87,18 @@ class MDHom:
         return tuple(dim for dim in self.dims if not _stays(dim))
 
     @property
+    def accesses(self) -> tuple[Access, ...]:
+        """All accesses: of the input view, of the epilogue, of the output view."""
+        between = () if self.epilogue is None else self.epilogue.view
+        return (*self.inp_view, *between, *self.out_view)
+
+    @property
+    def written_dtypes(self) -> tuple[np.dtype, ...]:
+        """Types of the elements that go to the output view."""
+        last = self.scalar if self.epilogue is None else self.epilogue.function
+        return last.result_dtypes
+
+    @property
     def operators(self) -> tuple[Operator, ...]:
         """The distinct operators of the dims, in the order of the dims."""
         found = (dim.combine.op for dim in self.dims if not isinstance(dim.combine, Concat))
@@ -86,20 +114,22 @@ class MDHom:
 
         `ij,jk->ik` and `ab,bc->ac` have one canonical form, so they meet in one cache row.
         """
-        order = [name for access in (*self.inp_view, *self.out_view) for name in access.dims]
+        order = [name for access in self.accesses for name in access.dims]
         order += [dim.name for dim in self.dims]
         names = {name: f"d{n}" for n, name in enumerate(dict.fromkeys(order))}
         by_name = {dim.name: dim for dim in self.dims}
-        scalar = replace(
-            self.scalar, results=tuple(_renamed(expr, names) for expr in self.scalar.results)
-        )
+        epilogue = self.epilogue
+        if epilogue is not None:
+            view = tuple(access.renamed(names) for access in epilogue.view)
+            epilogue = Epilogue(_renamed(epilogue.function, names), view)
         return MDHom(
             tuple(replace(by_name[old], name=new) for old, new in names.items()),
-            scalar,
+            _renamed(self.scalar, names),
             tuple(replace(buffer, name=f"I{n}") for n, buffer in enumerate(self.inputs)),
             tuple(replace(buffer, name=f"O{n}") for n, buffer in enumerate(self.outputs)),
             tuple(access.renamed(names) for access in self.inp_view),
             tuple(access.renamed(names) for access in self.out_view),
+            epilogue,
         )
 
     def describe(self) -> str:
@@ -114,8 +144,13 @@ class MDHom:
             ]
             return "; ".join(parts)
 
+        after = ""
+        if self.epilogue is not None:
+            read = view(self.inputs, self.epilogue.view) if self.epilogue.view else ""
+            after = f"epilogue({self.epilogue.function!r})({read})\n"
         return (
             f"out_view({view(self.outputs, self.out_view)})\n"
+            f"{after}"
             f"{self!r}\n"
             f"inp_view({view(self.inputs, self.inp_view)})"
         )
@@ -130,11 +165,8 @@ def _stays(dim: Dim) -> bool:
     return not isinstance(dim.combine, Pointwise)
 
 
-def _renamed(expr: Expr, names: dict[str, str]) -> Expr:
-    if expr.op == "index":
-        assert isinstance(expr.value, str)
-        return index_of(names[expr.value])
-    return Expr(expr.op, tuple(_renamed(a, names) for a in expr.args), expr.dtype, expr.value)
+def _renamed(function: ScalarFunction, names: dict[str, str]) -> ScalarFunction:
+    return replace(function, results=tuple(with_dims(expr, names) for expr in function.results))
 
 
 def _check_names(md_hom: MDHom) -> None:
@@ -144,7 +176,7 @@ def _check_names(md_hom: MDHom) -> None:
     for dim in md_hom.dims:
         if dim.extent < 0:
             raise TranslationError(f"dim {dim.name!r} has extent {dim.extent}")
-    for access in (*md_hom.inp_view, *md_hom.out_view):
+    for access in md_hom.accesses:
         for name in access.dims:
             if name not in names:
                 raise TranslationError(
@@ -153,16 +185,14 @@ def _check_names(md_hom: MDHom) -> None:
 
 
 def _check_types(md_hom: MDHom) -> None:
-    accessed = tuple(md_hom.inputs[a.buffer].spec.dtype for a in md_hom.inp_view)
-    if accessed != md_hom.scalar.params:
-        raise TranslationError(
-            f"the scalar function takes {_types(md_hom.scalar.params)} but the input view reads"
-            f" {_types(accessed)}"
-        )
+    _check_params("scalar function", md_hom.scalar, _accessed(md_hom, md_hom.inp_view))
     results = md_hom.scalar.result_dtypes
-    if len(results) != len(md_hom.out_view):
+    if md_hom.epilogue is not None:
+        read = _accessed(md_hom, md_hom.epilogue.view)
+        _check_params("epilogue", md_hom.epilogue.function, (*results, *read))
+    if len(md_hom.written_dtypes) != len(md_hom.out_view):
         raise TranslationError(
-            f"the scalar function returns {len(results)} values but the output view writes"
+            f"{len(md_hom.written_dtypes)} values are computed but the output view writes"
             f" {len(md_hom.out_view)}"
         )
     for op in md_hom.operators:
@@ -173,42 +203,76 @@ def _check_types(md_hom: MDHom) -> None:
             )
 
 
+def _accessed(md_hom: MDHom, view: tuple[Access, ...]) -> tuple[np.dtype, ...]:
+    return tuple(md_hom.inputs[access.buffer].spec.dtype for access in view)
+
+
+def _check_params(what: str, function: ScalarFunction, given: tuple[np.dtype, ...]) -> None:
+    if given != function.params:
+        raise TranslationError(
+            f"the {what} takes {_types(function.params)} but is given {_types(given)}"
+        )
+
+
 def _types(dtypes: tuple[object, ...]) -> str:
     return f"({', '.join(map(str, dtypes))})"
 
 
 def _check_views(md_hom: MDHom) -> None:
-    extents = md_hom.extents
-    empty = any(extent == 0 for extent in extents.values())
-    sides = ((md_hom.inputs, md_hom.inp_view), (md_hom.outputs, md_hom.out_view))
-    for buffers, accesses in sides:
-        for access in accesses:
-            buffer = buffers[access.buffer]
-            if len(access.index) != len(buffer.spec.shape):
-                raise TranslationError(
-                    f"access {access!r} has {len(access.index)} indices for buffer {buffer!r}"
-                )
-            for axis, (index, extent) in enumerate(
-                zip(access.index, buffer.spec.shape, strict=True)
-            ):
-                low, high = index.bounds(extents)
-                if not empty and (low < 0 or high >= extent):
-                    raise TranslationError(
-                        f"index {index!r} of buffer {buffer.name!r} runs from {low} to {high}, but"
-                        f" axis {axis} has extent {extent}",
-                        notes=[f"access {access!r} of {buffer!r}"],
-                        hint="shrink the dims' extents or pad the buffer",
-                    )
-    reduced = {dim.name for dim in md_hom.reduced}
+    for position, access in enumerate(md_hom.inp_view):
+        _check_access(md_hom, md_hom.inputs, access, position)
     kept = {dim.name for dim in md_hom.kept}
+    extents = md_hom.extents
+    if md_hom.epilogue is not None:
+        for access in md_hom.epilogue.view:
+            _check_access(md_hom, md_hom.inputs, access, 0)
+            _check_kept(md_hom, "the epilogue", access)
     for access in md_hom.out_view:
-        if used := reduced.intersection(access.dims):
-            raise TranslationError(
-                f"the output view {access!r} uses {sorted(used)}, which point-wise combination"
-                " reduces"
-            )
+        _check_access(md_hom, md_hom.outputs, access, 0)
+        _check_kept(md_hom, "the output view", access)
         if missing := {n for n in kept.difference(access.dims) if extents[n] > 1}:
             raise TranslationError(
                 f"the output view {access!r} lacks {sorted(missing)}: several elements would be"
                 " written to one place"
+            )
+
+
+def _check_kept(md_hom: MDHom, what: str, access: Access) -> None:
+    reduced = {dim.name for dim in md_hom.reduced}
+    if not access.is_affine:
+        raise TranslationError(f"{what} {access!r} computes an index; only input views can")
+    if used := reduced.intersection(access.dims):
+        raise TranslationError(
+            f"{what} {access!r} uses {sorted(used)}, which point-wise combination reduces"
+        )
+
+
+def _check_access(
+    md_hom: MDHom, buffers: tuple[Buffer, ...], access: Access, position: int
+) -> None:
+    """Checks one access; computed indices take elements of accesses before `position`."""
+    extents = md_hom.extents
+    buffer = buffers[access.buffer]
+    shape = buffer.spec.shape
+    if len(access.index) != len(shape):
+        raise TranslationError(
+            f"access {access!r} has {len(access.index)} indices for buffer {buffer!r}"
+        )
+    if late := [n for n in access.elements if n >= position]:
+        raise TranslationError(
+            f"access {access!r} is computed from elements {late}, which are not read before it"
+        )
+    empty = any(extent == 0 for extent in extents.values())
+    for axis, (index, extent) in enumerate(zip(access.index, shape, strict=True)):
+        if not isinstance(index, AffineIndex):
+            if not empty and extent == 0:
+                raise TranslationError(f"access {access!r} reads from {buffer!r}, which is empty")
+            continue
+        low, high = index.bounds(extents)
+        if not empty and (low < 0 or high >= extent):
+            raise TranslationError(
+                f"index {index!r} of buffer {buffer.name!r} runs from {low} to {high}, but"
+                f" axis {axis} has extent {extent}",
+                notes=[f"access {access!r} of {buffer!r}"],
+                hint="shrink the dims' extents or pad the buffer",
             )

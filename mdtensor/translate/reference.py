@@ -14,7 +14,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import evaluate, wide
-from mdtensor.translate.views import Access
+from mdtensor.translate.views import Access, ComputedIndex
 
 # As many as fit in cache.
 POINTS_AT_ONCE = 1 << 17
@@ -48,7 +48,7 @@ def compute(md_hom: MDHom, inputs: Sequence[np.ndarray], outputs: Sequence[np.nd
     arrays = [np.asarray(array) for array in inputs]
     whole = {dim.name: (0, dim.extent) for dim in md_hom.dims}
     for part in _parts(md_hom, whole):
-        results = _combined(md_hom, arrays, part)
+        results = _finished(md_hom, arrays, part, _combined(md_hom, arrays, part))
         for access, result in zip(md_hom.out_view, results, strict=True):
             _write(md_hom, access, part, result, outputs[access.buffer])
 
@@ -100,7 +100,9 @@ def _mapped(
     """The scalar function at every point of a part: one axis per dim."""
     shape = tuple(high - low for low, high in part.values())
     indices = _indices(md_hom, part)
-    elements = [_read(inputs[access.buffer], access, indices, shape) for access in md_hom.inp_view]
+    elements: list[np.ndarray] = []
+    for access in md_hom.inp_view:
+        elements.append(_read(inputs[access.buffer], access, indices, shape, elements))
     results = [evaluate(expr, elements, indices) for expr in md_hom.scalar.results]
     return [np.broadcast_to(np.asarray(result), shape) for result in results]
 
@@ -113,10 +115,20 @@ def _indices(md_hom: MDHom, part: Mapping[str, Range]) -> dict[str, np.ndarray]:
     }
 
 
-def _places(access: Access, indices: Mapping[str, np.ndarray], rank: int) -> tuple[np.ndarray, ...]:
-    """For every axis of the buffer, the positions that an access takes."""
+def _places(
+    access: Access,
+    indices: Mapping[str, np.ndarray],
+    shape: Sequence[int],
+    elements: Sequence[np.ndarray] = (),
+) -> tuple[np.ndarray, ...]:
+    """For every axis of a buffer of that shape, the positions that an access takes."""
+    rank = len(indices)
     places: list[np.ndarray] = []
-    for axis in access.index:
+    for axis, extent in zip(access.index, shape, strict=True):
+        if isinstance(axis, ComputedIndex):
+            place = np.asarray(evaluate(axis.expr, elements, indices)).astype(np.int64)
+            places.append(np.clip(np.where(place < 0, place + extent, place), 0, extent - 1))
+            continue
         place = np.full((1,) * rank, axis.offset)
         for name, coefficient in axis.coefficients:
             place = place + coefficient * indices[name]
@@ -125,11 +137,39 @@ def _places(access: Access, indices: Mapping[str, np.ndarray], rank: int) -> tup
 
 
 def _read(
-    array: np.ndarray, access: Access, indices: Mapping[str, np.ndarray], shape: tuple[int, ...]
+    array: np.ndarray,
+    access: Access,
+    indices: Mapping[str, np.ndarray],
+    shape: tuple[int, ...],
+    elements: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
     if 0 in shape:
         return np.zeros(shape, array.dtype)
-    return np.asarray(array[_places(access, indices, len(shape))])
+    return np.asarray(array[_places(access, indices, array.shape, elements)])
+
+
+def _finished(
+    md_hom: MDHom,
+    inputs: Sequence[np.ndarray],
+    part: Mapping[str, Range],
+    results: Sequence[np.ndarray],
+) -> Sequence[np.ndarray]:
+    """The epilogue on the result tuple of a part."""
+    if md_hom.epilogue is None:
+        return results
+    ranges = _kept_ranges(md_hom, part)
+    shape = tuple(high - low for low, high in ranges.values())
+    indices = _indices(md_hom, ranges)
+    read = [_read(inputs[a.buffer], a, indices, shape) for a in md_hom.epilogue.view]
+    finished = (
+        evaluate(expr, [*results, *read], indices) for expr in md_hom.epilogue.function.results
+    )
+    return [np.broadcast_to(np.asarray(value), shape) for value in finished]
+
+
+def _kept_ranges(md_hom: MDHom, part: Mapping[str, Range]) -> dict[str, Range]:
+    kept = {dim.name for dim in md_hom.kept}
+    return {name: (span if name in kept else (0, 1)) for name, span in part.items()}
 
 
 def _write(
@@ -139,9 +179,8 @@ def _write(
     result: np.ndarray,
     output: np.ndarray,
 ) -> None:
-    kept = {dim.name for dim in md_hom.kept}
-    ranges = {name: (span if name in kept else (0, 1)) for name, span in part.items()}
-    places = _places(access, _indices(md_hom, ranges), len(md_hom.dims))
+    indices = _indices(md_hom, _kept_ranges(md_hom, part))
+    places = _places(access, indices, output.shape)
     if result.dtype.kind == "c" and output.dtype.kind not in "bc":
         result = np.real(result)
     with np.errstate(all="ignore"):

@@ -7,8 +7,9 @@ the kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -235,6 +236,37 @@ def substitute(expr: Expr, params: Sequence[Expr]) -> Expr:
     return Expr(
         expr.op, tuple(substitute(arg, params) for arg in expr.args), expr.dtype, expr.value
     )
+
+
+def params_in(expr: Expr) -> tuple[int, ...]:
+    """Positions of the parameters in an expression, in order of first occurrence.
+
+    >>> params_in(param(2, "f4") * param(0, "f4") + param(2, "f4"))
+    (2, 0)
+    """
+    return tuple(dict.fromkeys(_values_of("param", expr)))
+
+
+def dims_in(expr: Expr) -> tuple[str, ...]:
+    """Names of the dims whose indices an expression takes, in order of first occurrence."""
+    return tuple(dict.fromkeys(_values_of("index", expr)))
+
+
+def _values_of(op: str, expr: Expr) -> Iterator[Any]:
+    if expr.op == op:
+        yield expr.value
+    for arg in expr.args:
+        yield from _values_of(op, arg)
+
+
+def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The expression on dims of other names."""
+    if expr.op == "index":
+        assert isinstance(expr.value, str)
+        return index_of(names[expr.value])
+    if not expr.args:
+        return expr
+    return Expr(expr.op, tuple(with_dims(a, names) for a in expr.args), expr.dtype, expr.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Views: affine functions from the indices of an `md_hom` to the elements of buffers.
+"""Views: functions from the indices of an `md_hom` to the elements of buffers.
+
+Most are affine. Input views may also compute an index: from an element of another buffer (a
+gather), or from the dims by any function (the border of a stencil).
 
 Definitions: 002, section 4.2.3, Definitions 5 to 9.
 """
@@ -9,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.scalar import Expr, dims_in, params_in, with_dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,51 @@ class AffineIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedIndex:
+    """The index into one axis as the value of an expression, for input views.
+
+    Parameter n of `expr` is the element that access n of the same view reads; n is smaller than
+    the position of the access that this index belongs to. A value below zero counts from the end
+    of the axis, as in NumPy; what is still outside is moved to the nearest end.
+    """
+
+    expr: Expr
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the dims whose indices the expression takes."""
+        return dims_in(self.expr)
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """Positions of the accesses whose elements the expression takes."""
+        return params_in(self.expr)
+
+    def renamed(self, names: Mapping[str, str]) -> ComputedIndex:
+        """The same index on dims of other names."""
+        return ComputedIndex(with_dims(self.expr, names))
+
+    def __repr__(self) -> str:
+        return repr(self.expr)
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """One element of a buffer for every point of the index space: an index for each axis."""
 
     buffer: int
-    index: tuple[AffineIndex, ...]
+    index: tuple[AffineIndex | ComputedIndex, ...]
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether no index is computed."""
+        return all(isinstance(axis, AffineIndex) for axis in self.index)
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """Positions of the accesses whose elements some index is computed from."""
+        computed = (axis for axis in self.index if isinstance(axis, ComputedIndex))
+        return tuple(dict.fromkeys(n for axis in computed for n in axis.elements))
 
     @property
     def dims(self) -> tuple[str, ...]:

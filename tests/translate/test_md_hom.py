@@ -39,10 +39,10 @@ WRONG = {
     r"^dims \['i', 'i', 'k'\] repeat a name$": {"dims": (DIM_I, replace(DIM_J, name="i"), DIM_K)},
     r"^dim 'k' has extent -1$": {"dims": (DIM_I, DIM_J, replace(DIM_K, extent=-1))},
     r"^a view uses dim 'k', which is none of i, j$": {"dims": (DIM_I, DIM_J)},
-    r"^the scalar function takes \(float64\) but the input view reads \(float32, float32\)$": {
+    r"^the scalar function takes \(float64\) but is given \(float32, float32\)$": {
         "scalar": product(["f8"], "f8")
     },
-    r"^the scalar function returns 0 values but the output view writes 1$": {
+    r"^0 values are computed but the output view writes 1$": {
         "scalar": ScalarFunction(MATMUL.scalar.params, ())
     },
     r"^operator add combines \(int32\) but the scalar function returns \(float32\)$": {

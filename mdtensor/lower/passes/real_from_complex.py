@@ -15,9 +15,9 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Concat, Operator
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, Number, ScalarFunction, apply, cast, const, param
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 T = TypeVar("T")
 
@@ -29,23 +29,32 @@ def real_from_complex(md_hom: MDHom) -> MDHom:
     buffers = (*md_hom.inputs, *md_hom.outputs)
     if not any(_is_complex(buffer.spec.dtype) for buffer in buffers):
         return md_hom
-    types = [md_hom.inputs[a.buffer].spec.dtype for a in md_hom.inp_view]
-    params = _split_params(md_hom.scalar.params)
     stored = [md_hom.outputs[a.buffer].spec.dtype for a in md_hom.out_view]
-    results = _flatten(
-        (*_split(result, params), *(const(0, dtype) for dtype in _missing(result.dtype, to)))
-        for result, to in zip(md_hom.scalar.results, stored, strict=True)
-    )
-    scalar = ScalarFunction(
-        tuple(_flatten(_halves(dtype) for dtype in types)), results, md_hom.scalar.name
-    )
+    epilogue, held = md_hom.epilogue, stored
+    if epilogue is not None:
+        held = list(md_hom.scalar.result_dtypes)
+        view = _real_view(epilogue.view, md_hom.inputs)
+        epilogue = Epilogue(_real_function(epilogue.function, stored), view)
     return MDHom(
-        tuple(replace(dim, combine=_real_combine(dim.combine, stored)) for dim in md_hom.dims),
-        scalar,
+        tuple(replace(dim, combine=_real_combine(dim.combine, held)) for dim in md_hom.dims),
+        _real_function(md_hom.scalar, held),
         tuple(map(_real_buffer, md_hom.inputs)),
         tuple(map(_real_buffer, md_hom.outputs)),
         _real_view(md_hom.inp_view, md_hom.inputs),
         _real_view(md_hom.out_view, md_hom.outputs),
+        epilogue,
+    )
+
+
+def _real_function(function: ScalarFunction, stored: Sequence[np.dtype]) -> ScalarFunction:
+    """The function on real elements; `stored` are the types that its results go to."""
+    params = _split_params(function.params)
+    results = _flatten(
+        (*_split(result, params), *(const(0, dtype) for dtype in _missing(result.dtype, to)))
+        for result, to in zip(function.results, stored, strict=True)
+    )
+    return ScalarFunction(
+        tuple(_flatten(_halves(dtype) for dtype in function.params)), results, function.name
     )
 
 
@@ -79,12 +88,23 @@ def _real_buffer(buffer: Buffer) -> Buffer:
 
 
 def _real_view(view: tuple[Access, ...], buffers: tuple[Buffer, ...]) -> tuple[Access, ...]:
-    return _flatten(
-        [Access(a.buffer, (*a.index, half)) for half in _HALVES]
-        if _is_complex(buffers[a.buffer].spec.dtype)
-        else [a]
-        for a in view
-    )
+    elements = _split_params(tuple(buffers[a.buffer].spec.dtype for a in view))
+    real: list[Access] = []
+    for access in view:
+        index = tuple(_real_index(axis, elements) for axis in access.index)
+        if _is_complex(buffers[access.buffer].spec.dtype):
+            real += [Access(access.buffer, (*index, half)) for half in _HALVES]
+        else:
+            real.append(Access(access.buffer, index))
+    return tuple(real)
+
+
+def _real_index(
+    index: AffineIndex | ComputedIndex, elements: list[tuple[Expr, ...]]
+) -> AffineIndex | ComputedIndex:
+    if isinstance(index, AffineIndex):
+        return index
+    return ComputedIndex(_split(index.expr, elements)[0])
 
 
 def _split_params(dtypes: tuple[np.dtype, ...]) -> list[tuple[Expr, ...]]:
@@ -142,6 +162,8 @@ def _split(expr: Expr, params: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
         assert expr.value is not None and not isinstance(expr.value, str)
         halves = _constant_halves(expr.value, expr.dtype)
         return tuple(const(v, dt) for v, dt in zip(halves, _halves(expr.dtype), strict=True))
+    if not expr.args:
+        return (expr,)
     args = [_split(arg, params) for arg in expr.args]
     if not any(len(arg) == 2 for arg in args) and not _is_complex(expr.dtype):
         return (replace(expr, args=tuple(arg[0] for arg in args)),)

@@ -1,0 +1,222 @@
+"""Computation: what a front end makes of a call: `md_hom`s in order, and the arrays they share.
+
+Front ends other than einsum hand a key and a builder to `call`, which does the rest: the table of
+calls that were seen, the arrays, the kernels, the counting.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api import dispatch, modes, statistics
+from mdtensor.api.operands import (
+    Array,
+    addressable,
+    allocate,
+    array_module,
+    as_arrays,
+    reason_of_types,
+    spec_of,
+)
+from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate import reference
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.stages import stages
+
+Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
+Run = Callable[..., None]
+
+# Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
+# interpreter here.
+executor: Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `md_hom`: the slots of its inputs, and those of its outputs."""
+
+    md_hom: MDHom
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """Steps over numbered slots: operands first, then results, then temporaries.
+
+    `operands` is their number. `fills` are values that results are filled with before the first
+    step, or None for results that the steps write whole.
+    """
+
+    operands: int
+    results: tuple[TensorSpec, ...]
+    temporaries: tuple[TensorSpec, ...]
+    steps: tuple[Step, ...]
+    fills: tuple[float | None, ...] = ()
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Specs of results and temporaries."""
+        return (*self.results, *self.temporaries)
+
+
+def single(md_hom: MDHom) -> Computation:
+    """The computation of one `md_hom`: its inputs are the operands, its outputs the results."""
+    count = len(md_hom.inputs)
+    results = tuple(range(count, count + len(md_hom.outputs)))
+    step = Step(md_hom, tuple(range(count)), results)
+    return Computation(count, tuple(b.spec for b in md_hom.outputs), (), (step,))
+
+
+def staged(computation: Computation) -> Computation:
+    """The same computation in steps of one operator each (see `translate.stages`)."""
+    temporaries = list(computation.temporaries)
+    first = computation.operands + len(computation.results)
+    steps: list[Step] = []
+    for step in computation.steps:
+        before: tuple[int, ...] = ()
+        chain = stages(step.md_hom)
+        for stage in chain:
+            reads = tuple(step.operands[n] if n >= 0 else before[-1 - n] for n in stage.inputs)
+            writes = step.results
+            if stage is not chain[-1]:
+                writes = tuple(
+                    first + len(temporaries) + n for n in range(len(stage.md_hom.outputs))
+                )
+                temporaries += [buffer.spec for buffer in stage.md_hom.outputs]
+            steps.append(Step(stage.md_hom, reads, writes))
+            before = writes
+    return replace(computation, temporaries=tuple(temporaries), steps=tuple(steps))
+
+
+_table: dict[Hashable, Computation] = {}
+_launches: dict[Hashable, list[Run]] = {}
+_TABLE_SIZE = 4096
+
+
+class _Launches:
+    """Forgets the launches of this module when better kernels may exist."""
+
+    def forget(self) -> None:
+        _launches.clear()
+
+
+_forgetful = _Launches()
+dispatch.when_cleared(_forgetful)
+
+
+def call(
+    key: Hashable,
+    operands: Sequence[object],
+    build: Build,
+    out: Array | tuple[Array, ...] | None = None,
+) -> Any:
+    """Runs a front end's computation on arrays; one result, or a tuple of several.
+
+    `key` holds all that shapes the computation besides the operands' layouts; equal keys and
+    layouts take the computation that was built before. `build` makes it from the operands' specs.
+
+    Raises DTypeError for element types without kernels, ShapeError for an `out` that does not fit.
+    """
+    given = () if out is None else out if isinstance(out, tuple) else (out,)
+    xp = array_module((*operands, *given))
+    arrays = [a if addressable(a) else a.copy() for a in as_arrays(operands, xp)]
+    if reason := reason_of_types([array.dtype for array in (*arrays, *given)]):
+        raise DTypeError(
+            f"no kernels compute with {reason}",
+            hint="convert the arrays to bool, integers, float16 to float64 or complex numbers",
+        )
+    layouts = tuple((a.shape, a.strides, a.dtype) for a in arrays)
+    seen = (key, layouts)
+    computation = _table.get(seen)
+    if computation is None:
+        computation = staged(build(tuple(map(spec_of, arrays))))
+        if len(_table) >= _TABLE_SIZE:
+            _table.clear()
+        _table[seen] = computation
+    results = _allocated(computation, arrays, given, xp)
+    _run(seen, computation, arrays, results, xp)
+    statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
+    for target, result in zip(given, results, strict=False):
+        if target is not result:
+            xp.copyto(target, result, casting="same_kind")
+    if out is not None:
+        return out
+    finished = tuple(r[()] if xp is np and r.ndim == 0 else r for r in results)
+    return finished[0] if len(finished) == 1 else finished
+
+
+def _allocated(
+    computation: Computation, arrays: Sequence[Array], given: Sequence[Array], xp: Any
+) -> list[Array]:
+    """The results: new arrays, or the caller's where a kernel may write to them."""
+    if given and len(given) != len(computation.results):
+        raise ShapeError(f"{len(given)} arrays in out for {len(computation.results)} results")
+    results: list[Array] = []
+    for number, spec in enumerate(computation.results):
+        target = given[number] if given else None
+        if target is not None and tuple(target.shape) != spec.shape:
+            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
+        if target is not None and not np.can_cast(spec.dtype, target.dtype, "same_kind"):
+            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
+        if target is not None and xp is np and not target.flags.writeable:
+            raise ShapeError("out is read-only")
+        fits = target is not None and addressable(target) and spec_of(target) == spec
+        if fits and not any(xp.may_share_memory(target, array) for array in arrays):
+            results.append(target)
+        else:
+            results.append(allocate(spec, xp))
+    return results
+
+
+def _run(
+    seen: Hashable, computation: Computation, arrays: list[Array], results: list[Array], xp: Any
+) -> None:
+    for fill, result in zip(computation.fills, results, strict=False):
+        if fill is not None:
+            result.fill(fill)
+    slots = [*arrays, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
+    place = None if xp is np else xp.cuda.runtime.getDevice()
+    launches = _launches.get((seen, place))
+    if launches is None or modes.is_watching() or executor is not None:
+        launches = [_launch(step, xp) for step in computation.steps]
+        if executor is None and not modes.is_watching():
+            if len(_launches) >= _TABLE_SIZE:
+                _launches.clear()
+            _launches[seen, place] = launches
+    for step, launch in zip(computation.steps, launches, strict=True):
+        launch(*(slots[n] for n in step.operands), *(slots[n] for n in step.results))
+
+
+def _launch(step: Step, xp: Any) -> Run:
+    """A function of inputs and outputs that runs one step."""
+    md_hom = step.md_hom
+    count = len(md_hom.inputs)
+    if executor is not None or 0 in md_hom.extents.values():
+        compute = executor or _on_host
+
+        def interpreted(*arrays: Array) -> None:
+            compute(md_hom, arrays[:count], arrays[count:])
+
+        return interpreted
+    pipeline = importlib.import_module("mdtensor.api.pipeline")
+    arrays = "numpy" if xp is np else "cupy"
+    modes.saw(md_hom)
+    return pipeline.choice_for(md_hom, arrays).program.launcher()
+
+
+def _on_host(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+    """An empty index space: nothing to compute, or identities to write."""
+    if all(isinstance(array, np.ndarray) for array in (*inputs, *outputs)):
+        reference.compute(md_hom, inputs, outputs)
+        return
+    hosted = tuple(array.get() for array in outputs)
+    reference.compute(md_hom, [array.get() for array in inputs], hosted)
+    for array, result in zip(outputs, hosted, strict=True):
+        array.set(result)

@@ -1,0 +1,85 @@
+"""Operators without an identity, made total: the tuple gets a flag that says whether it counts.
+
+A tuple whose flag is unset is neutral, whatever else it holds; so every operator has an identity,
+and the lowering needs one way only to begin a reduction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdtensor.translate.combine import Concat, Operator
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.scalar import (
+    BOOL,
+    Expr,
+    ScalarFunction,
+    apply,
+    const,
+    param,
+    select,
+    substitute,
+)
+
+
+def with_total_operators(md_hom: MDHom) -> MDHom:
+    """The same computation, in which every operator has an identity."""
+    partial = [op for op in md_hom.operators if op.identity is None]
+    if not partial:
+        return md_hom
+    types = md_hom.scalar.result_dtypes
+    scalar = md_hom.scalar
+    flagged = replace(scalar, results=(*scalar.results, const(True, BOOL)))
+    return replace(
+        md_hom,
+        dims=tuple(_with_total_operator(dim) for dim in md_hom.dims),
+        scalar=flagged,
+        epilogue=_without_flag(md_hom.epilogue, types),
+    )
+
+
+def _with_total_operator(dim: Dim) -> Dim:
+    if isinstance(dim.combine, Concat):
+        return dim
+    return replace(dim, combine=replace(dim.combine, op=total(dim.combine.op)))
+
+
+def total(operator: Operator) -> Operator:
+    """The operator on tuples with a flag as their last element.
+
+    >>> from mdtensor.translate.combine import named
+    >>> total(replace(named("max", ["f4"]), identity=None)).identity
+    (0, False)
+    """
+    width = len(operator.dtypes)
+    types = (*operator.dtypes, BOOL)
+    lhs = [param(n, dtype) for n, dtype in enumerate(types)]
+    rhs = [param(width + 1 + n, dtype) for n, dtype in enumerate(types)]
+    results: list[Expr] = []
+    for n, result in enumerate(operator.results):
+        both = substitute(result, (*lhs[:-1], *rhs[:-1]))
+        results.append(select(lhs[-1], select(rhs[-1], both, lhs[n]), rhs[n]))
+    results.append(apply("or", lhs[-1], rhs[-1]))
+    neutral = operator.identity or (0,) * width
+    return replace(operator, dtypes=types, results=tuple(results), identity=(*neutral, False))
+
+
+def _without_flag(epilogue: Epilogue | None, types: tuple[object, ...]) -> Epilogue:
+    """The epilogue that drops the flag before what was there, or before nothing."""
+    width = len(types)
+    held = tuple(param(n, dtype) for n, dtype in enumerate(types))
+    if epilogue is None:
+        function = ScalarFunction((*(e.dtype for e in held), BOOL), held, "value")
+        return Epilogue(function)
+    function = epilogue.function
+    moved = tuple(
+        param(n if n < width else n + 1, dtype) for n, dtype in enumerate(function.params)
+    )
+    return replace(
+        epilogue,
+        function=replace(
+            function,
+            params=(*function.params[:width], BOOL, *function.params[width:]),
+            results=tuple(substitute(result, moved) for result in function.results),
+        ),
+    )
