@@ -1,101 +1,102 @@
 """Scalar functions as typed expression trees: what `md_hom` applies to every element.
 
-An `Expr` is built by applying Python's operators to parameters, so any Python callable made of
-them can be traced. One evaluator in NumPy lives here (`evaluate`); the one printer in C lives with
-the kernels.
+An `Expr` is built by applying Python's operators and NumPy's functions to parameters, so any
+Python callable made of them can be traced. One evaluator in NumPy lives here (`evaluate`); the one
+printer in C lives with the kernels. What the operations mean: `translate/operations.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.errors import TranslationError
+from mdtensor.translate.arithmetic import Arithmetic, rounded
+from mdtensor.translate.operations import OPERATIONS, ROUNDINGS, Rule, Values
 
 Number = bool | int | float | complex
-Values = np.ndarray | np.generic
+Operand = Any
+"""An Expr, a number of Python, or a scalar of NumPy."""
 
-BOOL = np.dtype(np.bool_)
-_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
-_INFIX = _ARITHMETIC | _COMPARISONS
-_MATHS = ("exp", "log", "log1p", "expm1", "sqrt", "sin", "cos", "tanh", "fabs", "floor", "ceil")
-_OTHERS = {"neg": 1, "not": 1, "cast": 1, "select": 3, "min": 2, "max": 2, "real": 1, "imag": 1}
-_ARITY = _OTHERS | dict.fromkeys(_INFIX, 2) | dict.fromkeys(_MATHS, 1)
+BOOL, I64, F64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
+LARGEST = 20_000
+_ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "and", "fmax": "or"}
+
+
+class SymbolError(TranslationError):
+    """A symbolic value was used as if it were known: in a condition, as a number, as a length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(Arithmetic):
     """A node: a parameter, a constant, the value of an index, or an operation on nodes.
 
-    `value` is the position of a parameter, the value of a constant, or the name of a dim.
+    `value` is the position of a parameter, the value of a constant, or the name of a dim. A `weak`
+    node is made of Python's numbers only and takes the type of what it meets, as in NumPy.
+    `size` counts the nodes of the tree. `==` compares trees; see `equal` for the values.
 
     >>> a, b = param(0, "f4"), param(1, "f4")
     >>> a * b + 1
     ((p0 * p1) + 1)
+    >>> np.exp(abs(a) ** 0.5)
+    exp(sqrt(abs(p0)))
     """
 
     op: str
     args: tuple[Expr, ...]
     dtype: np.dtype
     value: Number | str | None = None
+    weak: bool = False
+    size: int = field(init=False, compare=False, repr=False)
 
-    def __add__(self, other: Expr | Number) -> Expr:
-        return apply("add", self, other)
+    def __post_init__(self) -> None:
+        size = 1 + sum(arg.size for arg in self.args)
+        if size > LARGEST:
+            raise TranslationError(
+                f"an expression has more than {LARGEST} operations",
+                hint="unroll fewer steps, or write them as a dim of the computation",
+            )
+        object.__setattr__(self, "size", size)
 
-    def __radd__(self, other: Number) -> Expr:
-        return apply("add", other, self)
+    def applied(self, op: str, *operands: Operand) -> Expr:
+        """The node of an operation; see `apply`."""
+        return apply(op, *operands)
 
-    def __sub__(self, other: Expr | Number) -> Expr:
-        return apply("sub", self, other)
+    def astype(self, dtype: object) -> Expr:
+        """The value converted, as by an array's method of that name."""
+        return cast(self, dtype)
 
-    def __rsub__(self, other: Number) -> Expr:
-        return apply("sub", other, self)
+    @property
+    def real(self) -> Expr:
+        """The real part."""
+        return apply("real", self)
 
-    def __mul__(self, other: Expr | Number) -> Expr:
-        return apply("mul", self, other)
+    @property
+    def imag(self) -> Expr:
+        """The imaginary part, 0 of a real number."""
+        return apply("imag", self)
 
-    def __rmul__(self, other: Number) -> Expr:
-        return apply("mul", other, self)
-
-    def __truediv__(self, other: Expr | Number) -> Expr:
-        return apply("div", self, other)
-
-    def __rtruediv__(self, other: Number) -> Expr:
-        return apply("div", other, self)
-
-    def __and__(self, other: Expr | Number) -> Expr:
-        return apply("and", self, other)
-
-    def __or__(self, other: Expr | Number) -> Expr:
-        return apply("or", self, other)
-
-    def __xor__(self, other: Expr | Number) -> Expr:
-        return apply("xor", self, other)
-
-    def __neg__(self) -> Expr:
-        return apply("neg", self)
-
-    def __lt__(self, other: Expr | Number) -> Expr:
-        return apply("lt", self, other)
-
-    def __le__(self, other: Expr | Number) -> Expr:
-        return apply("le", self, other)
-
-    def __gt__(self, other: Expr | Number) -> Expr:
-        return apply("gt", self, other)
-
-    def __ge__(self, other: Expr | Number) -> Expr:
-        return apply("ge", self, other)
+    def __round__(self, digits: int | None = None) -> Expr:
+        return cast(apply("rint", self), I64) if digits is None else rounded(apply, self, digits)
 
     def __bool__(self) -> bool:
-        raise TranslationError(
-            f"the truth of {self!r} is known only when the kernel runs",
-            hint="use mdtensor's select(condition, then, otherwise) instead of if",
-        )
+        raise _unknown(self, "truth", "use mdtensor's select(condition, then, otherwise) for if")
+
+    def __float__(self) -> float:
+        raise _unknown(self, "value", "use functions of NumPy, which take symbolic values")
+
+    def __int__(self) -> int:
+        raise _unknown(self, "value", "convert it by astype")
+
+    def __index__(self) -> int:
+        raise _unknown(self, "value", "indices and bounds of loops must be constants here")
+
+    def __complex__(self) -> complex:
+        raise _unknown(self, "value", "convert it by astype")
 
     def __repr__(self) -> str:
         if self.op == "param":
@@ -104,9 +105,13 @@ class Expr:
             return str(self.value)
         if self.op == "cast":
             return f"{self.dtype.name}({self.args[0]!r})"
-        if self.op in _INFIX:
-            return f"({self.args[0]!r} {_INFIX[self.op]} {self.args[1]!r})"
+        if symbol := OPERATIONS[self.op].symbol:
+            return f"({self.args[0]!r} {symbol} {self.args[1]!r})"
         return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+def _unknown(expr: Expr, what: str, hint: str) -> SymbolError:
+    return SymbolError(f"the {what} of {expr!r} is known only when the kernel runs", hint=hint)
 
 
 def param(position: int, dtype: object) -> Expr:
@@ -116,78 +121,247 @@ def param(position: int, dtype: object) -> Expr:
 
 def const(value: Number, dtype: object) -> Expr:
     """A constant."""
-    return Expr("const", (), np.dtype(dtype), value)  # type: ignore[call-overload]
+    to = np.dtype(dtype)  # type: ignore[call-overload]
+    # One NaN, since constants are compared.
+    return Expr("const", (), to, value if value == value else math.nan)
+
+
+def weak(value: Number) -> Expr:
+    """A number of Python's, which takes the type of what it meets."""
+    return Expr("const", (), np.result_type(type(value)), value, weak=type(value) is not bool)
 
 
 def index_of(dim: str) -> Expr:
     """The value of a dim's index, as int64."""
-    return Expr("index", (), np.dtype(np.int64), dim)
+    return Expr("index", (), I64, dim)
 
 
 def cast(expr: Expr, dtype: object) -> Expr:
     """`expr` converted to `dtype`; the node itself where it has that type already."""
     to = np.dtype(dtype)  # type: ignore[call-overload]
-    return expr if expr.dtype == to else Expr("cast", (expr,), to)
+    if expr.dtype == to and not expr.weak:
+        return expr
+    if expr.weak and expr.op == "const":
+        assert expr.value is not None and not isinstance(expr.value, str)
+        return const(_fitting(expr.value, to), to)
+    if expr.weak and expr.op == "select":
+        condition, then, otherwise = expr.args
+        return Expr("select", (condition, cast(then, to), cast(otherwise, to)), to)
+    return Expr("cast", (expr,), to)
 
 
-def apply(op: str, *args: Expr | Number) -> Expr:
-    """The node of an operation, its operands brought to their common type as NumPy does it."""
-    if _ARITY.get(op) != len(args):
+def _fitting(value: Number, dtype: np.dtype) -> Number:
+    if dtype.kind in "iu" and isinstance(value, int):
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise TranslationError(
+                f"{value} does not fit {dtype.name}", hint="convert the other operand by astype"
+            )
+    return value
+
+
+def apply(op: str, *args: Operand) -> Expr:
+    """The node of an operation, its operands brought to their common type as NumPy does it.
+
+    Operations on integers that need floating point give float64. Raises TranslationError where the
+    operation is not defined on the operands' types.
+    """
+    operation = OPERATIONS.get(op)
+    if operation is None or operation.arity != len(args):
         raise TranslationError(f"operation {op!r} does not take {len(args)} operands")
-    typed = [arg for arg in args if isinstance(arg, Expr)]
-    if not typed:
+    if not any(isinstance(arg, Expr) for arg in args):
         raise TranslationError(f"operation {op!r} has no operand of known type")
+    nodes = [_node(op, arg) for arg in args]
     if op == "select":
-        condition = args[0]
-        assert isinstance(condition, Expr)
-        then, otherwise = _common(args[1:])
-        return Expr(op, (condition, then, otherwise), then.dtype)
-    nodes = _common(args)
-    dtype = nodes[0].dtype
-    if op in _COMPARISONS or op == "not":
-        dtype = BOOL
-    elif op in ("real", "imag"):
-        dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-    elif (op in _MATHS or op == "div") and dtype.kind in "biu":
-        dtype = np.dtype(np.float64)
-        nodes = tuple(cast(node, dtype) for node in nodes)
-    return Expr(op, tuple(nodes), dtype)
+        then, otherwise = _common(op, nodes[1:])
+        is_weak = then.weak and otherwise.weak
+        return Expr(op, (truth(nodes[0]), then, otherwise), then.dtype, weak=is_weak)
+    if op == "pow":
+        return _power(*nodes)
+    common = _common(op, nodes)
+    dtype = common[0].dtype
+    if dtype == BOOL:
+        return _on_booleans(op, common)
+    special = _special(op, common)
+    if special is not None:
+        return special
+    match operation.rule:
+        case Rule.TRUTH:
+            return Expr(op, common, BOOL)
+        case Rule.BITS if dtype.kind not in "iu":
+            raise TranslationError(
+                f"operation {op!r} takes integers and booleans, not {dtype.name}",
+                hint="convert the operands, or compare them first",
+            )
+        case Rule.PART:
+            return Expr(op, common, np.dtype(f"f{dtype.itemsize // 2}"))
+        case Rule.REAL if dtype.kind in "iu":
+            is_weak = all(node.weak for node in common)
+            return Expr(op, tuple(cast(node, F64) for node in common), F64, weak=is_weak)
+        case _:
+            return Expr(op, common, dtype, weak=all(node.weak for node in common))
 
 
-def select(condition: Expr, then: Expr | Number, otherwise: Expr | Number) -> Expr:
+def equal(lhs: Operand, rhs: Operand) -> Expr:
+    """Whether two values are equal, as a node; `==` on nodes compares trees."""
+    return apply("eq", lhs, rhs)
+
+
+def not_equal(lhs: Operand, rhs: Operand) -> Expr:
+    """Whether two values differ, as a node."""
+    return apply("ne", lhs, rhs)
+
+
+def select(condition: Operand, then: Operand, otherwise: Operand) -> Expr:
     """`then` where the condition holds, else `otherwise`."""
     return apply("select", condition, then, otherwise)
 
 
-def _common(args: Sequence[Expr | Number]) -> tuple[Expr, ...]:
-    typed = [arg.dtype for arg in args if isinstance(arg, Expr)]
-    weak = [arg for arg in args if not isinstance(arg, Expr)]
-    common = np.result_type(*typed, *weak)
-    return tuple(cast(arg, common) if isinstance(arg, Expr) else const(arg, common) for arg in args)
+def truth(expr: Expr) -> Expr:
+    """Whether a value counts as true: a condition itself, any other where it is not 0."""
+    return expr if expr.dtype == BOOL else apply("ne", expr, 0)
 
 
-_EVALUATORS: Mapping[str, Callable[..., Values]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "neg": np.negative,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "not": np.logical_not,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "select": np.where,
-    "real": np.real,
-    "imag": np.imag,
-} | {name: getattr(np, name) for name in _MATHS}
+def as_expr(value: Operand) -> Expr:
+    """A symbolic or known scalar as a node; Python's numbers are weak."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
+        return weak(value)
+    known: np.ndarray | None = np.asarray(value) if hasattr(value, "dtype") else None
+    if known is None or known.dtype.kind not in "biufc":
+        raise TranslationError(f"{value!r} is no scalar")
+    if known.ndim:
+        raise TranslationError(
+            f"an array of shape {known.shape} is no scalar",
+            hint="index it with constants, or make it an operand of the computation",
+        )
+    number: Number = known.item()
+    return const(number, known.dtype)
+
+
+def _node(op: str, value: Operand) -> Expr:
+    try:
+        return as_expr(value)
+    except TranslationError as error:
+        error.args = (f"operation {op!r}: {error.message}",)
+        raise
+
+
+def _common(op: str, nodes: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The operands in their common type; still weak where all are."""
+    strong = [node.dtype for node in nodes if not node.weak]
+    examples = [_example(op, node, strong) for node in nodes if node.weak]
+    common = np.result_type(*strong, *examples)
+    if strong:
+        return tuple(cast(node, common) for node in nodes)
+    return tuple(node if node.dtype == common else _widened(node, common) for node in nodes)
+
+
+def _example(op: str, node: Expr, strong: Sequence[np.dtype]) -> Number | np.dtype:
+    """What stands for a weak node in `np.result_type`."""
+    value = node.value if node.op == "const" else None
+    if OPERATIONS[op].rule is Rule.TRUTH and isinstance(value, int):
+        # A comparison with a number out of range is a comparison all the same.
+        held = np.result_type(*strong) if strong else I64
+        if held.kind in "iu" and not np.iinfo(held).min <= value <= np.iinfo(held).max:
+            return np.min_scalar_type(value)
+    return node.dtype.type(0).item()
+
+
+def _widened(node: Expr, dtype: np.dtype) -> Expr:
+    """A weak node of a wider kind, weak as before."""
+    if node.op == "const":
+        return Expr("const", (), dtype, node.value, weak=True)
+    return Expr("cast", (node,), dtype, weak=True)
+
+
+def _on_booleans(op: str, nodes: tuple[Expr, ...]) -> Expr:
+    """Operations on conditions, as NumPy has them on booleans."""
+    rule = OPERATIONS[op].rule
+    if op in _ON_BOOLEANS:
+        return Expr(_ON_BOOLEANS[op], nodes, BOOL)
+    if op == "invert":
+        return Expr("not", nodes, BOOL)
+    if op in ("sub", "neg", "sign"):
+        raise TranslationError(
+            f"operation {op!r} is not defined on booleans, as in NumPy",
+            hint="convert them to integers, or use ^ and ~",
+        )
+    if op in ("abs", "real"):
+        return nodes[0]
+    if op in ("imag", "isnan", "isinf"):
+        return const(False, BOOL)
+    if op == "isfinite":
+        return const(True, BOOL)
+    if rule is Rule.TRUTH or op in ("and", "or", "xor"):
+        return Expr(op, nodes, BOOL)
+    to = F64 if rule is Rule.REAL else np.dtype(np.int8)
+    return apply(op, *(cast(node, to) for node in nodes))
+
+
+def _special(op: str, nodes: tuple[Expr, ...]) -> Expr | None:
+    """What an operation becomes on operands for which there is a simpler one."""
+    dtype = nodes[0].dtype
+    whole = dtype.kind in "iu"
+    if op == "not":
+        return Expr("not", (truth(nodes[0]),), BOOL)
+    if (whole and op in ROUNDINGS) or (dtype.kind != "c" and op == "real"):
+        return nodes[0]
+    if dtype.kind == "u" and op == "abs":
+        return nodes[0]
+    if whole and op in ("isnan", "isinf"):
+        return const(False, BOOL)
+    if whole and op == "isfinite":
+        return const(True, BOOL)
+    if whole and op in ("fmin", "fmax"):
+        return Expr(op[1:], nodes, dtype)
+    if dtype.kind != "c" and op == "imag":
+        return const(0, dtype)
+    if dtype.kind == "c" and op == "abs":
+        return apply("hypot", apply("real", nodes[0]), apply("imag", nodes[0]))
+    return None
+
+
+_EXPANDED_POWERS = 4
+
+
+def _power(base: Expr, exponent: Expr) -> Expr:
+    """A power; of integers, and with small constant exponents, by multiplications."""
+    known = exponent.value if exponent.op == "const" else None
+    if isinstance(known, int | float) and known == int(known if math.isfinite(known) else 0):
+        kind = np.result_type(
+            *(_example("pow", n, ()) if n.weak else n.dtype for n in (base, exponent))
+        )
+        limit = 64 if kind.kind in "iu" else _EXPANDED_POWERS
+        if 0 < known <= limit:
+            whole = _common("pow", (base, exponent))[0]
+            return _multiplied(whole, int(known))
+    if known == 0.5 and base.dtype.kind != "c":
+        return apply("sqrt", base) if base.dtype.kind == "f" else apply("sqrt", cast(base, F64))
+    nodes = _common("pow", (base, exponent))
+    dtype = nodes[0].dtype
+    if dtype.kind not in "biu":
+        return Expr("pow", nodes, dtype, weak=all(node.weak for node in nodes))
+    if known == 0:
+        return const(1, dtype)
+    if isinstance(known, int) and known < 0:
+        raise TranslationError(
+            "integers to negative integer powers are not allowed, as in NumPy",
+            hint="convert the base to a floating type",
+        )
+    raise TranslationError(
+        "a power of integers needs a constant exponent of at most 64",
+        hint="convert the base to a floating type",
+    )
+
+
+def _multiplied(base: Expr, count: int) -> Expr:
+    if count == 1:
+        return base
+    half = _multiplied(base, count // 2)
+    square = apply("mul", half, half)
+    return apply("mul", square, base) if count % 2 else square
 
 
 def wide(dtype: np.dtype) -> np.dtype:
@@ -196,7 +370,7 @@ def wide(dtype: np.dtype) -> np.dtype:
     Integers keep their width, since their arithmetic is exact modulo it.
     """
     if dtype.kind == "f":
-        return np.dtype(np.float64)
+        return F64
     return np.dtype(np.complex128) if dtype.kind == "c" else dtype
 
 
@@ -216,7 +390,8 @@ def evaluate(
     if expr.op == "cast":
         return _converted(np.asarray(args[0]), wide(expr.dtype))
     with np.errstate(all="ignore"):
-        return np.asarray(_EVALUATORS[expr.op](*args)).astype(wide(expr.dtype), copy=False)
+        result = OPERATIONS[expr.op].evaluate(*args)
+    return np.asarray(result).astype(wide(expr.dtype), copy=False)
 
 
 def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -233,9 +408,7 @@ def substitute(expr: Expr, params: Sequence[Expr]) -> Expr:
         return params[expr.value]
     if not expr.args:
         return expr
-    return Expr(
-        expr.op, tuple(substitute(arg, params) for arg in expr.args), expr.dtype, expr.value
-    )
+    return replace(expr, args=tuple(substitute(arg, params) for arg in expr.args))
 
 
 def params_in(expr: Expr) -> tuple[int, ...]:
@@ -266,7 +439,7 @@ def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
         return index_of(names[expr.value])
     if not expr.args:
         return expr
-    return Expr(expr.op, tuple(with_dims(a, names) for a in expr.args), expr.dtype, expr.value)
+    return replace(expr, args=tuple(with_dims(arg, names) for arg in expr.args))
 
 
 @dataclass(frozen=True, slots=True)

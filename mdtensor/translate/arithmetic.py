@@ -1,0 +1,245 @@
+"""Python's operators and NumPy's functions on symbolic values, by one method each class defines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import TranslationError
+from mdtensor.translate.operations import UFUNCS
+
+
+class Arithmetic:
+    """Gives a class all of Python's arithmetic; `applied(op, *operands)` makes the result.
+
+    `==` and `!=` are left alone, since they say whether two symbolic values are the same one.
+    """
+
+    __slots__ = ()
+
+    def applied(self, op: str, *operands: Any) -> Any:
+        """The symbolic value of an operation of `translate.operations` on operands."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Any:
+        return self.applied("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.applied("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self.applied("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.applied("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.applied("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.applied("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.applied("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.applied("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self.applied("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self.applied("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self.applied("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self.applied("mod", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self.applied("floordiv", self, other), self.applied("mod", self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        return self.applied("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self.applied("pow", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return self.applied("and", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self.applied("and", other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return self.applied("or", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self.applied("or", other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return self.applied("xor", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self.applied("xor", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self.applied("lshift", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self.applied("lshift", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self.applied("rshift", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self.applied("rshift", other, self)
+
+    def __neg__(self) -> Any:
+        return self.applied("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.applied("abs", self)
+
+    def __invert__(self) -> Any:
+        return self.applied("invert", self)
+
+    def __floor__(self) -> Any:
+        return self.applied("floor", self)
+
+    def __ceil__(self) -> Any:
+        return self.applied("ceil", self)
+
+    def __trunc__(self) -> Any:
+        return self.applied("trunc", self)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.applied("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.applied("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.applied("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.applied("ge", self, other)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__" or options:
+            what = f".{method}" if method != "__call__" else f" with {', '.join(options)}="
+            raise TranslationError(f"np.{ufunc.__name__}{what} cannot be traced")
+        if ufunc in UFUNCS:
+            return self.applied(UFUNCS[ufunc], *inputs)
+        if ufunc in _COMPOSED_UFUNCS:
+            return _COMPOSED_UFUNCS[ufunc](self.applied, *inputs)
+        raise TranslationError(
+            f"np.{ufunc.__name__} cannot be traced", hint="write it with other functions of NumPy"
+        )
+
+    def __array_function__(
+        self, func: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if func not in _FUNCTIONS:
+            raise TranslationError(
+                f"np.{func.__name__} cannot be traced",
+                hint="write it with ufuncs, np.where, np.clip or np.round",
+            )
+        return _FUNCTIONS[func](self.applied, *args, **kwargs)
+
+
+Applied = Callable[..., Any]
+
+
+def _truth(applied: Applied, operand: Any) -> Any:
+    return applied("ne", operand, 0) if isinstance(operand, Arithmetic) else bool(operand)
+
+
+def _logical(op: str) -> Callable[..., Any]:
+    def composed(applied: Applied, lhs: Any, rhs: Any) -> Any:
+        return applied(op, _truth(applied, lhs), _truth(applied, rhs))
+
+    return composed
+
+
+def _clip(applied: Applied, a: Any, a_min: Any = None, a_max: Any = None, **more: Any) -> Any:
+    low, high = more.get("min", a_min), more.get("max", a_max)
+    raised = a if low is None else applied("max", a, low)
+    return raised if high is None else applied("min", raised, high)
+
+
+def _where(applied: Applied, condition: Any, x: Any, y: Any) -> Any:
+    return applied("select", condition, x, y)
+
+
+def rounded(applied: Applied, a: Any, decimals: int = 0) -> Any:
+    """Rounded half to even, to so many decimals, as NumPy does it."""
+    if decimals == 0:
+        return applied("rint", a)
+    factor = 10.0 ** abs(decimals)
+    there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return applied(back, applied("rint", applied(there, a, factor)), factor)
+
+
+def _scaled(factor: float) -> Callable[..., Any]:
+    def composed(applied: Applied, x: Any) -> Any:
+        return applied("mul", x, factor)
+
+    return composed
+
+
+def _unary(op: str) -> Callable[..., Any]:
+    def composed(applied: Applied, x: Any) -> Any:
+        return applied(op, x)
+
+    return composed
+
+
+def _square(applied: Applied, x: Any) -> Any:
+    return applied("mul", x, x)
+
+
+def _reciprocal(applied: Applied, x: Any) -> Any:
+    return applied("div", 1, x)
+
+
+def _itself(applied: Applied, x: Any) -> Any:
+    return x
+
+
+def _divmod(applied: Applied, x: Any, y: Any) -> tuple[Any, Any]:
+    return applied("floordiv", x, y), applied("mod", x, y)
+
+
+def _signbit(applied: Applied, x: Any) -> Any:
+    return applied("lt", applied("copysign", 1.0, x), 0)
+
+
+_COMPOSED_UFUNCS: Mapping[np.ufunc, Callable[..., Any]] = {
+    np.logical_and: _logical("and"),
+    np.logical_or: _logical("or"),
+    np.logical_xor: _logical("xor"),
+    np.square: _square,
+    np.reciprocal: _reciprocal,
+    np.positive: _itself,
+    np.divmod: _divmod,
+    np.signbit: _signbit,
+    np.degrees: _scaled(180 / np.pi),
+    np.rad2deg: _scaled(180 / np.pi),
+    np.radians: _scaled(np.pi / 180),
+    np.deg2rad: _scaled(np.pi / 180),
+}
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.clip: _clip,
+    np.round: rounded,
+    np.around: rounded,
+    np.real: _unary("real"),
+    np.imag: _unary("imag"),
+}

@@ -1,0 +1,134 @@
+"""The operations of scalar expressions, as data: arity, type of the result, meaning in NumPy.
+
+What an operation means is what NumPy's function of that name does: integers wrap around, a
+division of integers by zero is 0, `mod` and `floordiv` round towards minus infinity, NaN wins in
+`min` and `max` and loses in `fmin` and `fmax`, and a shift by the width or more shifts all out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+Values = np.ndarray | np.generic
+
+
+class Rule(Enum):
+    """The type of a result, given the operands' common type."""
+
+    SAME = "the common type"
+    TRUTH = "bool"
+    REAL = "the common type where it is a floating one, else float64"
+    BITS = "the common type, which is one of integers or bool"
+    PART = "the type of a real or imaginary part"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; `symbol` is its infix spelling, in Python as in C."""
+
+    arity: int
+    rule: Rule
+    evaluate: Callable[..., Any]
+    symbol: str = ""
+
+
+_ARITHMETIC = {
+    "add": Operation(2, Rule.SAME, np.add, "+"),
+    "sub": Operation(2, Rule.SAME, np.subtract, "-"),
+    "mul": Operation(2, Rule.SAME, np.multiply, "*"),
+    "div": Operation(2, Rule.REAL, np.divide, "/"),
+    "mod": Operation(2, Rule.SAME, np.mod, "%"),
+    "floordiv": Operation(2, Rule.SAME, np.floor_divide, "//"),
+    "fmod": Operation(2, Rule.SAME, np.fmod),
+    "pow": Operation(2, Rule.SAME, np.power, "**"),
+    "neg": Operation(1, Rule.SAME, np.negative),
+    "abs": Operation(1, Rule.SAME, np.abs),
+    "sign": Operation(1, Rule.SAME, np.sign),
+    "min": Operation(2, Rule.SAME, np.minimum),
+    "max": Operation(2, Rule.SAME, np.maximum),
+    "fmin": Operation(2, Rule.SAME, np.fmin),
+    "fmax": Operation(2, Rule.SAME, np.fmax),
+    "select": Operation(3, Rule.SAME, np.where),
+    "real": Operation(1, Rule.PART, np.real),
+    "imag": Operation(1, Rule.PART, np.imag),
+}
+_BITS = {
+    "and": Operation(2, Rule.BITS, np.bitwise_and, "&"),
+    "or": Operation(2, Rule.BITS, np.bitwise_or, "|"),
+    "xor": Operation(2, Rule.BITS, np.bitwise_xor, "^"),
+    "lshift": Operation(2, Rule.BITS, np.left_shift, "<<"),
+    "rshift": Operation(2, Rule.BITS, np.right_shift, ">>"),
+    "invert": Operation(1, Rule.BITS, np.invert),
+}
+_TRUTH = {
+    "lt": Operation(2, Rule.TRUTH, np.less, "<"),
+    "le": Operation(2, Rule.TRUTH, np.less_equal, "<="),
+    "gt": Operation(2, Rule.TRUTH, np.greater, ">"),
+    "ge": Operation(2, Rule.TRUTH, np.greater_equal, ">="),
+    "eq": Operation(2, Rule.TRUTH, np.equal, "=="),
+    "ne": Operation(2, Rule.TRUTH, np.not_equal, "!="),
+    "not": Operation(1, Rule.TRUTH, np.logical_not),
+    "isnan": Operation(1, Rule.TRUTH, np.isnan),
+    "isinf": Operation(1, Rule.TRUTH, np.isinf),
+    "isfinite": Operation(1, Rule.TRUTH, np.isfinite),
+}
+_UNARY_MATHS: Mapping[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "cbrt": np.cbrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "fabs": np.fabs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    # NumPy has none of its own.
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+}
+_BINARY_MATHS: Mapping[str, Callable[..., Any]] = {
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "logaddexp": np.logaddexp,
+}
+
+OPERATIONS: Mapping[str, Operation] = (
+    _ARITHMETIC
+    | _BITS
+    | _TRUTH
+    | {name: Operation(1, Rule.REAL, function) for name, function in _UNARY_MATHS.items()}
+    | {name: Operation(2, Rule.REAL, function) for name, function in _BINARY_MATHS.items()}
+)
+ROUNDINGS = frozenset(("floor", "ceil", "trunc"))
+"""Operations that leave integers as they are."""
+
+UFUNCS: Mapping[np.ufunc, str] = {
+    operation.evaluate: name
+    for name, operation in OPERATIONS.items()
+    if isinstance(operation.evaluate, np.ufunc)
+} | {np.absolute: "abs", np.logical_not: "not"}
+"""The operation that a ufunc of NumPy stands for."""
