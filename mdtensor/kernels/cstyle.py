@@ -19,8 +19,10 @@ from mdtensor.lower.nest import (
     Calc,
     Comment,
     FromIndex,
+    Gather,
     If,
     IndexCalc,
+    Iota,
     Let,
     LetIndex,
     Literal,
@@ -30,6 +32,7 @@ from mdtensor.lower.nest import (
     Pointer,
     Ref,
     Set,
+    Shift,
     Slice,
     Statement,
     Step,
@@ -238,6 +241,13 @@ class _Renderer:
                 return self._load(value)
             case Slice(inner, start, lanes):
                 return self._slice(inner, start, lanes)
+            case Iota(dtype, lanes):
+                numbers = ", ".join(map(str, range(lanes)))
+                return f"({self.type(dtype, lanes)})({numbers})"
+            case Gather():
+                return self._gather(value)
+            case Shift():
+                return self._shift(value)
             case FromIndex(index, dtype, _):
                 return f"({self.dialect.types[dtype.name]})({index!r})"
             case Calc():
@@ -289,6 +299,32 @@ class _Renderer:
             ]
         parts += ["0"] * (load.lanes - valid)
         return f"({self.type(load.dtype, load.lanes)})({', '.join(parts)})"
+
+    def _gather(self, gather: Gather) -> str:
+        places = self._text(gather.places)
+        valid = gather.valid or gather.lanes
+        parts: list[str] = []
+        for lane in range(valid):
+            place = f"{places}.s{_LANES[lane]}"
+            index = f"{gather.index!r} + {place}" if gather.index.terms else place
+            if gather.memory == F16:
+                form = self.dialect.half_load
+                parts.append(form.format(index=index, buffer=gather.buffer))
+            else:
+                parts.append(f"{gather.buffer}[{index}]")
+        parts += ["0"] * (gather.lanes - valid)
+        return f"({self.type(gather.dtype, gather.lanes)})({', '.join(parts)})"
+
+    def _shift(self, shift: Shift) -> str:
+        text, lanes = self._text(shift.value), shift.lanes
+        fill = self.value(shift.fill, lanes) if shift.fill.lanes == lanes else self._text(shift.fill)
+        parts = [f"{fill}.s{_LANES[n]}" if shift.fill.lanes > 1 else fill for n in range(shift.by)]
+        start = 0
+        while start < lanes - shift.by:
+            length = 1 << ((lanes - shift.by - start).bit_length() - 1)
+            parts.append(f"{text}.s{_LANES[start : start + length]}")
+            start += length
+        return f"({self.type(shift.dtype, lanes)})({', '.join(parts)})"
 
     def _vector_load(self, load: Load, index: Index, lanes: int) -> str:
         if lanes == 1:

@@ -127,24 +127,19 @@ def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
 
 def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     """The same in cache tiles, with the streams along the lane dim, or all, staged."""
-    if not problem.contracted or problem.reduced[flat.lane]:
+    if not problem.contracted or problem.reduced[flat.lane] or problem.scanned >= 0:
         return
-    offsets = [
-        len({read.offset for read in problem.reads if read.stream == n})
-        for n in range(len(problem.streams))
+    along = [
+        s.uses(flat.lane) and n < problem.finish_streams and problem.is_plain(n)
+        for n, s in enumerate(problem.streams)
     ]
-    along = [s.uses(flat.lane) and offsets[n] == 1 for n, s in enumerate(problem.streams)]
     if not any(along):
         return
-    accumulates = all(
-        problem.outputs[write.buffer] == dtype
-        for write, dtype in zip(problem.writes, problem.scalar.result_dtypes, strict=True)
-    )
     tiles = [0] * len(problem.extents)
     register = flat.registers[flat.lane]
     tiles[flat.lane] = max(1, _LANE_TILE // register) * register
     innermost = flat.reduce_order[-1]
-    if accumulates:
+    if problem.accumulates_in_place:
         tiles[innermost] = _REDUCTION_TILE
     order = (flat.lane, *(d for d in flat.group_order if problem.reduced[d]))
     order = (*order, *(d for d in flat.group_order if d not in order))

@@ -107,7 +107,7 @@ def _arithmetic(
     points = math.prod(shape.registers[d] for d in problem.kept if d != lane)
     unrolled = math.prod(shape.registers[d] for d in problem.contracted if d != lane)
     step = _step(problem, schedule, shape, points, vectors, per_vector)
-    accumulators = points * vectors * per_vector * len(problem.writes)
+    accumulators = points * vectors * per_vector * len(problem.scalar.results)
     spilled = accumulators + vectors * per_vector + 1 - target.vector_registers
     if spilled > 0:
         step += SPILL * spilled

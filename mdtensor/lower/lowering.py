@@ -31,6 +31,7 @@ from mdtensor.lower.nest import (
 from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
+from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
 from mdtensor.lower.problem import Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule, validate
@@ -63,10 +64,26 @@ def lowered(problem: Problem, schedule: Schedule, head: str = "") -> tuple[LoopN
     tilings = tilings_of(problem, schedule)
     frame = Frame(problem, schedule, tilings, stage_inputs.layouts_of(problem, schedule, tilings))
     partials = _partials(frame)
-    first = _nest(frame, partials, head)
     if partials is None:
-        return (first,)
-    return first, _second_stage(problem, schedule, partials, head)
+        return (_nest(frame, None, head),)
+    of_part = replace(frame, problem=replace(problem, scanned=-1, finish=None))
+    first = _nest(of_part, partials, head)
+    if problem.scanned < 0:
+        return first, _second_stage(problem, schedule, partials, head)
+    between = _between(frame, partials, first)
+    return first, between, replace(_nest(frame, partials, head), name="kernel_2")
+
+
+def _between(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
+    """One group scans the totals of all groups."""
+    types = frame.problem.scalar.result_dtypes
+    pointers: list[Statement] = [
+        partials.pointer(k, register_dtype(dtype), const=False) for k, dtype in enumerate(types)
+    ]
+    body = (*pointers, *scan_of_partials(frame, partials.count, partials.size))
+    return replace(
+        first, name="kernel_1", threads=1, body=body, groups=as_index(1), scratch=as_index(0)
+    )
 
 
 def _partials(frame: Frame) -> Partials | None:
@@ -91,8 +108,10 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
     items = math.prod(schedule.threads)
     body: list[Statement] = group_bounds(tilings, order)
     body += _item_numbers(frame, items)
-    destinations = _destinations(frame, partials, body)
-    offset = partials.count * partials.size * (CELL * len(problem.writes)) if partials else 0
+    destinations, carries = _destinations(frame, partials, body)
+    offset = (
+        partials.count * partials.size * (CELL * len(problem.scalar.results)) if partials else 0
+    )
     body += shared_memory(frame) + item_turns(frame)
     staged, per_group = _declare_staged(frame, as_index(offset))
     body += staged
@@ -105,7 +124,8 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
             if _depth(frame, number, tiled) == level:
                 statements += stage_inputs.copy(layout, problem, schedule, tilings)
         if level == len(tiled):
-            statements += _register_tiles(frame, 0, {}, destinations, earlier)
+            finish = _Finish(destinations, carries, earlier)
+            statements += _register_tiles(frame, 0, {}, finish)
         return statements
 
     body += cache_tiles(tilings, order, inside)
@@ -166,30 +186,32 @@ def _item_numbers(frame: Frame, items: int) -> list[Statement]:
 
 def _destinations(
     frame: Frame, partials: Partials | None, body: list[Statement]
-) -> tuple[Destination, ...]:
-    problem, tilings = frame.problem, frame.tilings
-    if partials is None:
-        return tuple(
-            Destination(
-                f"O{write.buffer}",
-                problem.outputs[write.buffer],
-                write.strides,
-                as_index(write.offset),
-                frame.schedule.streaming,
-            )
-            for write in problem.writes
+) -> tuple[tuple[Destination, ...], tuple[Destination, ...]]:
+    """Where results go, and where the carries of a scan come from."""
+    problem = frame.problem
+    outputs = tuple(
+        Destination(
+            f"O{write.buffer}",
+            problem.outputs[write.buffer],
+            write.strides,
+            as_index(write.offset),
+            frame.schedule.streaming,
         )
+        for write in problem.writes
+    )
+    if partials is None:
+        return outputs, ()
     group = as_index(0)
     for d in problem.contracted:
-        if tilings[d].is_split:
-            group = group * tilings[d].parts + name(tilings[d].var("z"))
+        if frame.tilings[d].is_split:
+            group = group * frame.tilings[d].parts + name(frame.tilings[d].var("z"))
     found: list[Destination] = []
     for position, dtype in enumerate(problem.scalar.result_dtypes):
         memory = register_dtype(dtype)
         body.append(partials.pointer(position, memory, const=False))
         offset = group * partials.size
         found.append(Destination(f"R{position}", memory, partials.strides, offset, False))
-    return tuple(found)
+    return (tuple(found), ()) if problem.scanned < 0 else (outputs, tuple(found))
 
 
 def _declare_staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
@@ -218,37 +240,52 @@ def _rounded(size: Index, multiple: int) -> Index:
     return as_index(-(-constant // multiple) * multiple)
 
 
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """What is done with a register tile: where it goes, and what it continues."""
+
+    destinations: tuple[Destination, ...]
+    carries: tuple[Destination, ...]
+    earlier: Index
+
+
 def _register_tiles(
-    frame: Frame,
-    level: int,
-    counts: dict[int, int],
-    destinations: tuple[Destination, ...],
-    earlier: Index,
+    frame: Frame, level: int, counts: dict[int, int], finish: _Finish
 ) -> list[Statement]:
     """The loops over register tiles of the kept dims from `level` on, and what remains of each."""
     order = frame.schedule.loop_order
     if level == len(order):
         tile = tile_of(frame, counts)
-        statements = compute_tile(frame, tile)
         pointers: list[Statement] = []
-        placed: list[Destination] = []
-        for k, destination in enumerate(destinations):
-            offset = destination.offset + total(
-                destination.strides[d] * name(frame.tilings[d].var("r")) for d in frame.problem.kept
-            )
-            pointers.append(
-                Pointer(f"o{k}", destination.pointer, destination.memory, "global", offset, False)
-            )
-            placed.append(replace(destination, pointer=f"o{k}"))
-        return [*pointers, *statements, *write_tile(frame, tile, placed, earlier)]
+        destinations = _placed(frame, finish.destinations, "o", pointers)
+        if frame.problem.scanned >= 0:
+            carries = _placed(frame, finish.carries, "c", pointers)
+            return [*pointers, *scan_tile(frame, tile, destinations, carries)]
+        statements = compute_tile(frame, tile)
+        return [*pointers, *statements, *write_tile(frame, tile, destinations, finish.earlier)]
     d = order[level]
     tiling = frame.tilings[d]
 
     def inner(count: int) -> tuple[Statement, ...]:
-        following = {**counts, d: count}
-        return tuple(_register_tiles(frame, level + 1, following, destinations, earlier))
+        return tuple(_register_tiles(frame, level + 1, {**counts, d: count}, finish))
 
     return _tile_loops(frame, d, tiling, inner)
+
+
+def _placed(
+    frame: Frame, destinations: Sequence[Destination], prefix: str, pointers: list[Statement]
+) -> list[Destination]:
+    """The destinations at the first point of a register tile."""
+    placed: list[Destination] = []
+    for k, destination in enumerate(destinations):
+        offset = destination.offset + total(
+            destination.strides[d] * name(frame.tilings[d].var("r")) for d in frame.problem.kept
+        )
+        pointer = f"{prefix}{k}"
+        source, memory = destination.pointer, destination.memory
+        pointers.append(Pointer(pointer, source, memory, "global", offset, False))
+        placed.append(replace(destination, pointer=pointer))
+    return placed
 
 
 def _tile_loops(
@@ -292,11 +329,24 @@ def _guarded(
 def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head: str) -> LoopNest:
     """Combines the partial results of groups: a reduction over the groups, as a problem."""
     dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
-    kept = problem.kept
-    pick = [problem.extents[d] for d in kept]
+    kept, own = problem.kept, len(dtypes)
+
+    def after_groups(first: Index, strides: tuple[Index, ...]) -> tuple[Index, ...]:
+        return (first, *(strides[d] for d in kept))
+
+    streams = [Stream(n, after_groups(partials.size, partials.strides)) for n in range(own)]
+    finish, inputs = problem.finish, dtypes
+    if finish is not None:
+        start = problem.finish_streams
+        streams += [
+            Stream(own + stream.buffer, after_groups(as_index(0), stream.strides))
+            for stream in problem.streams[start:]
+        ]
+        moved = tuple(replace(read, stream=read.stream - start + own) for read in finish.reads)
+        finish, inputs = replace(finish, reads=moved), (*dtypes, *problem.inputs)
     second = Problem(
         ("groups", *(problem.labels[d] for d in kept)),
-        (partials.count, *pick),
+        (partials.count, *(problem.extents[d] for d in kept)),
         (True, *(False for _ in kept)),
         ScalarFunction(
             dtypes,
@@ -309,18 +359,16 @@ def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head
             "id",
         ),
         problem.operator,
-        dtypes,
+        inputs,
         problem.outputs,
+        tuple(streams),
+        tuple(Read(n, 0) for n in range(own)),
         tuple(
-            Stream(n, (partials.size, *(partials.strides[d] for d in kept)))
-            for n in range(len(dtypes))
-        ),
-        tuple(Read(n, 0) for n in range(len(dtypes))),
-        tuple(
-            replace(write, strides=(as_index(0), *(write.strides[d] for d in kept)))
+            replace(write, strides=after_groups(as_index(0), write.strides))
             for write in problem.writes
         ),
         problem.sizes,
+        finish=finish,
     )
     nearest = len(kept) if kept else -1
     vectors = schedule.width > 1 and nearest > 0
@@ -338,7 +386,7 @@ def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head
         group_order=(*range(1, len(ones)), 0),
         loop_order=tuple(range(1, len(ones))),
         reduce_order=(0,),
-        staged=("",) * len(dtypes),
+        staged=("",) * len(streams),
     )
     validate(second, plain)
     frame = Frame(second, plain, tilings_of(second, plain), {})
@@ -347,10 +395,15 @@ def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head
     for n, dtype in enumerate(dtypes):
         pointer = partials.pointer(n, dtype, const=True)
         sources.append(replace(pointer, name=f"I{n}"))
+    if finish is not None:
+        sources += [
+            Pointer(f"I{own + n}", f"given_I{n}", dtype, "global", as_index(0))
+            for n, dtype in enumerate(problem.inputs)
+        ]
     first = _arguments(problem)
     taken = {argument.name for argument in first}
     renamed = tuple(
-        replace(argument, name=f"unused_{argument.name}") if argument.role == "input" else argument
+        replace(argument, name=f"given_{argument.name}") if argument.role == "input" else argument
         for argument in first
     )
     if not taken:

@@ -94,7 +94,58 @@ class FromIndex:
     lanes: int = 1
 
 
-Value = Ref | Literal | Load | Calc | Slice | FromIndex
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """The vector 0, 1, 2, … of `lanes` numbers."""
+
+    dtype: np.dtype
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Elements of a buffer, one per lane of `places`, which count from `index`.
+
+    Only the first `valid` lanes are read where it is not 0; the others are zero.
+    """
+
+    buffer: str
+    memory: np.dtype
+    index: Index
+    places: Ref
+    valid: int = 0
+
+    @property
+    def lanes(self) -> int:
+        """Number of elements."""
+        return self.places.lanes
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the loaded values."""
+        return register_dtype(self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A vector moved up by `by` lanes; the lanes before take the first ones of `fill`."""
+
+    value: Value
+    by: int
+    fill: Value
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes, those of the value."""
+        return self.value.lanes
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.value.dtype
+
+
+Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import ZERO, Index, as_index, name
 from mdtensor.lower.passes.real_from_complex import real_from_complex
-from mdtensor.translate.combine import Concat, Operator, Pointwise
+from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction
+from mdtensor.translate.scalar import Expr, ScalarFunction, const, dims_in, with_dims
 from mdtensor.translate.total_operators import with_total_operators
-from mdtensor.translate.views import Access, Buffer
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 LITERAL_STRIDES = (-1, 0, 1)
 
@@ -38,11 +38,25 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A part of an address that is computed: the index into an axis, and the axis' stride.
+
+    Parameter n of `expr` is what read n gives. Values below zero count from the end of the axis;
+    what is still outside is moved to the nearest end.
+    """
+
+    expr: Expr
+    extent: Index
+    stride: Index
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
-    """An element that the scalar function takes: a stream, and an offset in elements."""
+    """An element that a scalar function takes: a stream, an offset, and what is computed."""
 
     stream: int
     offset: int
+    computed: tuple[Computed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +69,22 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Finish:
+    """The scalar function on finished tuples: takes their elements, then those of `reads`."""
+
+    function: ScalarFunction
+    reads: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """The index space, what is read, computed, combined and written; dims are numbered.
 
     `labels` are the dims' names for readers of the kernel; they take no part in comparison of
-    structures, which use numbers. `reduced[d]` tells whether dim d vanishes by `operator`.
+    structures, which use numbers. `reduced[d]` tells whether elements along dim d are combined by
+    `operator`. The dim `scanned` is one of them: every partial result along it is a result too
+    (-1 where there is none; else it is the only one). Streams from `finish_streams` on are read
+    by the `finish` alone.
     """
 
     labels: tuple[str, ...]
@@ -73,6 +98,38 @@ class Problem:
     reads: tuple[Read, ...]
     writes: tuple[Write, ...]
     sizes: tuple[str, ...] = ()
+    scanned: int = -1
+    finish: Finish | None = None
+
+    @property
+    def written_dtypes(self) -> tuple[np.dtype, ...]:
+        """Types of the elements that are written: the finish's results, or the tuple's."""
+        last = self.scalar if self.finish is None else self.finish.function
+        return last.result_dtypes
+
+    @property
+    def finish_streams(self) -> int:
+        """Number of the first stream that only the finish reads."""
+        count = len(self.streams)
+        if self.finish is None:
+            return count
+        return min((read.stream for read in self.finish.reads), default=count)
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        """What the scalar function reads, then what the finish reads."""
+        return self.reads if self.finish is None else (*self.reads, *self.finish.reads)
+
+    @property
+    def accumulates_in_place(self) -> bool:
+        """Whether unfinished tuples may wait in the outputs, which have their types then."""
+        stored = tuple(self.outputs[write.buffer] for write in self.writes)
+        return stored == self.scalar.result_dtypes
+
+    def is_plain(self, stream: int) -> bool:
+        """Whether the scalar function reads one element of a stream per point, nothing computed."""
+        found = {(read.offset, bool(read.computed)) for read in self.reads if read.stream == stream}
+        return len(found) == 1 and not found.pop()[1]
 
     @property
     def dims(self) -> range:
@@ -105,48 +162,97 @@ class Problem:
 def problem_from_md_hom(md_hom: MDHom) -> Problem:
     """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
 
-    Raises LoweringError for what no kernel is generated for: prefix sums, and different
-    operators on different dims.
+    Raises LoweringError where dims have different operators, or a prefix sum is not the only
+    combination: `translate.stages` gives a chain of md_homs without those.
     """
     real = real_from_complex(with_total_operators(md_hom))
-    for dim in real.dims:
-        if not isinstance(dim.combine, Concat | Pointwise):
-            raise LoweringError(f"no kernel is generated yet for dim {dim!r} with {dim.combine!r}")
-    if len(real.operators) > 1:
+    combined = [dim for dim in real.dims if not isinstance(dim.combine, Concat)]
+    scans = [dim for dim in combined if isinstance(dim.combine, PrefixSum)]
+    if len(real.operators) > 1 or (scans and len(combined) > 1):
         raise LoweringError(
-            f"no kernel is generated yet for different operators {list(real.operators)} at once"
+            f"one kernel cannot combine by {[dim.combine for dim in combined]}",
+            hint="cut the md_hom into stages first",
         )
     dims = [dim for dim in real.dims if dim.extent != 1]
-    position = {dim.name: number for number, dim in enumerate(dims)}
-    streams: dict[Stream, int] = {}
-    reads: list[Read] = []
-    for access in real.inp_view:
-        strides, offset = _linear(access, real.inputs[access.buffer], position)
-        number = streams.setdefault(Stream(access.buffer, strides), len(streams))
-        reads.append(Read(number, offset))
+    labels = tuple(dim.name for dim in dims)
+    views = _Views(labels)
+    reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)
+    finish = None
+    if real.epilogue is not None:
+        views.begin_finish()
+        between = (views.read(a, real.inputs[a.buffer]) for a in real.epilogue.view)
+        finish = Finish(_on_dims(real.epilogue.function, labels), tuple(between))
     problem = Problem(
-        tuple(dim.name for dim in dims),
+        labels,
         tuple(as_index(dim.extent) for dim in dims),
-        tuple(isinstance(dim.combine, Pointwise) for dim in dims),
-        real.scalar,
+        tuple(not isinstance(dim.combine, Concat) for dim in dims),
+        _on_dims(real.scalar, labels),
         real.operators[0] if real.operators else None,
         tuple(buffer.spec.dtype for buffer in real.inputs),
         tuple(buffer.spec.dtype for buffer in real.outputs),
-        tuple(streams),
-        tuple(reads),
+        tuple(views.streams),
+        reads,
         tuple(
-            Write(a.buffer, *_linear(a, real.outputs[a.buffer], position)) for a in real.out_view
+            Write(a.buffer, *_linear(a, real.outputs[a.buffer], views.position))
+            for a in real.out_view
         ),
+        scanned=next((n for n, dim in enumerate(dims) if isinstance(dim.combine, PrefixSum)), -1),
+        finish=finish,
     )
     return merged(problem)
+
+
+class _Views:
+    """Collects the streams of accesses."""
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        self.labels = labels
+        self.position = {label: number for number, label in enumerate(labels)}
+        self.streams: list[Stream] = []
+        self.first = 0
+
+    def begin_finish(self) -> None:
+        """From now on, streams are not shared with those before."""
+        self.first = len(self.streams)
+
+    def read(self, access: Access, buffer: Buffer) -> Read:
+        strides, offset = _linear(access, buffer, self.position)
+        stream = Stream(access.buffer, strides)
+        if stream not in self.streams[self.first :]:
+            self.streams.append(stream)
+        number = self.streams.index(stream, self.first)
+        computed = tuple(
+            Computed(_on(axis.expr, self.labels), as_index(extent), as_index(stride))
+            for axis, extent, stride in zip(
+                access.index, buffer.spec.shape, buffer.spec.strides, strict=True
+            )
+            if isinstance(axis, ComputedIndex)
+        )
+        return Read(number, offset, computed)
+
+
+def _on_dims(function: ScalarFunction, labels: tuple[str, ...]) -> ScalarFunction:
+    """The function where the indices of dims that are dropped are 0."""
+    return replace(function, results=tuple(_on(result, labels) for result in function.results))
+
+
+def _on(expr: Expr, labels: tuple[str, ...]) -> Expr:
+    if expr.op == "index" and expr.value not in labels:
+        return const(0, expr.dtype)
+    if not expr.args:
+        return expr
+    return replace(expr, args=tuple(_on(arg, labels) for arg in expr.args))
 
 
 def _linear(
     access: Access, buffer: Buffer, position: dict[str, int]
 ) -> tuple[tuple[Index, ...], int]:
+    """Strides per dim and the offset of the affine part of an access."""
     strides = [0] * len(position)
     offset = 0
     for axis, stride in zip(access.index, buffer.spec.strides, strict=True):
+        if not isinstance(axis, AffineIndex):
+            continue
         offset += axis.offset * stride
         for dim, coefficient in axis.coefficients:
             if dim in position:
@@ -160,20 +266,23 @@ def merged(problem: Problem) -> Problem:
     Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b) and
     both are combined alike; a contiguous element-wise computation becomes one loop.
     """
-    if _uses_index(problem.scalar):
-        return problem
+    fixed = _named_dims(problem)
     for outer in problem.dims:
         for inner in problem.dims:
-            if outer != inner and _mergeable(problem, outer, inner):
+            if outer != inner and not fixed & {outer, inner} and _mergeable(problem, outer, inner):
                 return merged(_merge(problem, outer, inner))
     return problem
 
 
-def _uses_index(scalar: ScalarFunction) -> bool:
-    def visit(expr: Expr) -> bool:
-        return expr.op == "index" or any(visit(arg) for arg in expr.args)
-
-    return any(visit(result) for result in scalar.results)
+def _named_dims(problem: Problem) -> set[int]:
+    """Dims whose index some expression takes, which must stay as they are."""
+    functions = (
+        [problem.scalar] if problem.finish is None else [problem.scalar, problem.finish.function]
+    )
+    expressions = [result for function in functions for result in function.results]
+    expressions += [part.expr for read in problem.all_reads for part in read.computed]
+    names = {name for expr in expressions for name in dims_in(expr)}
+    return {d for d, label in enumerate(problem.labels) if label in names}
 
 
 def _mergeable(problem: Problem, outer: int, inner: int) -> bool:
@@ -202,6 +311,7 @@ def _merge(problem: Problem, outer: int, inner: int) -> Problem:
         reduced=tuple(r for d, r in enumerate(problem.reduced) if d != outer),
         streams=tuple(replace(s, strides=without(s.strides)) for s in problem.streams),
         writes=tuple(replace(w, strides=without(w.strides)) for w in problem.writes),
+        scanned=problem.scanned - (0 <= outer < problem.scanned),
     )
 
 
@@ -237,13 +347,36 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
         replace(write, strides=strides(f"step{n}_", write.strides))
         for n, write in enumerate(problem.writes)
     )
+    labels = {label: f"d{d}" for d, label in enumerate(problem.labels)}
+
+    def read(number: int, given: Read) -> Read:
+        parts = tuple(
+            Computed(
+                with_dims(part.expr, labels),
+                named(f"axis{number}_{k}", part.extent),
+                named(f"gap{number}_{k}", part.stride),
+            )
+            for k, part in enumerate(given.computed)
+        )
+        return replace(given, computed=parts)
+
+    def function(given: ScalarFunction) -> ScalarFunction:
+        return replace(given, results=tuple(with_dims(r, labels) for r in given.results))
+
+    reads = tuple(read(n, given) for n, given in enumerate(problem.reads))
+    finish = problem.finish
+    if finish is not None:
+        finish = Finish(function(finish.function), finish.reads)
     general = replace(
         problem,
-        labels=tuple(f"d{d}" for d in problem.dims),
+        labels=tuple(labels.values()),
         extents=extents,
+        scalar=function(problem.scalar),
         streams=streams,
+        reads=reads,
         writes=writes,
         sizes=tuple(names),
+        finish=finish,
     )
     return general, tuple(values)
 

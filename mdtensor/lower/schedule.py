@@ -132,15 +132,17 @@ def validate(problem: Problem, schedule: Schedule) -> None:
     for stream, region in enumerate(schedule.staged):
         if region and region not in asm.regions:
             raise LoweringError(f"{schedule.asm} has no memory region {region!r} to stage in")
-        offsets = {read.offset for read in problem.reads if read.stream == stream}
-        if region and len(offsets) > 1:
-            raise LoweringError("a stream read at several offsets cannot be staged yet")
+        if region and (stream >= problem.finish_streams or not problem.is_plain(stream)):
+            raise LoweringError("only streams that are read once a point can be staged")
     threaded = {d for d in problem.dims if schedule.threads[d] > 1}
     if threaded and not asm.cooperative:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
     if threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
-    _validate_order(problem, schedule)
+    if problem.scanned >= 0:
+        _validate_scan(problem, schedule)
+    else:
+        _validate_order(problem, schedule)
     _validate_streaming(problem, schedule)
     _validate_accumulation(problem, schedule)
 
@@ -182,13 +184,25 @@ def _validate_order(problem: Problem, schedule: Schedule) -> None:
             )
 
 
+def _validate_scan(problem: Problem, schedule: Schedule) -> None:
+    """A work-item walks along a scanned dim; only groups share it, by their totals."""
+    d = problem.scanned
+    if schedule.tiles[d] or schedule.threads[d] > 1:
+        raise LoweringError("a scanned dim has no tiles, and work-items do not share it")
+    if any(schedule.staged):
+        raise LoweringError("a scan reads its inputs as they come and stages none")
+    commutes = problem.operator is None or problem.operator.commutative
+    if schedule.lane == d and not commutes and _split(problem, schedule):
+        raise LoweringError("lanes would change the order in the totals of groups")
+
+
 def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
     """Streaming stores are whole vectors, each at an address that is a multiple of its size."""
     if not schedule.streaming:
         return
     lane, width = schedule.lane, schedule.width
-    if lane < 0 or problem.reduced[lane]:
-        raise LoweringError("streaming stores need lanes along a kept dim")
+    if lane < 0 or (problem.reduced[lane] and lane != problem.scanned):
+        raise LoweringError("streaming stores need lanes along a dim of the result")
     for write in problem.writes:
         others = [stride for d, stride in enumerate(write.strides) if d != lane]
         if write.strides[lane].constant != 1:
@@ -208,12 +222,12 @@ def _is_multiple(stride: Index, of: int) -> bool:
 
 def _validate_accumulation(problem: Problem, schedule: Schedule) -> None:
     """Tiles of a reduced dim accumulate in the output, which must then have the results' type."""
-    if not any(schedule.tiles[d] for d in problem.contracted):
-        return
-    for write, dtype in zip(problem.writes, problem.scalar.result_dtypes, strict=True):
-        if problem.outputs[write.buffer] != dtype and not _split(problem, schedule):
-            stored = problem.outputs[write.buffer]
-            raise LoweringError(f"a reduced dim in tiles would accumulate {dtype} in {stored}")
+    tiled = any(schedule.tiles[d] for d in problem.contracted)
+    if tiled and not problem.accumulates_in_place and not _split(problem, schedule):
+        raise LoweringError(
+            "tiles of a reduced dim accumulate in the outputs, which need the types of"
+            f" {[str(dtype) for dtype in problem.scalar.result_dtypes]}"
+        )
 
 
 def _split(problem: Problem, schedule: Schedule) -> bool:

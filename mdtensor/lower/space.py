@@ -69,7 +69,7 @@ def _lanes(problem: Problem, target: Target) -> tuple[Parameter, ...]:
 
 def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
     """Points per dim; their running product is a parameter of its own, for the limits."""
-    results = len(problem.writes)
+    results = len(problem.scalar.results)
     widest = max(dtype.itemsize for dtype in problem.scalar.result_dtypes)
     limit = target.vector_registers - 2
     parameters: list[Parameter] = []
@@ -121,17 +121,11 @@ def _at_most(name: str, limit: int, what: str) -> Constraint:
     return over((name,), fits, f"fits_{what}")
 
 
-def accumulates_in_place(problem: Problem) -> bool:
-    """Whether partial results may wait in the outputs: these have the type of the results."""
-    pairs = zip(problem.writes, problem.scalar.result_dtypes, strict=True)
-    return all(problem.outputs[write.buffer] == dtype for write, dtype in pairs)
-
-
 def _cache_tiles(problem: Problem) -> list[Parameter]:
     parameters: list[Parameter] = []
     for d in problem.dims:
         extent = problem.extent(d)
-        tileable = not problem.reduced[d] or accumulates_in_place(problem)
+        tileable = not problem.reduced[d] or (problem.accumulates_in_place and d != problem.scanned)
         sizes = [t for t in _TILES if t < extent] if tileable else []
         parameters.append(Parameter(f"t{d}", (0, *sizes)))
     return parameters
@@ -187,8 +181,8 @@ def _permutations(base: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 def _staging(problem: Problem) -> list[Parameter]:
     parameters: list[Parameter] = []
     for number in range(len(problem.streams)):
-        offsets = {read.offset for read in problem.reads if read.stream == number}
-        worthwhile = len(offsets) == 1 and problem.contracted
+        possible = number < problem.finish_streams and problem.is_plain(number)
+        worthwhile = possible and problem.contracted and problem.scanned < 0
         parameters.append(Parameter(f"staged{number}", ("", "scratch") if worthwhile else ("",)))
     return parameters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,8 +14,14 @@ from mdtensor.translate.scalar import Expr, Number
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 
-def value_of(expr: Expr, params: Sequence[Value]) -> Value:
-    """The value of an expression on the given parameters.
+def _no_indices(label: str) -> Value:
+    raise LoweringError(f"the index of dim {label!r} has no value here")
+
+
+def value_of(
+    expr: Expr, params: Sequence[Value], indices: Callable[[str], Value] = _no_indices
+) -> Value:
+    """The value of an expression on the given parameters; `indices` gives those of dims.
 
     Half floats are computed in float32 and booleans in bytes that are 0 or 1; operands of fewer
     lanes widen to the most lanes among them.
@@ -27,8 +33,9 @@ def value_of(expr: Expr, params: Sequence[Value]) -> Value:
         assert expr.value is not None and not isinstance(expr.value, str)
         return literal(expr.value, expr.dtype)
     if expr.op == "index":
-        raise LoweringError("no kernel is generated yet for a function of indices")
-    args = tuple(value_of(arg, params) for arg in expr.args)
+        assert isinstance(expr.value, str)
+        return indices(expr.value)
+    args = tuple(value_of(arg, params, indices) for arg in expr.args)
     lanes = max(arg.lanes for arg in args)
     dtype = register_dtype(expr.dtype)
     if expr.op == "cast":

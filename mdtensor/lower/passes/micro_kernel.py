@@ -7,17 +7,24 @@ held in vectors (`Piece`s); all others, and all vectors, are separate named vari
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
+    I64,
+    U8,
+    Calc,
+    FromIndex,
+    Gather,
     If,
     IndexCalc,
+    Iota,
     Let,
     LetIndex,
+    Literal,
     Load,
     Loop,
     Pointer,
@@ -28,10 +35,14 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, OUTER, Layout
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import combined, identity_of, is_elementwise, value_of
+from mdtensor.translate.scalar import ScalarFunction
+
+# Dims and how many points further along each.
+Steps = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +139,9 @@ def tile_of(frame: Frame, counts: Mapping[int, int]) -> Tile:
 
 def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
     """Declares and fills the accumulators of a tile."""
-    statements = _bases(frame)
+    statements = bases(frame)
     if not frame.problem.contracted:
-        body = _Body(frame, tile, {}, "b", lanes=None)
+        body = Body(frame, tile, {}, "b", lanes=None)
         return [*statements, *body.without_reduction()]
     operator = frame.problem.operator
     assert operator is not None
@@ -146,13 +157,16 @@ def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
             for refs in single_accumulators(frame, tile)
             for ref, neutral in zip(refs, identity_of(operator), strict=True)
         ]
-    return [*statements, *_reduce(frame, tile, 0, {}, None)]
+
+    def combine(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
+        return Body(frame, tile, counts, "p", lanes).with_reduction()
+
+    return [*statements, *combining_loops(frame, combine)]
 
 
 def single_accumulators(frame: Frame, tile: Tile) -> tuple[tuple[Ref, ...], ...]:
     """Per point, the scalars that take what is left of a reduced lane dim after whole vectors."""
-    remainder = frame.problem.extents[frame.schedule.lane].constant
-    if remainder is not None and remainder % frame.schedule.width == 0:
+    if not has_singles(frame):
         return ()
     return tuple(
         tuple(Ref(ref.name.replace("a", "s", 1), ref.dtype) for ref in vectors[0])
@@ -160,7 +174,13 @@ def single_accumulators(frame: Frame, tile: Tile) -> tuple[tuple[Ref, ...], ...]
     )
 
 
-def _bases(frame: Frame) -> list[Statement]:
+def has_singles(frame: Frame) -> bool:
+    """Whether a combined lane dim may leave elements after whole vectors."""
+    extent = frame.problem.extents[frame.schedule.lane].constant
+    return extent is None or extent % frame.schedule.width != 0
+
+
+def bases(frame: Frame) -> list[Statement]:
     """A pointer per stream to the tile's first point, all reduced indices at their start."""
     statements: list[Statement] = []
     needed = {
@@ -205,18 +225,21 @@ def _memory(frame: Frame, number: int) -> np.dtype:
     return layout.memory if layout else frame.problem.inputs[frame.problem.streams[number].buffer]
 
 
-def _reduce(
-    frame: Frame,
-    tile: Tile,
-    level: int,
-    counts: Mapping[int, int],
-    lanes: str | None,
+# What is done at a point of the loops over combined dims: from unrolled counts and `Body.lanes`.
+AtPoint = Callable[[Mapping[int, int], str | None], list[Statement]]
+
+
+def combining_loops(frame: Frame, at_point: AtPoint) -> list[Statement]:
+    """The loops over combined dims, inside them the pointers of the streams, then `at_point`."""
+    return _combining_loops(frame, at_point, 0, {}, None)
+
+
+def _combining_loops(
+    frame: Frame, at_point: AtPoint, level: int, counts: Mapping[int, int], lanes: str | None
 ) -> list[Statement]:
-    """The loops over reduced dims from `level` on, inside them the unrolled body."""
     order = frame.schedule.reduce_order
     if level == len(order):
-        body = _Body(frame, tile, counts, "p", lanes)
-        return [*_stream_pointers(frame), *body.with_reduction()]
+        return [*_stream_pointers(frame), *at_point(counts, lanes)]
     d = order[level]
     tiling = frame.tilings[d]
     var, end = tiling.var("r"), name(tiling.var("e"))
@@ -225,7 +248,7 @@ def _reduce(
         start = start + name(tiling.var("x")) * tiling.register
 
     def inner(count: int, mode: str | None = lanes) -> tuple[Statement, ...]:
-        return tuple(_reduce(frame, tile, level + 1, {**counts, d: count}, mode))
+        return tuple(_combining_loops(frame, at_point, level + 1, {**counts, d: count}, mode))
 
     is_lane = d == frame.schedule.lane
     count, mode = tiling.register, "vectors" if is_lane else lanes
@@ -241,7 +264,7 @@ def _reduce(
         one = as_index(1)
         if tiling.register > width and (tiling.remainder is None or tiling.remainder >= width):
             loops.append(Loop(var, None, end, as_index(width), inner(width, "vector")))
-        if single_accumulators(frame, tile):
+        if has_singles(frame):
             loops.append(Loop(var, None, end, one, inner(1, "single")))
     elif tiling.remainder is None or tiling.threads > 1:
         if tiling.register > 1:
@@ -287,11 +310,12 @@ def _staged_offset(
 
 
 @dataclass(slots=True)
-class _Body:
+class Body:
     """The unrolled body: loads, shared between points, and one computation per point and piece.
 
-    `counts` has the unrolled points of every reduced dim; `lanes` tells how a reduced lane dim
-    runs: "vectors" (its whole register tile), "vector" (one), "single" (element by element).
+    `counts` has the unrolled points of every reduced dim; `pointer` begins the names of the
+    pointers that are read through; `lanes` tells how a reduced lane dim runs: "vectors" (its whole
+    register tile), "vector" (one), "single" (element by element). `prefix` keeps names apart.
     """
 
     frame: Frame
@@ -299,21 +323,22 @@ class _Body:
     counts: Mapping[int, int]
     pointer: str
     lanes: str | None
-    loads: dict[tuple[int, Index, int, int], Ref] = field(
-        default_factory=dict[tuple[int, Index, int, int], Ref]
-    )
+    prefix: str = ""
+    named: dict[Value, Ref] = field(default_factory=dict[Value, Ref])
     statements: list[Statement] = field(default_factory=list[Statement])
 
     def without_reduction(self) -> list[Statement]:
+        """Every accumulator is what the scalar function gives."""
         scalar = self.frame.problem.scalar
         for u, point in enumerate(self.tile.points):
             for p, piece in enumerate(self.tile.pieces):
-                params = self._params(point, (), piece)
-                for ref, result in zip(self.tile.accumulators[u][p], scalar.results, strict=True):
-                    self.statements.append(Let(ref, value_of(result, params), mutable=True))
+                values = self.values(scalar, self.frame.problem.reads, point, (), piece)
+                for ref, value in zip(self.tile.accumulators[u][p], values, strict=True):
+                    self.statements.append(Let(ref, value, mutable=True))
         return self.statements
 
     def with_reduction(self) -> list[Statement]:
+        """Every accumulator is combined with what the scalar function gives, step by step."""
         operator = self.frame.problem.operator
         assert operator is not None
         scalar = self.frame.problem.scalar
@@ -323,8 +348,8 @@ class _Body:
             reduced = tuple(zip(dims, step, strict=True))
             for u, point in enumerate(self.tile.points):
                 for piece, refs in self._targets(u):
-                    params = self._params(point, reduced, piece)
-                    values = [value_of(result, params) for result in scalar.results]
+                    reads = self.frame.problem.reads
+                    values = self.values(scalar, reads, point, reduced, piece)
                     results = combined(operator, refs, values)
                     self._assign(refs, results, direct or len(refs) == 1)
         return self.statements
@@ -345,19 +370,82 @@ class _Body:
         pairs = list(zip(self.tile.pieces, self.tile.accumulators[u], strict=True))
         return pairs[:1] if self.lanes == "vector" else pairs
 
-    def _params(
-        self, point: tuple[int, ...], reduced: tuple[tuple[int, int], ...], piece: Piece
+    def values(
+        self,
+        function: ScalarFunction,
+        reads: Sequence[Read],
+        point: tuple[int, ...],
+        reduced: Steps,
+        piece: Piece,
+        before: Sequence[Value] = (),
     ) -> list[Value]:
-        frame = self.frame
-        fixed = [*zip(frame.unrolled_kept, point, strict=True), *reduced]
-        params: list[Value] = []
-        for read in frame.problem.reads:
-            offset = as_index(0 if read.stream in frame.layouts else read.offset)
-            for d, step in fixed:
-                if step:
-                    offset = offset + self._stride(read.stream, d) * step
-            params.append(self._load(read.stream, offset, piece))
-        return params
+        """What a function gives for one point and piece; `before` are its first parameters."""
+        steps = (*zip(self.frame.unrolled_kept, point, strict=True), *reduced)
+
+        def index(label: str) -> Value:
+            return self._index(self.frame.problem.labels.index(label), steps, piece)
+
+        params: list[Value] = list(before)
+        for read in reads:
+            params.append(self._read(read, steps, piece, params, index))
+        return [value_of(result, params, index) for result in function.results]
+
+    def _index(self, d: int, steps: Steps, piece: Piece) -> Value:
+        """The index of a dim at a point; along the lanes of a piece a vector."""
+        first = name(self.frame.tilings[d].var("r")) + dict(steps).get(d, 0)
+        if d != self.frame.schedule.lane:
+            return FromIndex(first, I64)
+        value = FromIndex(first + piece.offset, I64)
+        if piece.lanes == 1:
+            return value
+        return Calc("add", (value, Iota(I64, piece.lanes)), I64, piece.lanes)
+
+    def _read(
+        self,
+        read: Read,
+        steps: Steps,
+        piece: Piece,
+        params: Sequence[Value],
+        index: Callable[[str], Value],
+    ) -> Value:
+        offset = as_index(0 if read.stream in self.frame.layouts else read.offset)
+        for d, step in steps:
+            if step:
+                offset = offset + self._stride(read.stream, d) * step
+        if not read.computed:
+            return self._load(read.stream, offset, piece)
+        place: Value | None = None
+        for part in read.computed:
+            inside = _inside(value_of(part.expr, params, index), part.extent)
+            step = Calc("mul", (inside, FromIndex(part.stride, I64)), I64, inside.lanes)
+            lanes = step.lanes if place is None else max(place.lanes, step.lanes)
+            place = step if place is None else Calc("add", (place, step), I64, lanes)
+        assert place is not None
+        return self._gather(read.stream, offset, place, piece)
+
+    def _gather(self, stream: int, offset: Index, place: Value, piece: Piece) -> Value:
+        """The elements at computed places, which count from the offset."""
+        lane = self.frame.schedule.lane
+        stride = self._stride(stream, lane) if lane >= 0 else as_index(0)
+        if place.lanes == 1:
+            held = self._named("g", place)
+            return self._load(stream, offset + name(held.name), piece)
+        if stride.terms:
+            along = Calc("mul", (Iota(I64, piece.lanes), FromIndex(stride, I64)), I64, piece.lanes)
+            place = Calc("add", (place, along), I64, piece.lanes)
+            offset = offset + stride * piece.offset
+        held = self._named("g", place)
+        valid = 0 if piece.valid == piece.lanes else piece.valid
+        memory = _memory(self.frame, stream)
+        return self._named("x", Gather(f"{self.pointer}{stream}", memory, offset, held, valid))
+
+    def _named(self, prefix: str, value: Value) -> Ref:
+        """A variable that holds a value, the same one for the same value."""
+        if value not in self.named:
+            ref = Ref(f"{prefix}{self.prefix}{len(self.named)}", value.dtype, value.lanes)
+            self.named[value] = ref
+            self.statements.append(Let(ref, value))
+        return self.named[value]
 
     def _stride(self, stream: int, d: int) -> Index:
         layout = self.frame.layouts.get(stream)
@@ -374,18 +462,24 @@ class _Body:
         valid = piece.valid if lanes == piece.lanes else 1
         if stream in self.frame.layouts:
             valid = lanes
-        key = (stream, offset, lanes, valid)
-        if key not in self.loads:
-            memory = _memory(self.frame, stream)
-            ref = Ref(f"x{len(self.loads)}", register_dtype(memory), lanes)
-            load = Load(
-                f"{self.pointer}{stream}",
-                memory,
-                offset,
-                lanes,
-                stride if lanes > 1 else 1,
-                0 if valid == lanes else valid,
-            )
-            self.loads[key] = ref
-            self.statements.append(Let(ref, load))
-        return self.loads[key]
+        load = Load(
+            f"{self.pointer}{stream}",
+            _memory(self.frame, stream),
+            offset,
+            lanes,
+            stride if lanes > 1 else 1,
+            0 if valid == lanes else valid,
+        )
+        return self._named("x", load)
+
+
+def _inside(value: Value, extent: Index) -> Value:
+    """An index as NumPy takes it, from the end where negative, and moved into the axis."""
+    lanes, count = value.lanes, FromIndex(extent, I64)
+    wide = value if value.dtype == I64 else Calc("cast", (value,), I64, lanes)
+    zero = Literal(0, I64)
+    from_end = Calc("add", (wide, count), I64, lanes)
+    negative = Calc("lt", (wide, zero), U8, lanes)
+    counted = Calc("select", (negative, from_end, wide), I64, lanes)
+    last = FromIndex(extent - 1, I64)
+    return Calc("max", (Calc("min", (counted, last), I64, lanes), zero), I64, lanes)

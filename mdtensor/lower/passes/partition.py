@@ -75,3 +75,10 @@ def tiles_before(tilings: Sequence[DimTiling], order: Sequence[int]) -> Index:
     return total(
         name(tilings[d].var("t")) - name(tilings[d].var("lo")) for d in order if tilings[d].tile
     )
+
+
+def tiles_after(tilings: Sequence[DimTiling], order: Sequence[int]) -> Index:
+    """A number that is zero in the last tile of the given dims, and positive before."""
+    return total(
+        name(tilings[d].var("hi")) - name(tilings[d].var("e")) for d in order if tilings[d].tile
+    )

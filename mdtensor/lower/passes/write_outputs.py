@@ -26,11 +26,15 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.micro_kernel import (
+    Body,
     Frame,
+    Piece,
+    Steps,
     Tile,
     powers_of_two,
     single_accumulators,
 )
+from mdtensor.lower.passes.partition import tiles_after
 from mdtensor.lower.values import combined
 
 
@@ -51,10 +55,10 @@ def write_tile(
     """Finishes a tile: `earlier` is positive where tiles of reduced dims came before."""
     statements: list[Statement] = []
     values: list[list[tuple[Ref, ...]]] = [list(vectors) for vectors in tile.accumulators]
-    pieces = [(piece.offset, piece.valid) for piece in tile.pieces]
+    pieces = tile.pieces
     if frame.lane_is_reduced:
         values = [[_across_lanes(frame, tile, u, statements)] for u in range(len(tile.points))]
-        pieces = [(0, 1)]
+        pieces = (Piece(0, 1, 1),)
     if _reduces_over_items(frame):
         return [*statements, *_across_items(frame, tile, values, destinations, earlier)]
     return [*statements, *_finish(frame, tile, values, pieces, destinations, earlier)]
@@ -64,7 +68,7 @@ def _finish(
     frame: Frame,
     tile: Tile,
     values: list[list[tuple[Ref, ...]]],
-    pieces: Sequence[tuple[int, int]],
+    pieces: Sequence[Piece],
     destinations: Sequence[Destination],
     earlier: Index,
 ) -> list[Statement]:
@@ -72,13 +76,65 @@ def _finish(
     if earlier.terms:
         added: list[Statement] = []
         for u, point in enumerate(tile.points):
-            for (offset, valid), refs in zip(pieces, values[u], strict=True):
-                added += _add_earlier(frame, point, offset, valid, refs, destinations)
+            for piece, refs in zip(pieces, values[u], strict=True):
+                added += _add_earlier(frame, _steps(frame, point), piece, refs, destinations)
         statements.append(If(as_index(0), "<", earlier, tuple(added)))
-    for u, point in enumerate(tile.points):
-        for (offset, valid), refs in zip(pieces, values[u], strict=True):
-            for destination, ref in zip(destinations, refs, strict=True):
-                statements += _stores(frame, destination, point, offset, valid, ref)
+
+    def writes(*, finished: bool) -> tuple[Statement, ...]:
+        body = Body(frame, tile, {}, "b", None, prefix="e")
+        found: list[Statement] = []
+        for u, point in enumerate(tile.points):
+            for p, piece in enumerate(pieces):
+                refs = values[u][p]
+                if finished:
+                    refs = finish_values(body, point, (), piece, refs, f"{u}_{p}", found)
+                found += stores(frame, _steps(frame, point), piece, refs, destinations)
+        return tuple(found)
+
+    if frame.problem.finish is None or not earlier.terms:
+        return [*statements, *writes(finished=True)]
+    later = tiles_after(frame.tilings, frame.problem.contracted)
+    condition = If(as_index(0), "<", later, writes(finished=False), writes(finished=True))
+    return [*statements, condition]
+
+
+def finish_values(
+    body: Body,
+    point: tuple[int, ...],
+    combined_steps: Steps,
+    piece: Piece,
+    refs: tuple[Ref, ...],
+    suffix: str,
+    statements: list[Statement],
+) -> tuple[Ref, ...]:
+    """Declares what the finish makes of a tuple; the tuple itself where there is no finish."""
+    finish = body.frame.problem.finish
+    if finish is None:
+        return refs
+    values = body.values(finish.function, finish.reads, point, combined_steps, piece, refs)
+    statements += body.statements
+    body.statements.clear()
+    lanes = refs[0].lanes
+    done = tuple(Ref(f"f{suffix}_{k}", v.dtype, lanes) for k, v in enumerate(values))
+    statements += [Let(ref, value) for ref, value in zip(done, values, strict=True)]
+    return done
+
+
+def _steps(frame: Frame, point: tuple[int, ...]) -> Steps:
+    return tuple(zip(frame.unrolled_kept, point, strict=True))
+
+
+def stores(
+    frame: Frame,
+    steps: Steps,
+    piece: Piece,
+    refs: Sequence[Ref],
+    destinations: Sequence[Destination],
+) -> list[Statement]:
+    """Writes a tuple of values to its destinations."""
+    statements: list[Statement] = []
+    for destination, ref in zip(destinations, refs, strict=True):
+        statements += _stores(frame, destination, steps, piece, ref)
     return statements
 
 
@@ -164,8 +220,7 @@ def _across_items(
             statements += [
                 Set(ref, Load(f"L{k}", ref.dtype, as_index(0))) for k, ref in enumerate(refs)
             ]
-    pieces = [(piece.offset, piece.valid) for piece in tile.pieces]
-    writes = _finish(frame, tile, values, pieces, destinations, earlier)
+    writes = _finish(frame, tile, values, tile.pieces, destinations, earlier)
     return [*statements, If(item, "<", as_index(1), tuple(writes))]
 
 
@@ -182,8 +237,7 @@ def item_turns(frame: Frame) -> list[Statement]:
     return statements
 
 
-def _address(frame: Frame, destination: Destination, point: tuple[int, ...], offset: int) -> Index:
-    steps = zip(frame.unrolled_kept, point, strict=True)
+def _address(frame: Frame, destination: Destination, steps: Steps, offset: int) -> Index:
     address = total(destination.strides[d] * step for d, step in steps if step)
     if offset:
         address = address + destination.strides[frame.schedule.lane] * offset
@@ -192,33 +246,24 @@ def _address(frame: Frame, destination: Destination, point: tuple[int, ...], off
 
 def _lane_stride(frame: Frame, destination: Destination) -> Index:
     lane = frame.schedule.lane
-    if lane < 0 or frame.lane_is_reduced:
+    if lane < 0 or (frame.lane_is_reduced and lane != frame.problem.scanned):
         return as_index(1)
     return destination.strides[lane]
 
 
 def _add_earlier(
     frame: Frame,
-    point: tuple[int, ...],
-    offset: int,
-    valid: int,
+    steps: Steps,
+    piece: Piece,
     refs: tuple[Ref, ...],
     destinations: Sequence[Destination],
 ) -> list[Statement]:
     operator = frame.problem.operator
     assert operator is not None
-    before: list[Value] = []
-    for destination, ref in zip(destinations, refs, strict=True):
-        before.append(
-            Load(
-                destination.pointer,
-                destination.memory,
-                _address(frame, destination, point, offset),
-                ref.lanes,
-                _lane_stride(frame, destination),
-                0 if valid == ref.lanes else valid,
-            )
-        )
+    before = [
+        load_at(frame, destination, steps, piece, ref)
+        for destination, ref in zip(destinations, refs, strict=True)
+    ]
     results = combined(operator, before, refs)
     if len(refs) == 1:
         return [Set(refs[0], results[0])]
@@ -229,18 +274,25 @@ def _add_earlier(
     ]
 
 
+def load_at(frame: Frame, destination: Destination, steps: Steps, piece: Piece, ref: Ref) -> Value:
+    """What a destination holds at a point."""
+    return Load(
+        destination.pointer,
+        destination.memory,
+        _address(frame, destination, steps, piece.offset),
+        ref.lanes,
+        _lane_stride(frame, destination),
+        0 if piece.valid == ref.lanes else piece.valid,
+    )
+
+
 def _stores(
-    frame: Frame,
-    destination: Destination,
-    point: tuple[int, ...],
-    offset: int,
-    valid: int,
-    ref: Ref,
+    frame: Frame, destination: Destination, steps: Steps, piece: Piece, ref: Ref
 ) -> list[Statement]:
     stride = _lane_stride(frame, destination)
-    address = _address(frame, destination, point, offset)
+    address = _address(frame, destination, steps, piece.offset)
     statements: list[Statement] = []
-    for start, lanes in powers_of_two(valid, ref.lanes):
+    for start, lanes in powers_of_two(piece.valid, ref.lanes):
         value = ref if lanes == ref.lanes else Slice(ref, start, lanes)
         streaming = destination.streaming and lanes == frame.schedule.width and lanes > 1
         statements.append(
