@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Computed, Problem, Read
+from mdtensor.translate import reference
 from mdtensor.translate.scalar import Values, evaluate
 
 # Points of the index space that are evaluated in all, and in one chunk.
@@ -44,11 +45,16 @@ class Expected:
     scale: tuple[float, ...]
 
 
-def span(problem: Problem, accesses: Sequence[tuple[tuple[int, ...], int]]) -> tuple[int, int]:
-    """Lowest and highest address of accesses (strides, offset) over the index space."""
+def span(
+    problem: Problem, accesses: Sequence[tuple[tuple[int, ...], int, Sequence[Computed]]]
+) -> tuple[int, int]:
+    """Lowest and highest address of accesses (strides, offset, computed) over the index space."""
     low, high = 0, 0
-    for strides, offset in accesses:
+    for strides, offset, computed in accesses:
         reach = [s * (problem.extent(d) - 1) for d, s in enumerate(strides)]
+        for part in computed:
+            extent, stride = numbers((part.extent, part.stride))
+            reach.append(stride * (extent - 1))
         low = min(low, offset + sum(min(0, r) for r in reach))
         high = max(high, offset + sum(max(0, r) for r in reach))
     return low, high
@@ -85,7 +91,7 @@ def sampled_points(problem: Problem, rng: np.random.Generator) -> np.ndarray:
 
 
 def expected(problem: Problem, inputs: Sequence[Flat], rng: np.random.Generator) -> Expected:
-    """The reference at sampled points of the outputs."""
+    """The reference at sampled points of the outputs; along a scanned dim, everywhere."""
     points = sampled_points(problem, rng)
     extents = [problem.extent(d) for d in problem.contracted]
     grid = np.indices(extents).reshape(len(extents), -1) if extents else np.zeros((0, 1), int)
@@ -94,41 +100,88 @@ def expected(problem: Problem, inputs: Sequence[Flat], rng: np.random.Generator)
         _evaluate(problem, inputs, points[start : start + rows], grid)
         for start in range(0, len(points), rows)
     ]
-    values = tuple(np.concatenate([c[0][k] for c in chunks]) for k in range(len(problem.writes)))
-    scale = tuple(max(c[1][k] for c in chunks) for k in range(len(problem.writes)))
+    count = len(problem.writes)
+    values = tuple(np.concatenate([c[0][k] for c in chunks]).ravel() for k in range(count))
+    scale = tuple(max(c[1][k] for c in chunks) for k in range(count))
+    written = grid if problem.scanned >= 0 else grid[:, :1] * 0
     addresses = tuple(
-        points @ np.array([numbers(w.strides)[d] for d in problem.kept], np.int64).reshape(-1)
-        + w.offset
-        for w in problem.writes
+        _places(problem, numbers(write.strides), points, written).ravel() + write.offset
+        for write in problem.writes
     )
     return Expected(addresses, values, scale)
+
+
+def _places(
+    problem: Problem, strides: Sequence[int], points: np.ndarray, grid: np.ndarray
+) -> np.ndarray:
+    """Addresses at points of the kept dims and of the combined ones."""
+    steps = np.array(strides, np.int64)
+    kept = points @ steps[list(problem.kept)]
+    return kept[:, None] + (steps[list(problem.contracted)] @ grid)[None, :]
 
 
 def _evaluate(
     problem: Problem, inputs: Sequence[Flat], points: np.ndarray, grid: np.ndarray
 ) -> tuple[list[np.ndarray], list[float]]:
+    """Values at the points, and the size of what was summed up for them."""
+    indices = _indices(problem, points, grid)
+    shape = (len(points), grid.shape[1])
     params: list[Values] = []
     for read in problem.reads:
-        stream = problem.streams[read.stream]
-        strides = np.array(numbers(stream.strides), np.int64)
-        kept = points @ strides[list(problem.kept)]
-        reduced = strides[list(problem.contracted)] @ grid
-        flat = inputs[stream.buffer]
-        params.append(flat.memory[flat.origin + read.offset + kept[:, None] + reduced[None, :]])
-    results = [np.asarray(evaluate(r, params)) for r in problem.scalar.results]
-    shape = (len(points), grid.shape[1])
+        params.append(_read(problem, inputs, read, points, grid, params, indices))
+    results = [np.asarray(evaluate(r, params, indices)) for r in problem.scalar.results]
     results = [np.broadcast_to(r, shape) for r in results]
-    scale = [float(np.abs(r.astype(np.float64)).sum(axis=1).max(initial=0)) for r in results]
+    scale = [_magnitude(r) for r in results]
     operator = problem.operator
-    while operator is not None and results[0].shape[1] > 1:
-        odd = results[0].shape[1] % 2
-        last = [r[:, -1:] for r in results]
-        even = [r[:, : r.shape[1] - odd] for r in results]
-        combined = operator([r[:, ::2] for r in even], [r[:, 1::2] for r in even])
-        results = [np.asarray(r) for r in combined]
-        if odd:
-            results = [np.concatenate([r, x], axis=1) for r, x in zip(results, last, strict=True)]
-    return [r[:, 0] for r in results], scale
+    if operator is not None and problem.scanned >= 0:
+        results = reference.scanned(operator, 1, results)
+    elif operator is not None and problem.contracted:
+        results, grid = reference.combined(operator, 1, results), grid[:, :1] * 0
+    if problem.finish is None:
+        return [np.asarray(r) for r in results], scale
+    indices = _indices(problem, points, grid)
+    params = [
+        *results,
+        *(_read(problem, inputs, r, points, grid, (), indices) for r in problem.finish.reads),
+    ]
+    done = [np.asarray(evaluate(r, params, indices)) for r in problem.finish.function.results]
+    shape = (len(points), grid.shape[1])
+    largest = max(
+        1.0, *scale, *(float(np.abs(np.asarray(p, np.float64)).max(initial=0)) for p in params)
+    )
+    return [np.broadcast_to(r, shape) for r in done], [largest] * len(done)
+
+
+def _magnitude(values: np.ndarray) -> float:
+    """The largest sum of magnitudes along the combined dims."""
+    finite = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
+    return float(np.abs(finite).sum(axis=1).max(initial=0))
+
+
+def _indices(problem: Problem, points: np.ndarray, grid: np.ndarray) -> dict[str, Values]:
+    kept = {problem.labels[d]: points[:, n : n + 1] for n, d in enumerate(problem.kept)}
+    combined = {problem.labels[d]: grid[n : n + 1] for n, d in enumerate(problem.contracted)}
+    return {**kept, **combined}
+
+
+def _read(
+    problem: Problem,
+    inputs: Sequence[Flat],
+    read: Read,
+    points: np.ndarray,
+    grid: np.ndarray,
+    params: Sequence[Values],
+    indices: dict[str, Values],
+) -> np.ndarray:
+    stream = problem.streams[read.stream]
+    places = _places(problem, numbers(stream.strides), points, grid) + read.offset
+    for part in read.computed:
+        extent, stride = numbers((part.extent, part.stride))
+        index = np.asarray(evaluate(part.expr, params, indices)).astype(np.int64)
+        index = np.clip(np.where(index < 0, index + extent, index), 0, extent - 1)
+        places = places + index * stride
+    flat = inputs[stream.buffer]
+    return flat.memory[flat.origin + places]
 
 
 def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
@@ -139,7 +192,7 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
         want.addresses,
         want.values,
         want.scale,
-        problem.scalar.result_dtypes,
+        problem.written_dtypes,
         strict=True,
     ):
         flat = outputs[write.buffer]
@@ -155,7 +208,8 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
         resolution = float(np.finfo(computed).eps) if computed.kind == "f" else 0.0
         tolerance = resolution * (4 + math.sqrt(terms)) * scale
         tolerance += float(np.finfo(got.dtype).eps) * float(np.abs(values).max(initial=0)) * 2
-        error = np.abs(got.astype(np.float64) - values)
-        if not np.all(error <= tolerance):
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got.astype(np.float64) - values)
+        if not np.all((error <= tolerance) | (got == values) | (np.isnan(got) & np.isnan(values))):
             return f"error {np.nanmax(error):.3g} exceeds {tolerance:.3g} (or a value is missing)"
     return ""

@@ -61,8 +61,8 @@ class Bench:
     def _input(self, number: int, rng: np.random.Generator) -> Flat:
         streams = self.problem.streams
         accesses = [
-            (sampled.numbers(streams[read.stream].strides), read.offset)
-            for read in self.problem.reads
+            (sampled.numbers(streams[read.stream].strides), read.offset, read.computed)
+            for read in self.problem.all_reads
             if streams[read.stream].buffer == number
         ]
         low, high = sampled.span(self.problem, accesses)
@@ -72,7 +72,7 @@ class Bench:
 
     def _output(self, number: int) -> Flat:
         accesses = [
-            (sampled.numbers(write.strides), write.offset)
+            (sampled.numbers(write.strides), write.offset, ())
             for write in self.problem.writes
             if write.buffer == number
         ]

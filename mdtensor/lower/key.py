@@ -36,6 +36,10 @@ def problem_key(problem: Problem) -> str:
         _access(problem.outputs[write.buffer], write.strides) for write in problem.writes
     )
     operator = "" if problem.operator is None else f"/{problem.operator!r}"
+    if problem.scanned >= 0:
+        operator += " prefix sum"
+    if problem.finish is not None:
+        operator += f" then {problem.finish.function!r}"
     return f"{problem.scalar!r}{operator} {dims} {reads} -> {writes} #{_digest(problem)}"
 
 
@@ -46,7 +50,7 @@ def _access(dtype: np.dtype, strides: tuple[Index, ...]) -> str:
 def _digest(problem: Problem) -> str:
     """Eight hexadecimal digits for what the line does not show: functions, offsets, buffers."""
     operator = problem.operator
-    hidden = (
+    hidden: tuple[object, ...] = (
         problem.scalar.params,
         problem.scalar.results,
         None if operator is None else (operator.results, operator.identity, operator.commutative),
@@ -54,4 +58,8 @@ def _digest(problem: Problem) -> str:
         problem.reads,
         [(write.buffer, write.offset) for write in problem.writes],
     )
+    if problem.scanned >= 0:
+        hidden += (f"scan of {problem.scanned}",)
+    if problem.finish is not None:
+        hidden += (problem.finish,)
     return hashlib.sha256(repr(hidden).encode()).hexdigest()[:8]

@@ -192,16 +192,16 @@ def _along(dim: Dim, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
     """The values combined along one axis by the dim's operator."""
     if isinstance(dim.combine, Concat):
         return values
-    if isinstance(dim.combine, Pointwise):
-        return _reduced(dim, dim.combine.op, axis, values)
-    return _scanned(dim.combine.op, axis, values)
+    if not isinstance(dim.combine, Pointwise):
+        return scanned(dim.combine.op, axis, values)
+    if values[0].shape[axis] == 0:
+        return _identity(dim, dim.combine.op, axis, values)
+    return combined(dim.combine.op, axis, values)
 
 
-def _reduced(dim: Dim, op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Neighbours are combined until one is left, so that their order is kept."""
+def combined(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Tuples along an axis combined to one: neighbours, so that their order is kept."""
     extent = values[0].shape[axis]
-    if extent == 0:
-        return _identity(dim, op, axis, values)
     while extent > 1:
         pairs, odd = divmod(extent, 2)
         left = [_cut(v, axis, 0, 2 * pairs, 2) for v in values]
@@ -213,14 +213,14 @@ def _reduced(dim: Dim, op: Operator, axis: int, values: list[np.ndarray]) -> lis
     return values
 
 
-def _scanned(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Prefix sums: those of pairs of neighbours first, then the elements between them."""
+def scanned(op: Operator, axis: int, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Prefix sums along an axis: those of pairs of neighbours, then the elements between them."""
     extent = values[0].shape[axis]
     if extent < 2:
         return values
     left = [_cut(v, axis, 0, extent - 1, 2) for v in values]
     right = [_cut(v, axis, 1, extent, 2) for v in values]
-    odd = _scanned(op, axis, _applied(op, left, right))
+    odd = scanned(op, axis, _applied(op, left, right))
     before = [_cut(v, axis, 0, (extent - 1) // 2) for v in odd]
     even = _applied(op, before, [_cut(v, axis, 2, extent, 2) for v in values])
     results: list[np.ndarray] = []
