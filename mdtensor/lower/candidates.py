@@ -33,12 +33,16 @@ def lane_width(problem: Problem, target: Target) -> int:
 
 def lane_dims(problem: Problem) -> tuple[int, ...]:
     """Dims that some access walks with stride one, the output's first: those that can be lanes."""
-    written = [d for d in problem.kept if any(w.strides[d].constant == 1 for w in problem.writes)]
-    commutes = problem.operator is None or problem.operator.commutative
+    written = [
+        d
+        for d in problem.result_dims
+        if not (problem.keeps_order and problem.reduced[d])
+        and any(w.strides[d].constant == 1 for w in problem.writes)
+    ]
     read = [
         d
         for d in problem.dims
-        if (commutes or not problem.reduced[d])
+        if not (problem.keeps_order and problem.reduced[d])
         and any(stream.strides[d].constant == 1 for stream in problem.streams)
     ]
     return tuple(dict.fromkeys((*written, *read)))
@@ -62,6 +66,13 @@ def _distance(stride: int | None) -> int:
     return _FAR if stride is None else abs(stride)
 
 
+def combining_order(problem: Problem) -> tuple[int, ...]:
+    """The combined dims, farthest first, or in their own order where the operator needs that."""
+    if problem.keeps_order:
+        return problem.contracted
+    return tuple(d for d in nearest_first(problem) if problem.reduced[d])
+
+
 def plain(problem: Problem, asm: str = "cpu") -> Schedule:
     """The simplest schedule: one group, one point at a time."""
     ones = (1,) * len(problem.extents)
@@ -76,7 +87,7 @@ def plain(problem: Problem, asm: str = "cpu") -> Schedule:
         width=1,
         group_order=order,
         loop_order=tuple(d for d in order if not problem.reduced[d]),
-        reduce_order=tuple(d for d in order if problem.reduced[d]),
+        reduce_order=combining_order(problem),
         staged=("",) * len(problem.streams),
     )
 
@@ -182,7 +193,8 @@ def with_parts(
         if missing > 1:
             parts[d] = max(1, min(missing, blocks[d]))
     if split_reductions and math.prod(parts) < target.cores:
-        for d in sorted(problem.contracted, key=lambda d: -blocks[d])[:1]:
+        longest = sorted(problem.contracted, key=lambda d: -blocks[d])
+        for d in (problem.contracted if problem.keeps_order else longest)[:1]:
             parts[d] = max(1, min(wanted, blocks[d]))
     spread = replace(schedule, parts=tuple(parts))
     return min(
@@ -229,7 +241,8 @@ def gpu_schedule(problem: Problem, target: Target) -> Schedule:
         threads[d] = min(left, 1 << (max(1, extent) - 1).bit_length())
         left //= threads[d]
         parts[d] = max(1, min(-(-extent // threads[d]), 1 << 16))
-    if math.prod(threads) == 1 and problem.contracted:
+    shared = problem.contracted and problem.scanned < 0 and not problem.keeps_order
+    if math.prod(threads) == 1 and shared:
         longest = base.reduce_order[-1]
         threads[longest] = min(256, target.max_threads)
     return replace(base, threads=tuple(threads), parts=tuple(parts))

@@ -31,6 +31,8 @@ PAGE = 2048
 # A way of L1, how many there are, and what a load costs that finds its line pushed out.
 WAY_BYTES, WAYS, CONFLICT = 4096, 8, 6.0
 INLINE_LAUNCH = 1.5e-6
+# Reducing the parts of a scan, of the time that the scan itself takes.
+TOTALS_OF_SCAN = 0.5
 GROUP_OVERHEAD = 0.4e-6
 
 
@@ -64,8 +66,12 @@ def estimate(
         return work / hertz + launch
     rounds = -(-groups // target.cores)
     seconds = work / hertz * rounds / groups + target.launch_seconds
-    second = any(shape.parts[d] > 1 for d in problem.contracted)
-    return seconds + groups * GROUP_OVERHEAD / target.cores + second * target.launch_seconds
+    seconds += groups * GROUP_OVERHEAD / target.cores
+    if not any(shape.parts[d] > 1 for d in problem.contracted):
+        return seconds
+    # The totals of groups are one more kernel; groups that scan read all elements once more.
+    again = TOTALS_OF_SCAN * work / hertz * rounds / groups if problem.scanned >= 0 else 0.0
+    return seconds + again + target.launch_seconds
 
 
 def _shape(problem: Problem, schedule: Schedule) -> Shape:
@@ -126,11 +132,25 @@ def _arithmetic(
     for d in problem.kept:
         tiles *= _tiles_along(d, lane, width, shape, schedule, general)
     finish = points * vectors * (1 if _writes_vectors(problem, lane) else width)
-    if lane in problem.contracted:
+    if problem.scanned >= 0:
+        steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
+        finish = 0.0
+    elif lane in problem.contracted:
         finish = points * (vectors + 14)
     passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
     finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
     return tiles * (steps * step + finish)
+
+
+def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float) -> float:
+    """Cycles of one step of a scan, which waits for the one before and writes its result."""
+    combining = 1.0
+    if problem.operator is not None:
+        combining = float(sum(operations(result) for result in problem.operator.results))
+    inside = 0.0
+    if schedule.lane == problem.scanned:
+        inside = 2.0 * math.log2(schedule.width) * combining
+    return max(step + inside, LATENCY * combining) + stores
 
 
 def _tiles_along(
@@ -263,7 +283,7 @@ def _stream_bytes(
 
 
 def _write_bytes(problem: Problem, covered: tuple[int, ...]) -> float:
-    elements = math.prod(covered[d] for d in problem.kept)
+    elements = math.prod(covered[d] for d in problem.result_dims)
     return float(elements * sum(problem.outputs[write.buffer].itemsize for write in problem.writes))
 
 

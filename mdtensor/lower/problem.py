@@ -147,6 +147,16 @@ class Problem:
         return tuple(d for d in self.dims if self.reduced[d])
 
     @property
+    def result_dims(self) -> tuple[int, ...]:
+        """Numbers of the dims that results are written along: kept ones and a scanned one."""
+        return tuple(d for d in self.dims if not self.reduced[d] or d == self.scanned)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether elements must be combined in the order of the dims."""
+        return self.operator is not None and not self.operator.commutative
+
+    @property
     def is_general(self) -> bool:
         """Whether extents are names: one kernel for all shapes of the structure."""
         return bool(self.sizes)

@@ -166,7 +166,7 @@ def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None
 def _validate_order(problem: Problem, schedule: Schedule) -> None:
     """Operators that do not commute take elements in the order of the reduced dims."""
     dims = problem.contracted
-    if not dims or problem.operator is None or problem.operator.commutative:
+    if not dims or not problem.keeps_order:
         return
     kept_in_order = (
         schedule.lane not in dims,
@@ -191,8 +191,7 @@ def _validate_scan(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("a scanned dim has no tiles, and work-items do not share it")
     if any(schedule.staged):
         raise LoweringError("a scan reads its inputs as they come and stages none")
-    commutes = problem.operator is None or problem.operator.commutative
-    if schedule.lane == d and not commutes and _split(problem, schedule):
+    if schedule.lane == d and problem.keeps_order and _split(problem, schedule):
         raise LoweringError("lanes would change the order in the totals of groups")
 
 

@@ -13,7 +13,13 @@ from dataclasses import replace
 from random import Random
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.candidates import lane_dims, lane_width, nearest_first, plain
+from mdtensor.lower.candidates import (
+    combining_order,
+    lane_dims,
+    lane_width,
+    nearest_first,
+    plain,
+)
 from mdtensor.lower.parameter import Constraint, Parameter, Value, over
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
@@ -99,6 +105,8 @@ def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
 
 def _points(problem: Problem, d: int, choices: tuple[int, ...]) -> Callable[..., tuple[int, ...]]:
     extent = problem.extent(d)
+    if problem.keeps_order and d in problem.contracted[:-1]:
+        choices = (1,)
     fitting = tuple(c for c in choices if c <= extent) or (1,)
 
     def points(lane: int) -> tuple[int, ...]:
@@ -125,10 +133,16 @@ def _cache_tiles(problem: Problem) -> list[Parameter]:
     parameters: list[Parameter] = []
     for d in problem.dims:
         extent = problem.extent(d)
-        tileable = not problem.reduced[d] or (problem.accumulates_in_place and d != problem.scanned)
+        tileable = not problem.reduced[d] or _may_be_tiled(problem, d)
         sizes = [t for t in _TILES if t < extent] if tileable else []
         parameters.append(Parameter(f"t{d}", (0, *sizes)))
     return parameters
+
+
+def _may_be_tiled(problem: Problem, d: int) -> bool:
+    """Whether partial results of a combined dim may wait in the outputs."""
+    in_order = problem.keeps_order and d != problem.contracted[0]
+    return problem.accumulates_in_place and d != problem.scanned and not in_order
 
 
 def _parts(problem: Problem) -> list[Parameter]:
@@ -140,6 +154,8 @@ def _parts(problem: Problem) -> list[Parameter]:
         counts = [p for p in _PARTS if p <= extent]
         if problem.reduced[d]:
             counts = [p for p in counts if p * kept_points <= _MAX_PARTIALS and p * 64 <= extent]
+            if problem.keeps_order and d != problem.contracted[0]:
+                counts = []
 
         def values(inline: bool, counts: tuple[int, ...] = tuple(counts or [1])) -> tuple[int, ...]:
             return (1,) if inline else counts
@@ -156,11 +172,11 @@ def _parts(problem: Problem) -> list[Parameter]:
 def _orders(problem: Problem) -> list[Parameter]:
     base = nearest_first(problem)
     kept = tuple(d for d in base if not problem.reduced[d])
-    reduced = tuple(d for d in base if problem.reduced[d])
+    reduced = combining_order(problem)
     return [
         Parameter("group_order", _permutations(base)),
         Parameter("loop_order", _permutations(kept)),
-        Parameter("reduce_order", _permutations(reduced)),
+        Parameter("reduce_order", (reduced,) if problem.keeps_order else _permutations(reduced)),
     ]
 
 
@@ -189,7 +205,7 @@ def _staging(problem: Problem) -> list[Parameter]:
 
 def _finish(problem: Problem) -> tuple[Parameter, ...]:
     def tails(lane: int, width: int) -> tuple[str, ...]:
-        if lane < 0 or problem.reduced[lane] or problem.extent(lane) % width == 0:
+        if lane not in problem.kept or problem.extent(lane) % width == 0:
             return ("split",)
         return ("split", "pad", "overlap")
 
