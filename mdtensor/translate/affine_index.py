@@ -1,0 +1,69 @@
+"""An affine index as it is written: a sum such as `2h+r-1`, with `@n` for an operand's element."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mdtensor.errors import SubscriptError
+
+_NAME = r"[A-Za-z_][A-Za-z_0-9]*"
+_SUMMAND = re.compile(rf"([+-]?)(?:(\d+)\*?(?={_NAME}|@))?({_NAME}|@\d+|\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class AffineSum:
+    """Coefficients of dims by name and of elements by number of operand, and an offset."""
+
+    dims: tuple[tuple[str, int], ...] = ()
+    elements: tuple[tuple[int, int], ...] = ()
+    offset: int = 0
+
+    @property
+    def name(self) -> str | None:
+        """The dim that the sum is, where it is nothing but a dim."""
+        if len(self.dims) != 1 or self.elements or self.offset or self.dims[0][1] != 1:
+            return None
+        return self.dims[0][0]
+
+
+def is_name(word: str) -> bool:
+    """Whether a word may be the name of a dim."""
+    return re.fullmatch(_NAME, word) is not None
+
+
+def parse_sum(word: str, text: str, column: int) -> AffineSum:
+    """The sum that a word without blanks stands for; the word stands in `text` at `column`.
+
+    Raises SubscriptError where it is no sum.
+
+    >>> parse_sum("2h+r-1", "2h+r-1", 0)
+    AffineSum(dims=(('h', 2), ('r', 1)), elements=(), offset=-1)
+    >>> parse_sum("@1", "@1", 0)
+    AffineSum(dims=(), elements=((1, 1),), offset=0)
+    """
+    dims: dict[str, int] = {}
+    elements: dict[int, int] = {}
+    offset = place = 0
+    while place < len(word):
+        found = _SUMMAND.match(word, place)
+        if found is None or (place and not found.group(1)):
+            raise SubscriptError(
+                f"{word!r} is no index",
+                text=text,
+                carets=(column + place,),
+                hint="an index is a sum like 'i', 'h+r' or '2h+r-1' without blanks inside;"
+                " '@1' is the element of operand 1",
+            )
+        sign, number, atom = found.groups()
+        coefficient = int(number or 1) * (-1 if sign == "-" else 1)
+        if atom.isdigit():
+            offset += coefficient * int(atom)
+        elif atom.startswith("@"):
+            elements[int(atom[1:])] = elements.get(int(atom[1:]), 0) + coefficient
+        else:
+            dims[atom] = dims.get(atom, 0) + coefficient
+        place = found.end()
+    return AffineSum(
+        tuple((name, c) for name, c in dims.items() if c), tuple(elements.items()), offset
+    )
