@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mdtensor.api.modes import tuning
     from mdtensor.api.plan import Plan, compile, spec  # noqa: A004
     from mdtensor.api.statistics import stats
+    from mdtensor.api.stencil import stencil
     from mdtensor.api.tune import tune
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ __all__ = [
     "errors",
     "spec",
     "stats",
+    "stencil",
     "tensordot",
     "tune",
     "tuning",
@@ -48,6 +50,7 @@ _HOMES = {
     "errors": "errors",
     "spec": "api.plan",
     "stats": "api.statistics",
+    "stencil": "api.stencil",
     "tensordot": "api.einsum",
     "tune": "api.tune",
     "tuning": "api.modes",

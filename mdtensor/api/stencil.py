@@ -1,0 +1,180 @@
+"""Stencils as functions: what happens at one point, written with relative indices."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.operands import Array, spec_of
+from mdtensor.errors import ShapeError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_from_stencil import (
+    Border,
+    Stencil,
+    md_homs_from_stencil,
+    stencil_from_function,
+)
+from mdtensor.translate.scalar import Number
+
+# One array, or a tuple of several.
+Arrays = Any
+
+
+class StencilFunction:
+    """A function on arrays made of what happens at one point; `mdtensor.stencil` makes it."""
+
+    def __init__(self, function: Callable[..., object], border: Border) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.border = border
+        self._signature = inspect.signature(function)
+
+    def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
+        """The function at every point of the arrays: one array, or a tuple of several.
+
+        Arrays have one shape; arrays without axes are single values. Python's numbers become
+        constants of the kernel, so a number that changes from call to call is better an array
+        without axes, or a scalar of NumPy. The types of the results are those of the function's
+        expressions. `out` receives the results, and may be one of the arrays.
+
+        Raises ShapeError where shapes differ or `valid` leaves nothing, TranslationError for an
+        index that is not relative.
+        """
+        return self._called(self._bound(args, kwargs), out)
+
+    def steps(self, *args: Any, n: int, out: Arrays | None = None, **kwargs: Any) -> Any:
+        """What `n` calls give, each taking the result of the one before as its first array.
+
+        A function that returns a tuple advances as many arrays: `return u_next, u[0, 0]` goes on
+        with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
+        allocates. The arguments are left as they are, unless `out` is one of them.
+        """
+        if n < 0:
+            raise ShapeError(f"n is {n}; a number of steps is 0 or more")
+        arguments = self._bound(args, kwargs)
+        if n == 0:
+            return self._copied(arguments, out)
+        state: list[Array] = []
+        spare: list[Array] = []
+        for step in range(n):
+            last = step == n - 1
+            target = out if last and out is not None else _room(spare, state)
+            results = self._called(arguments, target)
+            spare, state = state, _listed(results)
+            if len(state) > len(arguments):
+                raise ShapeError(
+                    f"{self._name} returns {len(state)} values, but takes {len(arguments)}",
+                    hint="a step replaces the first arguments by the results",
+                )
+            arguments = (*state, *arguments[len(state) :])
+        return state[0] if len(state) == 1 else tuple(state)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.function, "__name__", "the stencil")
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the order of the parameters; what is no number is an array."""
+        if kwargs or len(args) != len(self._signature.parameters):
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = (*bound.args, *bound.kwargs.values())
+        return tuple(a if _is_number(a) or hasattr(a, "dtype") else np.asarray(a) for a in args)
+
+    def _called(self, arguments: Sequence[Any], out: Arrays | None) -> Any:
+        constants: list[Number | None] = [a if _is_number(a) else None for a in arguments]
+        operands = [a for a in arguments if not _is_number(a)]
+        # 1, 1.0 and True are equal, 0.0 and -0.0 too, but not the same constants.
+        spelt: Hashable = tuple((type(c), repr(c)) for c in constants)
+        build = functools.partial(self._computation, constants)
+        return call(("stencil", self, spelt), operands, build, out)
+
+    def _computation(
+        self, constants: Sequence[Number | None], specs: tuple[TensorSpec, ...]
+    ) -> Computation:
+        stencil = self._stencil(constants, specs)
+        md_homs = md_homs_from_stencil(stencil, self.border)
+        results = tuple(buffer.spec for buffer in md_homs[0].outputs)
+        read = tuple(range(len(specs)))
+        written = tuple(range(len(specs), len(specs) + len(results)))
+        return Computation(
+            len(specs), results, (), tuple(Step(md_hom, read, written) for md_hom in md_homs)
+        )
+
+    def _stencil(self, constants: Sequence[Number | None], specs: Sequence[TensorSpec]) -> Stencil:
+        left = iter(specs)
+        return stencil_from_function(
+            self.function, [next(left) if c is None else c for c in constants]
+        )
+
+    def _copied(self, arguments: Sequence[Any], out: Arrays | None) -> Arrays:
+        constants: list[Number | None] = [a if _is_number(a) else None for a in arguments]
+        specs = [spec_of(a) for a in arguments if not _is_number(a)]
+        count = len(self._stencil(constants, specs).scalar.results)
+        if out is None:
+            copies = tuple(a.copy() for a in arguments[:count])
+            return copies[0] if count == 1 else copies
+        for target, source in zip(_listed(out), arguments, strict=False):
+            target[...] = source
+        return out
+
+    def __repr__(self) -> str:
+        return f"<stencil {self._name}, border {self.border.mode!r}>"
+
+
+def _listed(arrays: Arrays) -> list[Array]:
+    return list(arrays) if isinstance(arrays, tuple) else [arrays]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
+
+
+def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:
+    """The arrays of the step before last as far as the next results need them.
+
+    Each step takes from the shape what the one before took. None where there are no such arrays
+    yet, or where types have changed, which they do in the first steps only.
+    """
+    if not spare or any(a.dtype != b.dtype for a, b in zip(spare, state, strict=True)):
+        return None
+    rooms = [_shrunk(before, now.shape) for before, now in zip(spare, state, strict=True)]
+    return rooms[0] if len(rooms) == 1 else tuple(rooms)
+
+
+def _shrunk(before: Array, shape: Sequence[int]) -> Array:
+    """The array less as much of each axis as a later one of that shape has lost already."""
+    extents = (max(0, 2 * now - then) for then, now in zip(before.shape, shape, strict=True))
+    return before[tuple(map(slice, extents))]
+
+
+def stencil(
+    function: Callable[..., object] | None = None, /, *, border: str = "valid", cval: Number = 0.0
+) -> Any:
+    """Makes a function of what happens at one point: `u[-1, 0]` is the element above the point.
+
+    `border` says what lies outside of the arrays, in the words of scipy.ndimage: `constant` (the
+    value `cval`), `nearest`, `reflect`, `mirror` or `wrap`; with `valid`, nothing does, and the
+    result is smaller by as much as the function reaches. How far it reaches is found by calling
+    it once on symbols, for each combination of shapes and types; numbers that it takes from
+    around it are those of that moment.
+
+    Raises TranslationError for another word.
+
+    >>> import numpy as np
+    >>> @stencil(border="constant")
+    ... def total(u):
+    ...     return u[-1] + u[0] + u[1]
+    >>> total(np.arange(5.0))
+    array([1., 3., 6., 9., 7.])
+    >>> total.steps(np.arange(5.0), n=2)
+    array([ 4., 10., 18., 22., 16.])
+    """
+    if function is None:
+        return functools.partial(StencilFunction, border=Border(border, cval))
+    return StencilFunction(function, Border(border, cval))

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.ndimage
+
+import mdtensor as mdt
+from mdtensor.api import computation
+from mdtensor.errors import DTypeError, ShapeError, TranslationError
+from tests.cases import tolerance, values
+
+RNG = np.random.default_rng(0)
+BORDERS = ("constant", "nearest", "reflect", "mirror", "wrap")
+LAPLACE = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]])
+
+
+def laplacian(u: Any) -> Any:
+    return u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1] - 4 * u[0, 0]
+
+
+@mdt.stencil
+def jacobi(u: Any) -> Any:
+    """The mean of four neighbours."""
+    return 0.25 * (u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1])
+
+
+def jacobi_in_numpy(u: np.ndarray) -> np.ndarray:
+    return 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+
+
+@pytest.fixture
+def allocated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The specs of all arrays that are allocated for results and temporaries."""
+    specs: list[Any] = []
+    allocate = computation.allocate
+
+    def counted(spec: Any, xp: Any) -> Any:
+        specs.append(spec)
+        return allocate(spec, xp)
+
+    monkeypatch.setattr(computation, "allocate", counted)
+    return specs
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("border", BORDERS)
+def test_borders(border: str, dtype: str) -> None:
+    u = values(RNG, (37, 61), dtype)
+    result = mdt.stencil(laplacian, border=border, cval=0.5)(u)
+    expected = scipy.ndimage.correlate(u.astype(float), LAPLACE, mode=border, cval=0.5)
+    assert result.dtype == u.dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance(dtype, 5, 4))
+
+
+@pytest.mark.parametrize("border", ["constant", "mirror"])
+def test_three_axes(border: str) -> None:
+    @mdt.stencil(border=border)
+    def function(u: Any) -> Any:
+        return u[-1, 0, 2] - 2 * u[0, 1, 0] + 3 * u[0, -2, -1]
+
+    weights = np.zeros((3, 5, 5))
+    weights[0, 2, 4], weights[1, 3, 2], weights[1, 0, 1] = 1, -2, 3
+    for shape in [(12, 17, 33), (3, 4, 5), (1, 2, 1)]:
+        u = values(RNG, shape, "float64")
+        expected = scipy.ndimage.correlate(u, weights, mode=border)
+        np.testing.assert_allclose(function(u), expected, rtol=0, atol=1e-13)
+
+
+def test_the_function_stays_known() -> None:
+    assert jacobi.__name__ == "jacobi"
+    assert jacobi.__doc__ == "The mean of four neighbours."
+    assert repr(jacobi) == "<stencil jacobi, border 'valid'>"
+
+
+def test_out() -> None:
+    u = RNG.uniform(size=(20, 30))
+    out = np.empty((18, 28))
+    assert jacobi(u, out=out) is out
+    np.testing.assert_allclose(out, jacobi_in_numpy(u), rtol=1e-15)
+    wide = np.full((20, 30), np.nan)
+    inner = wide[1:-1, 1:-1]
+    jacobi(u, out=inner)
+    np.testing.assert_allclose(inner, jacobi_in_numpy(u), rtol=1e-15)
+    assert np.isnan(wide).sum() == wide.size - inner.size
+    expected = jacobi_in_numpy(u)
+    jacobi(u, out=u[1:-1, 1:-1])
+    np.testing.assert_allclose(u[1:-1, 1:-1], expected, rtol=1e-15)
+    with pytest.raises(ShapeError, match=r"out has shape \(20, 30\) but the result \(18, 28\)"):
+        jacobi(u, out=wide)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "expected"),
+    [
+        (lambda u: u[-1] + 2, "int8", "int8"),
+        (lambda u: u[-1] + 2.0, "float32", "float32"),
+        (lambda u: 0.5 * u[-1], "int16", "float64"),
+        (lambda u: u[-1] > u[1], "float32", "bool"),
+        (lambda u: np.sqrt(u[0] * u[0]), "float32", "float32"),
+        (lambda u: 1j * u[0], "float32", "complex64"),
+    ],
+)
+def test_types_are_those_of_the_expression(function: Any, dtype: str, expected: str) -> None:
+    u = np.array([1, 5, 2, 7, 3, 3, 9, 4], dtype)
+    result = mdt.stencil(function, border="wrap")(u)
+    by_numpy = function({n: np.roll(u, -n) for n in (-1, 0, 1)})
+    assert result.dtype == expected
+    np.testing.assert_allclose(result, by_numpy, rtol=1e-6)
+
+
+def test_numbers_are_constants_and_scalars_are_operands() -> None:
+    @mdt.stencil(border="nearest")
+    def heat(u: Any, rate: Any, steps: int = 1) -> Any:
+        return u[0, 0] + steps * rate * laplacian(u)
+
+    u = values(RNG, (20, 30), "float32")
+    laplace = scipy.ndimage.correlate(u.astype(float), LAPLACE, mode="nearest")
+    atol = tolerance("float32", 6, 4)
+    for rate in (0.1, 0.2, np.float32(0.1), np.array(0.2, np.float32)):
+        result = heat(u, rate)
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, u + float(rate) * laplace, rtol=0, atol=atol)
+    assert heat(u, np.float64(0.1)).dtype == np.float64
+    result = heat(u, steps=2, rate=0.1)
+    np.testing.assert_allclose(result, u + 0.2 * laplace, rtol=0, atol=atol)
+
+
+def test_equal_numbers_of_different_types_are_different_constants() -> None:
+    scaled = mdt.stencil(lambda u, c: u[0] * c)
+    u = np.arange(3)
+    assert scaled(u, 1).dtype == np.int64
+    assert scaled(u, 1.0).dtype == np.float64
+
+
+def test_arrays_of_any_layout() -> None:
+    u = RNG.uniform(size=(30, 20)).T
+    v = RNG.uniform(size=(40, 60))[::-2, ::2]
+    function = mdt.stencil(lambda u, v: u[-1, 0] * v[1, 1])
+    np.testing.assert_array_equal(function(u, v), u[:-2, :-1] * v[2:, 1:])
+
+
+@pytest.mark.parametrize("border", ["valid", "wrap"])
+def test_steps_are_calls(border: str) -> None:
+    function = mdt.stencil(jacobi.function, border=border)
+    u = RNG.uniform(size=(24, 31))
+    before, expected = u.copy(), u
+    for n in range(8):
+        np.testing.assert_allclose(function.steps(u, n=n), expected, rtol=1e-13)
+        out = np.empty_like(expected)
+        assert function.steps(u, n=n, out=out) is out
+        np.testing.assert_allclose(out, expected, rtol=1e-13)
+        expected = function(expected)
+    np.testing.assert_array_equal(u, before)
+
+
+def test_steps_allocate_two_arrays(allocated: list[Any]) -> None:
+    function = mdt.stencil(jacobi.function, border="wrap")
+    u = RNG.uniform(size=(24, 31))
+    expected = u
+    for _ in range(50):
+        expected = function(expected)
+    allocated.clear()
+    result = function.steps(u, n=50)
+    assert len(allocated) == 2
+    np.testing.assert_allclose(result, expected, rtol=1e-13)
+    function.steps(u, n=50, out=u)
+    np.testing.assert_allclose(u, expected, rtol=1e-13)
+
+
+def test_steps_of_several_arrays(allocated: list[Any]) -> None:
+    @mdt.stencil(border="constant")
+    def wave(u: Any, before: Any, rate: float) -> Any:
+        return 2 * u[0, 0] - before[0, 0] + rate * laplacian(u), u[0, 0]
+
+    u, before = RNG.uniform(size=(2, 20, 30))
+    result = wave.steps(u, before, 0.1, n=30)
+    assert len(allocated) == 4
+    for _ in range(30):
+        laplace = scipy.ndimage.correlate(u, LAPLACE, mode="constant")
+        u, before = 2 * u - before + 0.1 * laplace, u
+    np.testing.assert_allclose(result[0], u, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(result[1], before, rtol=0, atol=1e-11)
+
+
+def test_steps_with_arrays_that_stay() -> None:
+    @mdt.stencil(border="nearest")
+    def heated(u: Any, source: Any) -> Any:
+        return 0.5 * (u[-1] + u[1]) + source[0]
+
+    u, source = RNG.uniform(size=(2, 33))
+    expected = heated(heated(heated(u, source), source), source)
+    np.testing.assert_array_equal(heated.steps(u, source, n=3), expected)
+
+
+def test_steps_whose_type_changes_once() -> None:
+    mean = mdt.stencil(lambda u: (u[-1] + u[1]) / 2, border="wrap")
+    u = np.arange(10)
+    result = mean.steps(u, n=5)
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, mean(mean(mean(mean(mean(u))))), rtol=1e-13)
+
+
+def test_wrong_calls() -> None:
+    with pytest.raises(TranslationError, match="unknown border 'edge'"):
+        mdt.stencil(border="edge")
+    with pytest.raises(ShapeError, match=r"^n is -1; a number of steps is 0 or more$"):
+        jacobi.steps(np.zeros((4, 4)), n=-1)
+    with pytest.raises(ShapeError, match="the stencil spans 3 elements along axis 0, which has 2"):
+        jacobi.steps(np.zeros((4, 4)), n=3)
+    with pytest.raises(DTypeError, match="no kernels compute with dtype object"):
+        jacobi(np.zeros((4, 4), object))
+    with pytest.raises(TypeError, match="missing a required argument: 'u'"):
+        jacobi()
+    both = mdt.stencil(lambda u: (u[0], -u[0]))
+    with pytest.raises(ShapeError) as caught:
+        both.steps(np.zeros(3), n=2)
+    assert str(caught.value) == (
+        "<lambda> returns 2 values, but takes 1\n"
+        "  hint: a step replaces the first arguments by the results"
+    )
+
+
+def test_empty_arrays() -> None:
+    assert mdt.stencil(laplacian, border="wrap")(np.zeros((0, 5))).shape == (0, 5)
