@@ -9,6 +9,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.primitives import COMPARISONS, in_primitives, is_condition
 from mdtensor.kernels.source import Entry, KernelSource
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import (
@@ -40,9 +41,11 @@ from mdtensor.lower.nest import (
     Value,
 )
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
+_BITS = {"and": "&", "or": "|", "xor": "^"}
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "rem": "%"}
+_INFIX = _ARITHMETIC | _BITS | {"shl": "<<", "shr": ">>"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_WRAPPING = ("add", "sub", "mul")
+_WRAPPING = ("add", "sub", "mul", "shl")
 _LANES = "0123456789abcdef"
 
 
@@ -69,6 +72,7 @@ class _Renderer:
         self.dialect = dialect
         self.streaming = streaming
         self.memory: dict[str, str] = {}
+        self.named = 0
 
     # ---- kernel and statements
 
@@ -107,6 +111,12 @@ class _Renderer:
         return f"{signature}\n{{\n{body}\n}}"
 
     def statement(self, statement: Statement) -> list[str]:
+        """The lines of a statement, after the declarations of the values that it uses twice."""
+        *declared, last = in_primitives(statement, self.named)
+        self.named += len(declared)
+        return [line for part in (*declared, last) for line in self._primitive(part)]
+
+    def _primitive(self, statement: Statement) -> list[str]:
         dialect = self.dialect
         match statement:
             case LetIndex(name, value, mutable):
@@ -317,7 +327,9 @@ class _Renderer:
 
     def _shift(self, shift: Shift) -> str:
         text, lanes = self._text(shift.value), shift.lanes
-        fill = self.value(shift.fill, lanes) if shift.fill.lanes == lanes else self._text(shift.fill)
+        fill = (
+            self.value(shift.fill, lanes) if shift.fill.lanes == lanes else self._text(shift.fill)
+        )
         parts = [f"{fill}.s{_LANES[n]}" if shift.fill.lanes > 1 else fill for n in range(shift.by)]
         start = 0
         while start < lanes - shift.by:
@@ -340,26 +352,41 @@ class _Renderer:
 
     def _calc(self, calc: Calc) -> str:
         lanes, op = calc.lanes, calc.op
-        args = [self.value(arg, lanes) for arg in calc.args]
         kind = self.type(calc.dtype, lanes)
+        if op == "select":
+            return self._select(calc, kind)
+        if is_condition(calc):
+            return self._byte(calc, kind)
+        args = [self.value(arg, lanes) for arg in calc.args]
         if op == "cast":
             source = calc.args[0]
             return f"({kind})({args[0]})" if lanes == 1 else f"convert_{kind}({self._text(source)})"
-        if op in _COMPARE:
-            text = f"({args[0]} {_COMPARE[op]} {args[1]})"
-            return f"({kind}){text}" if lanes == 1 else f"(convert_{kind}{text} & ({kind})(1))"
-        if op == "select":
-            return self._select(calc, args, kind)
         if op == "not":
             return f"({args[0]} ^ ({kind})(1))"
         if op == "neg":
             return self._wrapped(calc, "-", [f"({self._zero(calc)})", args[0]])
+        if op == "invert":
+            return f"({kind})(~{args[0]})"
         if op in _INFIX:
             if op in _WRAPPING and calc.dtype.kind in "iu":
                 return self._wrapped(calc, _INFIX[op], args)
-            return f"({args[0]} {_INFIX[op]} {args[1]})"
+            return self._narrowed(calc, f"({args[0]} {_INFIX[op]} {args[1]})")
         function = self.dialect.functions.get(op, op)
         return f"{function}({', '.join(args)})"
+
+    def _narrowed(self, calc: Calc, text: str) -> str:
+        """C computes with small integers as int; bits of them stay what they are."""
+        small = calc.lanes == 1 and calc.dtype.kind in "iu" and calc.dtype.itemsize < 4
+        if not small or calc.op in _BITS:
+            return text
+        return f"({self.type(calc.dtype, 1)}){text}"
+
+    def _byte(self, calc: Calc, kind: str) -> str:
+        """A condition as a byte, 0 or 1."""
+        if calc.lanes == 1:
+            return f"({kind}){self._truth(calc)}"
+        mask = self._mask(calc, calc.lanes, _mask_size(calc) or 1)
+        return f"(convert_{kind}{mask} & ({kind})(1))"
 
     def _zero(self, calc: Calc) -> str:
         zero = "-0.0f" if calc.dtype == F32 else "-0.0" if calc.dtype.kind == "f" else "0"
@@ -383,9 +410,47 @@ class _Renderer:
         as_unsigned = f"as_{unsigned}{lanes}"
         return f"as_{kind}({as_unsigned}({args[0]}) {symbol} {as_unsigned}({args[1]}))"
 
-    def _select(self, calc: Calc, args: Sequence[str], kind: str) -> str:
+    def _select(self, calc: Calc, kind: str) -> str:
+        condition, *choices = calc.args
+        then, otherwise = (self.value(choice, calc.lanes) for choice in choices)
         if calc.lanes == 1:
-            return f"({args[0]} ? {args[1]} : {args[2]})"
-        mask = self.type(np.dtype(f"i{calc.dtype.itemsize}"), calc.lanes)
-        condition = f"(convert_{mask}({args[0]}) != ({mask})(0))"
-        return f"select({args[2]}, {args[1]}, {condition})"
+            return f"({self._truth(condition)} ? {then} : {otherwise})"
+        mask = self._mask(condition, calc.lanes, calc.dtype.itemsize)
+        return f"select({otherwise}, {then}, {mask})"
+
+    def _truth(self, value: Value) -> str:
+        """A condition in C's sense."""
+        if not (isinstance(value, Calc) and is_condition(value)):
+            return self._text(value)
+        if value.op in COMPARISONS:
+            lhs, rhs = map(self._text, value.args)
+            return f"({lhs} {_COMPARE[value.op]} {rhs})"
+        if value.op == "not":
+            return f"(!{self._truth(value.args[0])})"
+        lhs, rhs = map(self._truth, value.args)
+        return f"({lhs} {_BITS[value.op]} {rhs})"
+
+    def _mask(self, value: Value, lanes: int, size: int) -> str:
+        """A condition as a vector of integers of `size` bytes, all bits set where it holds."""
+        kind = self.type(np.dtype(f"i{size}"), lanes)
+        if not (isinstance(value, Calc) and is_condition(value)):
+            return f"(convert_{kind}({self.value(value, lanes)}) != ({kind})(0))"
+        held = _mask_size(value) or size
+        if value.op in COMPARISONS:
+            lhs, rhs = (self.value(arg, lanes) for arg in value.args)
+            text = f"({lhs} {_COMPARE[value.op]} {rhs})"
+        elif value.op == "not":
+            text = f"(~{self._mask(value.args[0], lanes, held)})"
+        else:
+            lhs, rhs = (self._mask(arg, lanes, held) for arg in value.args)
+            text = f"({lhs} {_BITS[value.op]} {rhs})"
+        return text if held == size else f"convert_{kind}{text}"
+
+
+def _mask_size(condition: Value) -> int | None:
+    """Bytes per lane of what a condition's comparisons give; None where they differ."""
+    assert isinstance(condition, Calc)
+    if condition.op in COMPARISONS:
+        return condition.args[0].dtype.itemsize
+    sizes = {_mask_size(arg) for arg in condition.args}
+    return sizes.pop() if len(sizes) == 1 else None

@@ -25,6 +25,7 @@ from mdtensor.lower.nest import (
     Loop,
     LoopNest,
     Ref,
+    Set,
     Slice,
     Statement,
     Step,
@@ -105,6 +106,10 @@ def test_literals(number, dtype, text):
 
 A4, B4 = Ref("a", F4), Ref("b", F4, 4)
 X, Y = Ref("x", I4), Ref("y", I4, 4)
+D4 = Ref("d", F8, 4)
+LESS, LESS_4 = Calc("lt", (A4, A4), U1), Calc("lt", (B4, B4), U1, 4)
+MORE_4 = Calc("gt", (D4, D4), U1, 4)
+BOTH = "(convert_uchar4(convert_char4(b < b) & convert_char4(d > d)) & (uchar4)(1))"
 
 
 @pytest.mark.parametrize(
@@ -122,8 +127,38 @@ X, Y = Ref("x", I4), Ref("y", I4, 4)
         (Calc("lt", (A4, A4), U1), "(uchar)(a < a)"),
         (Calc("lt", (A4, B4), U1, 4), "(convert_uchar4((float4)(a) < b) & (uchar4)(1))"),
         (Calc("not", (Ref("t", U1),), U1), "(t ^ (uchar)(1))"),
-        (Calc("max", (A4, B4), F4, 4), "max((float4)(a), b)"),
+        (Calc("max", (X, Y), I4, 4), "max((int4)(x), y)"),
+        (Calc("fmax", (A4, B4), F4, 4), "fmax((float4)(a), b)"),
+        (
+            Calc("max", (B4, B4), F4, 4),
+            "select(select(b, b, (b > b)), b, (b != b))",
+        ),
+        (Calc("max", (A4, Literal(0, F4)), F4), "((0.0f > a) ? 0.0f : a)"),
         (Calc("select", (Ref("t", U1), A4, A4), F4), "(t ? a : a)"),
+        (Calc("select", (LESS, A4, A4), F4), "((a < a) ? a : a)"),
+        (Calc("select", (LESS_4, B4, B4), F4, 4), "select(b, b, (b < b))"),
+        (Calc("select", (LESS_4, D4, D4), F8, 4), "select(d, d, convert_long4(b < b))"),
+        (
+            Calc(
+                "select", (Calc("not", (Calc("or", (LESS_4, LESS), U1, 4),), U1, 4), B4, B4), F4, 4
+            ),
+            "select(b, b, (~((b < b) | ((float4)(a) < (float4)(a)))))",
+        ),
+        (
+            Calc("select", (Calc("and", (LESS_4, MORE_4), U1, 4), D4, D4), F8, 4),
+            "select(d, d, (convert_long4(b < b) & (d > d)))",
+        ),
+        (
+            Calc("select", (Ref("t", U1, 4), B4, B4), F4, 4),
+            "select(b, b, (convert_int4(t) != (int4)(0)))",
+        ),
+        (Calc("and", (LESS, LESS), U1), "(uchar)((a < a) & (a < a))"),
+        (Calc("and", (LESS_4, MORE_4), U1, 4), BOTH),
+        (Calc("lshift", (X, Literal(3, I4)), I4), "(int)((uint)(x) << (uint)(3))"),
+        (Calc("rshift", (X, Literal(40, I4)), I4), "((x < 0) ? -1 : 0)"),
+        (Calc("mod", (Ref("u", U1), Literal(3, U1)), U1), "(uchar)(u % (uchar)(3))"),
+        (Calc("invert", (Y,), I4, 4), "(int4)(~y)"),
+        (Calc("isnan", (B4,), U1, 4), "(convert_uchar4(b != b) & (uchar4)(1))"),
         (Slice(B4, 0, 2), "b.lo"),
         (Slice(B4, 2, 2), "b.hi"),
         (Slice(B4, 1), "b.s1"),
@@ -132,6 +167,19 @@ X, Y = Ref("x", I4), Ref("y", I4, 4)
 )
 def test_calculations(value, text):
     assert value_text(value) == text
+
+
+def test_values_used_twice_are_named():
+    product = Calc("mul", (A4, A4), F4)
+    total = Calc("add", (product, Calc("exp", (Calc("mul", (A4, A4), F4),), F4)), F4)
+    first = Let(Ref("v", F4), Calc("div", (total, total), F4))
+    assert lines(first, Set(Ref("v", F4), Calc("sub", (product, product), F4))) == [
+        "const float c0 = (a * a);",
+        "const float c1 = (c0 + exp(c0));",
+        "const float v = (c1 / c1);",
+        "const float c2 = (a * a);",
+        "v = (c2 - c2);",
+    ]
 
 
 @pytest.mark.parametrize(

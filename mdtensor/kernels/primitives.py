@@ -1,0 +1,331 @@
+"""Operations that C has no word for, written with those that it has; values used twice get names.
+
+What the operations mean is told in `translate/operations.py`; everything here holds for scalars
+and for vectors of any type. `quot` and `rem` are C's `/` and `%` on integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mdtensor.lower.nest import (
+    U8,
+    Calc,
+    Let,
+    Literal,
+    Ref,
+    Set,
+    Shift,
+    Slice,
+    Statement,
+    Store,
+    Value,
+)
+
+COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+_LOGIC = frozenset(("and", "or", "xor", "not"))
+
+
+def in_primitives(statement: Statement, first: int) -> list[Statement]:
+    """The statement with primitive operations only, after the declarations that it needs.
+
+    They are named `c` and numbers from `first` on.
+    """
+    match statement:
+        case Let(_, value) | Set(_, value) | Store(value=value):
+            sharing = _Sharing(first)
+            declared, result = sharing.spread(value)
+            return [*declared, statement if result is value else replace(statement, value=result)]
+        case _:
+            return [statement]
+
+
+def is_condition(value: Value) -> bool:
+    """Whether a byte is the outcome of comparisons, so that a mask can stand for it."""
+    if not isinstance(value, Calc) or value.dtype != U8:
+        return False
+    if value.op in COMPARISONS:
+        return True
+    return value.op in _LOGIC and all(map(is_condition, value.args))
+
+
+@dataclass(slots=True)
+class _Sharing:
+    """Makes one node of equal values, and names those that are used more than once."""
+
+    first: int
+    nodes: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
+    known: dict[int, Value] = field(default_factory=dict[int, Value])
+    uses: Counter[int] = field(default_factory=Counter[int])
+    originals: list[Value] = field(default_factory=list[Value])
+
+    def spread(self, value: Value) -> tuple[list[Statement], Value]:
+        if not isinstance(value, Calc):
+            return [], value
+        root = self._one(value)
+        self._count(root)
+        declared: list[Statement] = []
+        return declared, self._named(root, declared, {})
+
+    def _one(self, value: Value) -> Value:
+        """The node that stands for all values equal to this one, in primitives."""
+        if id(value) in self.known:
+            return self.known[id(value)]
+        result = value
+        if isinstance(value, Calc):
+            result = replace(value, args=tuple(map(self._one, value.args)))
+            rule = _rule(result)
+            if rule is not None:
+                result = self._one(_as_wide(rule(result), value))
+            else:
+                key = (result.op, tuple(map(id, result.args)), result.dtype, result.lanes)
+                result = self.nodes.setdefault(key, result)
+        elif isinstance(value, Slice | Shift):
+            result = replace(value, value=self._one(value.value))
+        else:
+            result = self.nodes.setdefault(value, value)
+        # An id is its object's only as long as that lives.
+        self.originals += [value, result]
+        self.known[id(value)] = self.known[id(result)] = result
+        return result
+
+    def _count(self, value: Value) -> None:
+        self.uses[id(value)] += 1
+        if self.uses[id(value)] > 1:
+            return
+        for part in _parts(value):
+            self._count(part)
+
+    def _named(self, value: Value, declared: list[Statement], names: dict[int, Value]) -> Value:
+        if id(value) in names:
+            return names[id(value)]
+        result = value
+        if isinstance(value, Calc):
+            args = tuple(self._named(arg, declared, names) for arg in value.args)
+            result = replace(value, args=args)
+        elif isinstance(value, Slice | Shift):
+            result = replace(value, value=self._named(value.value, declared, names))
+        if self.uses[id(value)] > 1 and isinstance(value, Calc) and not is_condition(value):
+            ref = Ref(f"c{self.first + len(declared)}", value.dtype, value.lanes)
+            declared.append(Let(ref, result))
+            result = ref
+        names[id(value)] = result
+        return result
+
+
+def _parts(value: Value) -> Sequence[Value]:
+    if isinstance(value, Calc):
+        return value.args
+    return (value.value,) if isinstance(value, Slice | Shift) else ()
+
+
+def _as_wide(value: Value, original: Calc) -> Value:
+    """The value with as many lanes as the one for which it stands."""
+    if value.lanes == original.lanes or not isinstance(value, Calc):
+        return value
+    return replace(value, lanes=original.lanes)
+
+
+# ---- making values ----------------------------------------------------------------------------
+
+
+def _calc(op: str, *args: Value) -> Calc:
+    dtype = U8 if op in COMPARISONS else args[-1].dtype
+    return Calc(op, args, dtype, max(arg.lanes for arg in args))
+
+
+def _number(value: float, like: Value) -> Literal:
+    return Literal(value if like.dtype.kind == "f" else int(value), like.dtype)
+
+
+def _either(condition: Value, then: Value, otherwise: Value) -> Calc:
+    return _calc("select", condition, then, otherwise)
+
+
+def _differ(lhs: Value, rhs: Value) -> Calc:
+    return _calc("xor", _negative(lhs), _negative(rhs))
+
+
+def _negative(value: Value) -> Calc:
+    return _calc("lt", value, _number(0, value))
+
+
+# ---- the rules: from an operation on primitives to primitives ----------------------------------
+
+
+def _rule(calc: Calc) -> Callable[[Calc], Value] | None:
+    kind = "f" if calc.args[0].dtype.kind == "f" else "i"
+    return _RULES.get((calc.op, kind))
+
+
+def _minimum(calc: Calc) -> Value:
+    return _extremum("lt", *calc.args)
+
+
+def _maximum(calc: Calc) -> Value:
+    return _extremum("gt", *calc.args)
+
+
+def _extremum(better: str, lhs: Value, rhs: Value) -> Value:
+    """NaN on the left loses no comparison, one on the right is chosen: NaN wins."""
+    if isinstance(lhs, Literal):
+        lhs, rhs = rhs, lhs
+    chosen = _either(_calc(better, rhs, lhs), rhs, lhs)
+    if isinstance(rhs, Literal) and not math.isnan(rhs.value):
+        return chosen
+    return _either(_calc("ne", rhs, rhs), rhs, chosen)
+
+
+def _absolute_float(calc: Calc) -> Value:
+    return _calc("fabs", *calc.args)
+
+
+def _absolute_int(calc: Calc) -> Value:
+    (x,) = calc.args
+    return x if x.dtype.kind == "u" else _either(_negative(x), _calc("neg", x), x)
+
+
+def _sign(calc: Calc) -> Value:
+    (x,) = calc.args
+    zero, one = _number(0, x), _number(1, x)
+    if x.dtype.kind == "u":
+        return _either(_calc("ne", x, zero), one, zero)
+    # What is neither positive nor negative is 0 or NaN, and stays.
+    below = _either(_negative(x), _number(-1, x), x)
+    return _either(_calc("gt", x, zero), one, below)
+
+
+def _is_nan(calc: Calc) -> Value:
+    (x,) = calc.args
+    return _calc("ne", x, x)
+
+
+def _is_infinite(calc: Calc) -> Value:
+    (x,) = calc.args
+    return _calc("eq", _calc("fabs", x), _number(math.inf, x))
+
+
+def _is_finite(calc: Calc) -> Value:
+    (x,) = calc.args
+    return _calc("lt", _calc("fabs", x), _number(math.inf, x))
+
+
+def _mod_float(calc: Calc) -> Value:
+    lhs, rhs = calc.args
+    rest = _calc("fmod", lhs, rhs)
+    away = _calc("and", _calc("ne", rest, _number(0, rest)), _differ(rest, rhs))
+    return _either(away, _calc("add", rest, rhs), rest)
+
+
+def _floordiv_float(calc: Calc) -> Value:
+    """As NumPy does it: the exact rest first, then a quotient that is whole but for rounding."""
+    lhs, rhs = calc.args
+    zero, one = _number(0, rhs), _number(1, rhs)
+    rest = _calc("fmod", lhs, rhs)
+    away = _calc("and", _calc("ne", rest, zero), _differ(rest, rhs))
+    whole = _calc("div", _calc("sub", lhs, rest), rhs)
+    quotient = _either(away, _calc("sub", whole, one), whole)
+    low = _calc("floor", quotient)
+    up = _calc("gt", _calc("sub", quotient, low), _number(0.5, rhs))
+    rounded = _either(up, _calc("add", low, one), low)
+    return _either(_calc("eq", rhs, zero), _calc("div", lhs, rhs), rounded)
+
+
+def _safe_divisor(rhs: Value) -> Value:
+    """A divisor that no processor traps on: 1 in the place of 0 and -1."""
+    if isinstance(rhs, Literal) and rhs.value not in (0, -1):
+        return rhs
+    unsafe = _calc("eq", rhs, _number(0, rhs))
+    if rhs.dtype.kind == "i":
+        unsafe = _calc("or", unsafe, _calc("eq", rhs, _number(-1, rhs)))
+    return _either(unsafe, _number(1, rhs), rhs)
+
+
+def _fmod_int(calc: Calc) -> Value:
+    lhs, rhs = calc.args
+    return _calc("rem", lhs, _safe_divisor(rhs))
+
+
+def _mod_int(calc: Calc) -> Value:
+    lhs, rhs = calc.args
+    divisor = _safe_divisor(rhs)
+    rest = _calc("rem", lhs, divisor)
+    if rhs.dtype.kind == "u":
+        return rest
+    away = _calc("and", _calc("ne", rest, _number(0, rest)), _differ(rest, divisor))
+    return _either(away, _calc("add", rest, divisor), rest)
+
+
+def _floordiv_int(calc: Calc) -> Value:
+    lhs, rhs = calc.args
+    divisor = _safe_divisor(rhs)
+    result = _calc("quot", lhs, divisor)
+    if rhs.dtype.kind == "i":
+        rest = _calc("rem", lhs, divisor)
+        away = _calc("and", _calc("ne", rest, _number(0, rest)), _differ(rest, divisor))
+        result = _either(away, _calc("sub", result, _number(1, rhs)), result)
+        if divisor is not rhs:
+            minus = _calc("eq", rhs, _number(-1, rhs))
+            result = _either(minus, _calc("neg", lhs), result)
+    if divisor is rhs:
+        return result
+    return _either(_calc("eq", rhs, _number(0, rhs)), _number(0, rhs), result)
+
+
+def _shift_left(calc: Calc) -> Value:
+    lhs, rhs = calc.args
+    return _shifted("shl", lhs, rhs, _number(0, lhs))
+
+
+def _shift_right(calc: Calc) -> Value:
+    lhs, rhs = calc.args
+    zero = _number(0, lhs)
+    if lhs.dtype.kind == "u":
+        return _shifted("shr", lhs, rhs, zero)
+    return _shifted("shr", lhs, rhs, _either(_negative(lhs), _number(-1, lhs), zero))
+
+
+def _shifted(op: str, lhs: Value, rhs: Value, all_out: Value) -> Value:
+    bits = 8 * lhs.dtype.itemsize
+    if isinstance(rhs, Literal):
+        inside = 0 <= rhs.value < bits
+        return _calc(op, lhs, rhs) if inside else all_out
+    few = _calc("lt", rhs, _number(bits, rhs))
+    if rhs.dtype.kind == "i":
+        few = _calc("and", few, _calc("ge", rhs, _number(0, rhs)))
+    count = _calc("and", rhs, _number(bits - 1, rhs))
+    return _either(few, _calc(op, lhs, count), all_out)
+
+
+def _logaddexp(calc: Calc) -> Value:
+    """The larger one + log1p(exp(-|difference|)), without a difference of infinities."""
+    lhs, rhs = calc.args
+    distance = _calc("fabs", _calc("sub", lhs, rhs))
+    tail = _calc("log1p", _calc("exp", _calc("neg", distance)))
+    largest = _calc("max", lhs, rhs)
+    doubled = _calc("add", lhs, _number(math.log(2), lhs))
+    return _either(_calc("eq", lhs, rhs), doubled, _calc("add", largest, tail))
+
+
+_RULES: Mapping[tuple[str, str], Callable[[Calc], Value]] = {
+    ("min", "f"): _minimum,
+    ("max", "f"): _maximum,
+    ("abs", "f"): _absolute_float,
+    ("abs", "i"): _absolute_int,
+    ("sign", "f"): _sign,
+    ("sign", "i"): _sign,
+    ("isnan", "f"): _is_nan,
+    ("isinf", "f"): _is_infinite,
+    ("isfinite", "f"): _is_finite,
+    ("mod", "f"): _mod_float,
+    ("mod", "i"): _mod_int,
+    ("floordiv", "f"): _floordiv_float,
+    ("floordiv", "i"): _floordiv_int,
+    ("fmod", "i"): _fmod_int,
+    ("lshift", "i"): _shift_left,
+    ("rshift", "i"): _shift_right,
+    ("logaddexp", "f"): _logaddexp,
+}
