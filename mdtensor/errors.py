@@ -71,6 +71,10 @@ class TranslationError(MdtensorError, ValueError):
     """A computation is not a well-formed `md_hom` instance."""
 
 
+class ProgramError(TranslationError):
+    """A Python function says something that cannot be translated; `text` is the line."""
+
+
 class LoweringError(MdtensorError):
     """A schedule does not fit an `md_hom` or a target."""
 
