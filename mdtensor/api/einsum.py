@@ -28,7 +28,7 @@ from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.subscripts import parse, resolve
+from mdtensor.translate.subscripts import is_affine, parse, resolve
 
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 
@@ -144,6 +144,11 @@ def _einsum(
     types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
     types += [] if wanted is None else [wanted]
     if reason := overriding or reason_of_types(types):
+        if is_affine(text):
+            raise DTypeError(
+                f"no kernels compute with {reason}, and NumPy has no sums for indices",
+                hint="convert the arrays to bool, integers, float16 to float64 or complex numbers",
+            )
         statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
         return _numpy_einsum(
             *operands, out=out, dtype=dtype, order=order, casting=casting, optimize=optimize
@@ -330,8 +335,9 @@ def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> li
 
 
 def _is_view(text: str, array: Array) -> bool:
+    subscripts = parse(text)
     shape = TensorSpec.of(array.shape, array.dtype)
-    return resolve(parse(text), [shape]).is_view
+    return not subscripts.is_affine and resolve(subscripts, [shape]).is_view
 
 
 def _counted(types: Sequence[np.dtype]) -> np.dtype:

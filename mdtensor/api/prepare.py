@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.path import Optimize, Path, contraction_path
-from mdtensor.errors import DTypeError, PathError
+from mdtensor.errors import DTypeError, PathError, ShapeError
 from mdtensor.specs import TensorSpec, contiguous_strides
+from mdtensor.translate.index_space import IndexSpace, index_space
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_einsum import accumulation_dtype, md_hom_from_contraction
+from mdtensor.translate.md_hom_from_einsum import (
+    accumulation_dtype,
+    md_hom_from_contraction,
+    md_hom_from_index_space,
+)
 from mdtensor.translate.subscripts import Contraction, parse, resolve
 
 
@@ -79,7 +84,12 @@ def prepare(
     (1, 2) md_hom[j:500, k:600, l:8](mul, (cc, pw(add), cc))
     (0, 3) md_hom[i:8, j:500, l:8](mul, (cc, pw(add), cc))
     """
-    contraction = resolve(parse(subscripts), specs, out_spec)
+    parsed = parse(subscripts)
+    if parsed.is_affine:
+        return _prepared_whole(
+            index_space(parsed, specs), specs, dtype, order, casting, acc_dtype, out_spec
+        )
+    contraction = resolve(parsed, specs, out_spec)
     # NumPy assigns a contraction with a path to a 0-d `out` without regard to casting.
     assigned = optimize not in (False, None) and out_spec is not None and not out_spec.shape
     target = None if out_spec is None or assigned else out_spec.dtype
@@ -105,6 +115,43 @@ def prepare(
     path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
     steps = _steps(contraction, operands, path, accumulated, result)
     return Prepared(steps, result, converted, into_out, computed)
+
+
+def _prepared_whole(
+    space: IndexSpace,
+    specs: Sequence[TensorSpec],
+    dtype: object,
+    order: str,
+    casting: str,
+    acc_dtype: object,
+    out_spec: TensorSpec | None,
+) -> Prepared:
+    """The plan of a string with sums for indices: one `md_hom`, whatever the number of operands."""
+    factors = [spec for n, spec in enumerate(specs) if n not in space.index_operands]
+    target = None if out_spec is None else out_spec.dtype
+    computed = computation_dtype(factors, dtype, target, casting)
+    converted = tuple(
+        (number, computed)
+        for number, spec in enumerate(specs)
+        if number not in space.index_operands and not _read_in_kernel(spec.dtype, computed)
+    )
+    operands = list(specs)
+    for number, to in converted:
+        operands[number] = TensorSpec.of(specs[number].shape, to)
+    shape = tuple(space.extents[name] for name in space.output)
+    if out_spec is not None and out_spec.shape != shape:
+        raise ShapeError(f"out has shape {out_spec.shape} but the result {shape}")
+    into_out = out_spec is not None and _written_in_kernel(computed, out_spec)
+    result = TensorSpec.of(shape, computed, ordered_strides(shape, order))
+    if out_spec is not None and into_out:
+        result = out_spec
+    if 0 in space.extents.values():
+        return Prepared((), result, converted, into_out, computed)
+    md_hom = md_hom_from_index_space(
+        space, operands, dtype=computed, acc_dtype=acc_dtype, out=result
+    )
+    step = Step(md_hom, tuple(range(len(specs))), result)
+    return Prepared((step,), result, converted, into_out, computed)
 
 
 def computation_dtype(
@@ -158,7 +205,7 @@ def result_strides(
     if order == "C" or len(shape) < 2 or 0 in shape:
         return contiguous_strides(shape)
     if order == "F":
-        return contiguous_strides(shape[::-1])[::-1]
+        return ordered_strides(shape, order)
     dims = [*contraction.output, *sorted(set(extents) - set(contraction.output))]
     kept = len(shape)
     operands: list[np.ndarray] = []
@@ -181,6 +228,13 @@ def result_strides(
         itershape=[extents[name] for name in dims],
     )
     return tuple(iterator.operands[-1].strides)
+
+
+def ordered_strides(shape: Sequence[int], order: str) -> tuple[int, ...]:
+    """Strides, in elements, of a new array: Fortran's for order F, C's for all others."""
+    if order.upper() == "F":
+        return contiguous_strides(shape[::-1])[::-1]
+    return contiguous_strides(shape)
 
 
 def _untouchable(axes: Collection[tuple[int, int]]) -> np.ndarray:

@@ -30,14 +30,16 @@ from mdtensor.translate.views import AffineIndex
 class IndexSpace:
     """The sums at every axis of the operands, the dims of the output, the extents of all dims.
 
-    `finish` are the sums of the operands of an epilogue. An axis of extent 1 that a dim of another
+    `finish` are the sums of the operands of an epilogue. `order` are the numbers of the operands,
+    each after those whose elements are indices into it. An axis of extent 1 that a dim of another
     extent walks has an empty sum. The dims of `extents` are in the order of their first use.
     """
 
     inputs: tuple[tuple[AffineSum, ...], ...]
     output: tuple[str, ...]
     extents: Mapping[str, int]
-    finish: tuple[tuple[AffineSum, ...], ...] = ()
+    finish: tuple[tuple[AffineSum, ...], ...]
+    order: tuple[int, ...]
 
     @property
     def index_operands(self) -> frozenset[int]:
@@ -97,7 +99,25 @@ def index_space(
     known = solver.solved()
     count = len(terms) - len(subscripts.finish)
     sums = [tuple(solver.placed(axis, known) for axis in operand) for operand in solver.axes]
-    return IndexSpace(tuple(sums[:count]), solver.output(), known, tuple(sums[count:]))
+    order = _order(subscripts, sums[:count])
+    return IndexSpace(tuple(sums[:count]), solver.output(), known, tuple(sums[count:]), order)
+
+
+def _order(subscripts: Subscripts, inputs: Sequence[tuple[AffineSum, ...]]) -> tuple[int, ...]:
+    """The operands in an order in which those that are indices come first."""
+    needed = {n: {e for axis in axes for e, _ in axis.elements} for n, axes in enumerate(inputs)}
+    order: list[int] = []
+    while waiting := [number for number in needed if number not in order]:
+        ready = [number for number in waiting if needed[number].issubset(order)]
+        if not ready:
+            raise SubscriptError(
+                f"operands {waiting} are indices into each other",
+                text=subscripts.text,
+                carets=[i.column for n in waiting for i in subscripts.inputs[n] if "@" in i.name],
+                hint="give an array that is an index and is indexed too twice",
+            )
+        order += ready
+    return tuple(order)
 
 
 def _checked(extents: Mapping[str, int]) -> dict[str, int]:

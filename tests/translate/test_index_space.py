@@ -252,6 +252,16 @@ WRONG: dict[str, tuple[str, Shapes, dict[str, int] | None, str]] = {
           operand 0: (9, 2) float32    operand 1: (3,) float32
           hint: operands are counted from 0""",
     ),
+    "indices into each other": (
+        "@1, @0, i -> i",
+        [(5,), (4,), (3,)],
+        None,
+        """\
+        operands [0, 1] are indices into each other
+          @1, @0, i -> i
+          ^   ^
+          hint: give an array that is an index and is indexed too twice""",
+    ),
     "negative extent": (
         "h+r -> h",
         [(5,)],
