@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -143,7 +145,29 @@ def test_sums_along_two_dims_in_their_order(name):
     np.testing.assert_array_equal(out, run(md_hom, [x])[0])
 
 
-def test_an_operator_without_identity_is_refused():
-    with pytest.raises(LoweringError, match="operator then declares no identity") as caught:
-        check(composition(identity=False), ORDERED["unrolled"])
-    assert caught.value.hint == "give it identity=(…)"
+# Without an identity a flag goes with every tuple; no output holds it between tiles.
+FLAGGED = ORDERED.keys() - {"tiles"}
+
+
+@pytest.mark.parametrize("schedule", sorted(FLAGGED))
+def test_an_operator_without_identity_keeps_its_order_too(schedule):
+    check(composition(identity=False), ORDERED[schedule])
+
+
+@pytest.mark.parametrize("schedule", sorted(FLAGGED))
+def test_the_first_element(schedule):
+    dtype = np.dtype("i4")
+    check(Operator((dtype,), (param(0, dtype),), None, False, "first"), ORDERED[schedule])
+
+
+@pytest.mark.parametrize("schedule", sorted(FLAGGED | UNORDERED.keys()))
+@pytest.mark.parametrize("name", ["max", "mul"])
+def test_an_operator_that_commutes_needs_no_identity(name, schedule):
+    check(replace(named(name, ["i4"]), identity=None), (ORDERED | UNORDERED)[schedule])
+
+
+def test_tiles_of_an_operator_without_identity_are_refused():
+    with pytest.raises(
+        LoweringError, match=r"which need the types of \['int32', 'int32', 'bool'\]"
+    ):
+        check(composition(identity=False), ORDERED["tiles"])
