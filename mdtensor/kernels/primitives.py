@@ -25,6 +25,9 @@ from mdtensor.lower.nest import (
     Value,
 )
 
+LEVELS = 32
+"""Nested operations after which a value gets a name, so that no line nests without end."""
+
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _LOGIC = frozenset(("and", "or", "xor", "not"))
 
@@ -60,6 +63,7 @@ class _Sharing:
     nodes: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
     known: dict[int, Value] = field(default_factory=dict[int, Value])
     uses: Counter[int] = field(default_factory=Counter[int])
+    levels: dict[int, int] = field(default_factory=dict[int, int])
     originals: list[Value] = field(default_factory=list[Value])
 
     def spread(self, value: Value) -> tuple[list[Statement], Value]:
@@ -96,8 +100,10 @@ class _Sharing:
         self.uses[id(value)] += 1
         if self.uses[id(value)] > 1:
             return
-        for part in _parts(value):
+        parts = _parts(value)
+        for part in parts:
             self._count(part)
+        self.levels[id(value)] = 1 + max((self.levels[id(part)] for part in parts), default=0)
 
     def _named(self, value: Value, declared: list[Statement], names: dict[int, Value]) -> Value:
         if id(value) in names:
@@ -108,7 +114,9 @@ class _Sharing:
             result = replace(value, args=args)
         elif isinstance(value, Slice | Shift):
             result = replace(value, value=self._named(value.value, declared, names))
-        if self.uses[id(value)] > 1 and isinstance(value, Calc) and not is_condition(value):
+        long = self.levels[id(value)] % LEVELS == 0
+        repeated = self.uses[id(value)] > 1
+        if (long or repeated) and isinstance(value, Calc) and not is_condition(value):
             ref = Ref(f"c{self.first + len(declared)}", value.dtype, value.lanes)
             declared.append(Let(ref, result))
             result = ref

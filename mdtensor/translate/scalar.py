@@ -8,7 +8,9 @@ printer in C lives with the kernels. What the operations mean: `translate/operat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +25,11 @@ Operand = Any
 """An Expr, a number of Python, or a scalar of NumPy."""
 
 BOOL, I64, F64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
-LARGEST = 20_000
+LARGEST, DEEPEST = 20_000, 200
 _ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "and", "fmax": "or"}
+
+
+_tracing = ContextVar("tracing", default=False)
 
 
 class SymbolError(TranslationError):
@@ -37,7 +42,8 @@ class Expr(Arithmetic):
 
     `value` is the position of a parameter, the value of a constant, or the name of a dim. A `weak`
     node is made of Python's numbers only and takes the type of what it meets, as in NumPy.
-    `size` counts the nodes of the tree. `==` compares trees; see `equal` for the values.
+    `size` counts the nodes of the tree, `depth` its levels. `==` compares trees; see `equal` for
+    the values.
 
     >>> a, b = param(0, "f4"), param(1, "f4")
     >>> a * b + 1
@@ -52,15 +58,27 @@ class Expr(Arithmetic):
     value: Number | str | None = None
     weak: bool = False
     size: int = field(init=False, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         size = 1 + sum(arg.size for arg in self.args)
-        if size > LARGEST:
+        depth = 1 + max((arg.depth for arg in self.args), default=0)
+        if size > LARGEST or depth > DEEPEST:
+            what = f"more than {LARGEST}" if size > LARGEST else f"a chain of more than {DEEPEST}"
             raise TranslationError(
-                f"an expression has more than {LARGEST} operations",
+                f"an expression has {what} operations",
                 hint="unroll fewer steps, or write them as a dim of the computation",
             )
         object.__setattr__(self, "size", size)
+        object.__setattr__(self, "depth", depth)
+
+    def __eq__(self, other: object) -> bool:
+        if _tracing.get():
+            raise _unknown(self, "value", "compare by mdtensor's equal(a, b)")
+        return self is other or (isinstance(other, Expr) and _fields(self) == _fields(other))
+
+    def __hash__(self) -> int:
+        return hash(_fields(self))
 
     def applied(self, op: str, *operands: Operand) -> Expr:
         """The node of an operation; see `apply`."""
@@ -79,6 +97,15 @@ class Expr(Arithmetic):
     def imag(self) -> Expr:
         """The imaginary part, 0 of a real number."""
         return apply("imag", self)
+
+    def __floor__(self) -> Expr:
+        return cast(apply("floor", self), I64)
+
+    def __ceil__(self) -> Expr:
+        return cast(apply("ceil", self), I64)
+
+    def __trunc__(self) -> Expr:
+        return cast(apply("trunc", self), I64)
 
     def __round__(self, digits: int | None = None) -> Expr:
         return cast(apply("rint", self), I64) if digits is None else rounded(apply, self, digits)
@@ -108,6 +135,20 @@ class Expr(Arithmetic):
         if symbol := OPERATIONS[self.op].symbol:
             return f"({self.args[0]!r} {symbol} {self.args[1]!r})"
         return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+def _fields(expr: Expr) -> tuple[object, ...]:
+    return expr.op, expr.args, expr.dtype, expr.value, expr.weak
+
+
+@contextmanager
+def while_tracing() -> Generator[None]:
+    """While a user's function runs, `==` on nodes is an error: it does not mean equal values."""
+    token = _tracing.set(True)
+    try:
+        yield
+    finally:
+        _tracing.reset(token)
 
 
 def _unknown(expr: Expr, what: str, hint: str) -> SymbolError:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import pickle
 from collections.abc import Callable
 
@@ -29,6 +30,7 @@ from mdtensor.translate.scalar import (
     substitute,
     truth,
     weak,
+    while_tracing,
     wide,
     with_dims,
 )
@@ -70,9 +72,9 @@ Z = param(0, "c8")
         (abs(-A), "abs(neg(p0))", 3.0),
         (round(A / 2), "int64(rint((p0 / 2)))", 2),
         (round(A / 8, 1), "(rint(((p0 / 8) * 10.0)) / 10.0)", 0.4),
-        (math.floor(A / 2), "floor((p0 / 2))", 1.0),
-        (math.ceil(A / 2), "ceil((p0 / 2))", 2.0),
-        (math.trunc(-A / 2), "trunc((neg(p0) / 2))", -1.0),
+        (math.floor(A / 2), "int64(floor((p0 / 2)))", 1.0),
+        (math.ceil(A / 2), "int64(ceil((p0 / 2)))", 2.0),
+        (math.trunc(-A / 2), "int64(trunc((neg(p0) / 2)))", -1.0),
         (apply("not", A >= B), "not((p0 >= p1))", True),
         (~(A >= B), "not((p0 >= p1))", True),
         (equal(A, B), "(p0 == p1)", False),
@@ -296,6 +298,20 @@ def test_trees_are_bounded() -> None:
         x = x * x
     with pytest.raises(TranslationError, match=r"^an expression has more than 20000 operations\n"):
         apply("mul", x, x)
+
+
+def test_trees_have_few_levels() -> None:
+    x = A
+    for _ in range(199):
+        x = x + 1
+    assert evaluate(x, [np.float32(1)]) == 200
+    with pytest.raises(TranslationError, match=r"^an expression has a chain of more than 200 oper"):
+        apply("add", x, 1)
+
+
+def test_equality_means_nothing_while_tracing() -> None:
+    with while_tracing(), pytest.raises(SymbolError, match=r"hint: compare by mdtensor's equal"):
+        operator.eq(A, B)
 
 
 def test_every_operation_has_its_meaning() -> None:
