@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mdtensor import errors
     from mdtensor.api.device import device, devices
     from mdtensor.api.einsum import einsum, einsum_path, tensordot
+    from mdtensor.api.lazy import lazy
     from mdtensor.api.modes import tuning
     from mdtensor.api.plan import Plan, compile, spec  # noqa: A004
     from mdtensor.api.statistics import stats
@@ -32,6 +33,7 @@ __all__ = [
     "einsum",
     "einsum_path",
     "errors",
+    "lazy",
     "spec",
     "stats",
     "stencil",
@@ -48,6 +50,7 @@ _HOMES = {
     "einsum": "api.einsum",
     "einsum_path": "api.einsum",
     "errors": "errors",
+    "lazy": "api.lazy",
     "spec": "api.plan",
     "stats": "api.statistics",
     "stencil": "api.stencil",

@@ -59,6 +59,10 @@ class ShapeError(MdtensorError, ValueError):
     """An argument has the wrong shape, axis or layout."""
 
 
+class IndexingError(MdtensorError, IndexError):
+    """An index that an array cannot be read at."""
+
+
 class DTypeError(MdtensorError, TypeError):
     """An argument has a type that cannot be used or cast as asked."""
 

@@ -1,0 +1,443 @@
+"""Lazy arrays: NumPy's expressions, computed as one kernel when the result is asked for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.operands import Array, array_module, reason_of_types
+from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.arithmetic import rounded
+from mdtensor.translate.md_hom_from_einsum import accumulation_dtype
+from mdtensor.translate.md_hom_from_slices import (
+    Fused,
+    Leaf,
+    broadcast,
+    combined,
+    fused_from_source,
+    md_homs_from_slices,
+    reduced,
+    renumbered,
+    sliced,
+    transposed,
+)
+from mdtensor.translate.scalar import Expr, Number, apply, cast, select, truth
+
+_EVALUATE = "np.asarray(y) evaluates a lazy array y first"
+Axis = int | Sequence[int] | None
+
+
+class LazyArray(NDArrayOperatorsMixin):
+    """An expression of arrays that is not computed yet; `mdtensor.lazy` makes one of an array.
+
+    It takes NumPy's arithmetic, comparisons and ufuncs, `np.where`, basic slices, and reductions;
+    the types are NumPy's. Numbers become constants of the kernel, scalars of NumPy and arrays
+    operands. `np.asarray(y)` and `y.evaluate()` compute it: one kernel for each fused expression,
+    however many slices of however many arrays it has. Later changes of the arrays are seen.
+    """
+
+    __slots__ = ("_arrays", "_value")
+
+    def __init__(self, value: Fused, arrays: Mapping[int, Array]) -> None:
+        self._value = value
+        self._arrays = arrays
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self._value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self._value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> LazyArray:  # noqa: N802
+        """The axes in reverse order."""
+        return self.transpose()
+
+    @property
+    def real(self) -> LazyArray:
+        """The real parts."""
+        return _elementwise(_real_part, self)
+
+    @property
+    def imag(self) -> LazyArray:
+        """The imaginary parts."""
+        return _elementwise(_imaginary_part, self)
+
+    def evaluate(self, out: Array | None = None) -> Any:
+        """The computed array, in C order, or `out`, which may be one of the arrays read.
+
+        Raises ShapeError or DTypeError for an `out` that does not fit.
+        """
+        leaves = self._value.leaves
+        numbers = {leaf.number: position for position, leaf in enumerate(leaves)}
+        value = renumbered(self._value, numbers)
+        arrays = [self._arrays[leaf.number] for leaf in leaves]
+
+        def build(specs: tuple[TensorSpec, ...]) -> Computation:
+            return _computation(value, specs)
+
+        return call(("slices", value), arrays, build, out)
+
+    def transpose(self, *axes: Any) -> LazyArray:
+        """The axes in another order, by default the reverse one."""
+        listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        order = _axes(listed, self.ndim) if listed else tuple(reversed(range(self.ndim)))
+        if len(order) != self.ndim:
+            raise ShapeError(f"{len(order)} axes to order {self.ndim} by")
+        return self._like(transposed(self._value, order))
+
+    def astype(self, dtype: object) -> LazyArray:
+        """The elements converted."""
+        return _elementwise(_to(dtype), self)
+
+    def sum(
+        self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        """The sum over axes, by default all; small integers are added up as NumPy does it."""
+        return self._reduced("add", axis, out, keepdims, _summed(np.add, self.dtype, dtype))
+
+    def prod(
+        self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        """The product over axes, by default all."""
+        return self._reduced("mul", axis, out, keepdims, _summed(np.multiply, self.dtype, dtype))
+
+    def max(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The largest element along axes, by default all; NaN where there is one."""
+        return self._reduced("max", axis, out, keepdims, self.dtype)
+
+    def min(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The smallest element along axes, by default all; NaN where there is one."""
+        return self._reduced("min", axis, out, keepdims, self.dtype)
+
+    def any(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether any element along axes counts as true."""
+        return _elementwise(truth, self)._reduced("or", axis, out, keepdims, np.dtype(bool))
+
+    def all(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether all elements along axes count as true."""
+        return _elementwise(truth, self)._reduced("and", axis, out, keepdims, np.dtype(bool))
+
+    def mean(
+        self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        """The mean over axes, by default all; that of integers is float64."""
+        whole = self.dtype.kind in "biu" and dtype is None
+        result = np.dtype(np.float64 if whole else self.dtype if dtype is None else dtype)  # type: ignore[arg-type]
+        axes = _axes(axis, self.ndim)
+        count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
+        total = self._total("add", axes, keepdims, result)
+
+        def divided(x: Expr) -> Expr:
+            return cast(x / count, result)
+
+        return _into(_elementwise(divided, total), out)
+
+    def _reduced(self, op: str, axis: Axis, out: Any, keepdims: bool, dtype: np.dtype) -> Any:
+        total = self._total(op, _axes(axis, self.ndim), keepdims, dtype)
+        return _into(_elementwise(_to(dtype), total), out)
+
+    def _total(self, op: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype) -> LazyArray:
+        """The reduction of elements that are converted to `dtype`, in the type it is done in."""
+        wide = accumulation_dtype(dtype) if op in ("add", "mul") else dtype
+        elements = combined([self._value], _to(dtype, wide))
+        return self._like(reduced(elements, op, axes, keepdims=bool(keepdims)))
+
+    def _like(self, value: Fused) -> LazyArray:
+        return LazyArray(value, self._arrays)
+
+    def __getitem__(self, key: object) -> LazyArray:
+        return self._like(sliced(self._value, key))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DTypeError("a lazy array without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[LazyArray]:
+        return (self[n] for n in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.evaluate(), dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self.evaluate())
+
+    def __float__(self) -> float:
+        return float(self.evaluate())
+
+    def __int__(self) -> int:
+        return int(self.evaluate())
+
+    def __complex__(self) -> complex:
+        return complex(self.evaluate())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        if method == "reduce" and ufunc in _REDUCTIONS:
+            axis = options.pop("axis", 0)
+            target = None if out is None else out[0]
+            return getattr(lazy(inputs[0]), _REDUCTIONS[ufunc])(axis, out=target, **options)
+        if method != "__call__" or options or ufunc.signature is not None:
+            what = f".{method}" if method != "__call__" else "".join(f" with {o}=" for o in options)
+            raise DTypeError(f"np.{ufunc.__name__}{what} takes no lazy arrays", hint=_EVALUATE)
+        results = _applied(ufunc, inputs)
+        if out is not None:
+            return _into(results[0], out[0]) if ufunc.nout == 1 else tuple(map(_into, results, out))
+        return results[0] if ufunc.nout == 1 else results
+
+    def __array_function__(
+        self, func: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if func not in _FUNCTIONS:
+            raise DTypeError(f"np.{func.__name__} takes no lazy arrays", hint=_EVALUATE)
+        return _FUNCTIONS[func](*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<lazy {TensorSpec.of(self.shape, self.dtype)!r}: {self._value.expr!r}>"
+
+
+def lazy(array: Any) -> LazyArray:
+    """The array as an expression: slices of it, and arithmetic on them, are computed as one kernel.
+
+    Raises DTypeError for element types without kernels.
+
+    >>> import numpy as np
+    >>> u = lazy(np.arange(6.0))
+    >>> y = (u[:-2] + u[1:-1] + u[2:]) / 3
+    >>> y.shape
+    (4,)
+    >>> np.asarray(y)
+    array([1., 2., 3., 4.])
+    """
+    if isinstance(array, LazyArray):
+        return array
+    held = array_module([array]).asarray(array)
+    if reason := reason_of_types([held.dtype]):
+        raise DTypeError(f"no kernels compute with {reason}")
+    leaf = Leaf(id(held), tuple(held.shape), held.dtype)
+    return LazyArray(fused_from_source(leaf), {leaf.number: held})
+
+
+def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
+    """The parts as steps: the last one writes the result, those before it temporaries."""
+    parts = md_homs_from_slices(value, specs)
+    result = len(specs)
+    slots = [result + 1 + n for n in range(len(parts) - 1)] + [result]
+    outputs = [part.md_hom.outputs[0].spec for part in parts]
+    steps = tuple(
+        Step(part.md_hom, tuple(n if n >= 0 else slots[-1 - n] for n in part.inputs), (slot,))
+        for part, slot in zip(parts, slots, strict=True)
+    )
+    return Computation(result, (outputs[-1],), tuple(outputs[:-1]), steps)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
+
+
+def _elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
+    """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
+    values: list[Fused | Number] = []
+    arrays: dict[int, Array] = {}
+    for operand in operands:
+        if _is_number(operand):
+            values.append(operand)
+            continue
+        made = lazy(operand)
+        values.append(made._value)  # pyright: ignore[reportPrivateUsage]
+        arrays |= made._arrays  # pyright: ignore[reportPrivateUsage]
+    return LazyArray(combined(values, build), arrays)
+
+
+def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
+    """The results of a ufunc, in the types that NumPy finds for these operands."""
+    operands = [x if _is_number(x) else lazy(x) for x in inputs]
+    given: list[Any] = [
+        x.dtype
+        if isinstance(x, LazyArray)
+        else np.dtype(bool)
+        if x is True or x is False
+        else type(x)
+        for x in operands
+    ]
+    try:
+        loop = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))  # type: ignore[arg-type]
+    except TypeError as error:
+        raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
+    taken, made = loop[: ufunc.nin], loop[ufunc.nin :]
+
+    def result(number: int) -> Callable[..., Expr]:
+        def build(*elements: Expr) -> Expr:
+            found: Any = ufunc(*(cast(x, t) for x, t in zip(elements, taken, strict=True)))
+            return cast(found if ufunc.nout == 1 else found[number], made[number])
+
+        return build
+
+    return tuple(_elementwise(result(number), *operands) for number in range(ufunc.nout))
+
+
+def _to(*dtypes: object) -> Callable[[Expr], Expr]:
+    """Conversions of an element, one after the other."""
+
+    def build(element: Expr) -> Expr:
+        for dtype in dtypes:
+            element = cast(element, dtype)
+        return element
+
+    return build
+
+
+def _real_part(element: Expr) -> Expr:
+    return element.real
+
+
+def _imaginary_part(element: Expr) -> Expr:
+    return element.imag
+
+
+def _into(value: LazyArray, out: Any) -> Any:
+    return value if out is None else value.evaluate(out)
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    try:
+        return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    except ValueError as error:
+        raise ShapeError(str(error)) from None
+
+
+def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:
+    """The type of NumPy's sums or products of elements of a type."""
+    if asked is not None:
+        return np.dtype(asked)  # type: ignore[call-overload]
+    return ufunc.reduce(np.ones(1, dtype)).dtype
+
+
+def _where(condition: Any, x: Any, y: Any) -> LazyArray:
+    def chosen(holds: Expr, then: Expr, otherwise: Expr) -> Expr:
+        return select(truth(holds), then, otherwise)
+
+    return _elementwise(chosen, condition, x, y)
+
+
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more: Any) -> Any:
+    low, high = more.get("min", a_min), more.get("max", a_max)
+    raised = a if low is None else np.maximum(a, low)
+    return _into(lazy(raised if high is None else np.minimum(raised, high)), out)
+
+
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    if a.dtype.kind in "biu" and decimals >= 0:
+        return _into(a, out)
+
+    def nearest(element: Expr) -> Expr:
+        return cast(rounded(apply, element, decimals), element.dtype)
+
+    return _into(_elementwise(nearest, a), out)
+
+
+def _swapaxes(a: LazyArray, axis1: int, axis2: int) -> LazyArray:
+    first, second = *_axes(axis1, a.ndim), *_axes(axis2, a.ndim)
+    order = list(range(a.ndim))
+    order[first], order[second] = second, first
+    return a.transpose(order)
+
+
+def _moveaxis(a: LazyArray, source: Any, destination: Any) -> LazyArray:
+    moved, places = _axes(source, a.ndim), _axes(destination, a.ndim)
+    order = [axis for axis in range(a.ndim) if axis not in moved]
+    for place, axis in sorted(zip(places, moved, strict=True)):
+        order.insert(place, axis)
+    return a.transpose(order)
+
+
+def _expand_dims(a: LazyArray, axis: Any) -> LazyArray:
+    ndim = a.ndim + (len(axis) if isinstance(axis, tuple) else 1)  # pyright: ignore[reportUnknownArgumentType]
+    added = _axes(axis, ndim)
+    return a[tuple(None if n in added else slice(None) for n in range(ndim))]
+
+
+def _squeeze(a: LazyArray, axis: Axis = None) -> LazyArray:
+    gone = [n for n, extent in enumerate(a.shape) if extent == 1] if axis is None else axis
+    axes = _axes(gone, a.ndim)
+    if any(a.shape[n] != 1 for n in axes):
+        raise ShapeError(f"axes {axes} of shape {a.shape} are not all of extent 1")
+    return a[tuple(0 if n in axes else slice(None) for n in range(a.ndim))]
+
+
+def _flip(m: LazyArray, axis: Axis = None) -> LazyArray:
+    axes = _axes(axis, m.ndim)
+    return m[tuple(slice(None, None, -1 if n in axes else None) for n in range(m.ndim))]
+
+
+def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
+    to = (shape,) if isinstance(shape, int) else tuple(shape)
+    return array._like(broadcast(array._value, to))  # pyright: ignore[reportPrivateUsage]
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def called(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(lazy(a), name)(*args, **kwargs)
+
+    return called
+
+
+_REDUCTIONS: Mapping[np.ufunc, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_or: "any",
+    np.logical_and: "all",
+}
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.clip: _clip,
+    np.round: _round,
+    np.around: _round,
+    np.swapaxes: _swapaxes,
+    np.moveaxis: _moveaxis,
+    np.expand_dims: _expand_dims,
+    np.squeeze: _squeeze,
+    np.flip: _flip,
+    np.broadcast_to: _broadcast_to,
+    np.transpose: _method("transpose"),
+    np.sum: _method("sum"),
+    np.prod: _method("prod"),
+    np.max: _method("max"),
+    np.amax: _method("max"),
+    np.min: _method("min"),
+    np.amin: _method("min"),
+    np.any: _method("any"),
+    np.all: _method("all"),
+    np.mean: _method("mean"),
+    np.real: operator.attrgetter("real"),
+    np.imag: operator.attrgetter("imag"),
+    np.shape: operator.attrgetter("shape"),
+    np.ndim: operator.attrgetter("ndim"),
+    np.size: operator.attrgetter("size"),
+}
