@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mdtensor import errors
+    from mdtensor.api.convolution import conv, conv_capsule
+    from mdtensor.api.correlation import convolve, correlate
     from mdtensor.api.device import device, devices
     from mdtensor.api.einsum import einsum, einsum_path, tensordot
     from mdtensor.api.lazy import lazy
@@ -28,6 +30,10 @@ __version__ = "0.1.0"
 __all__ = [
     "Plan",
     "compile",
+    "conv",
+    "conv_capsule",
+    "convolve",
+    "correlate",
     "device",
     "devices",
     "einsum",
@@ -45,6 +51,10 @@ __all__ = [
 _HOMES = {
     "Plan": "api.plan",
     "compile": "api.plan",
+    "conv": "api.convolution",
+    "conv_capsule": "api.convolution",
+    "convolve": "api.correlation",
+    "correlate": "api.correlation",
     "device": "api.device",
     "devices": "api.device",
     "einsum": "api.einsum",
