@@ -138,8 +138,9 @@ class Engine:
             with structure.lock:
                 if not structure.variants:
                     self._compile_first(structure, problem)
-        variant = min(tuple(structure.variants), key=lambda v: self._estimate(problem, v))
-        seconds, spread = self._spread(problem, variant)
+        estimates = [(self._estimate(problem, v), v) for v in tuple(structure.variants)]
+        serial, variant = min(estimates, key=lambda pair: pair[0])
+        seconds, spread = self._spread(problem, variant, serial)
         source, program = structure.variants[variant]
         sizes = (*values, *_launch_sizes(problem, spread))
         bound = program.bound(sizes, spread.inline)
@@ -152,8 +153,11 @@ class Engine:
         whole = replace(variant, parts=(1,) * len(variant.parts), inline=True)
         return estimate(problem, whole, self.target, general=True)
 
-    def _spread(self, problem: Problem, variant: Schedule) -> tuple[float, Schedule]:
-        """A general schedule with the parts that suit a shape, and its estimate."""
+    def _spread(self, problem: Problem, variant: Schedule, serial: float) -> tuple[float, Schedule]:
+        """A general schedule with the parts that suit a shape, and its estimate.
+
+        `serial` is its estimate in one part.
+        """
         if self.target.kind == "gpu":
             blocks = [r * t for r, t in zip(variant.registers, variant.threads, strict=True)]
             parts = tuple(
@@ -163,7 +167,9 @@ class Engine:
             return 0.0, replace(variant, parts=parts)
         split = any(variant.parts[d] == 0 for d in problem.contracted)
         whole = replace(variant, parts=(1,) * len(variant.parts))
-        return with_parts(problem, whole, self.target, split_reductions=split, general=True)
+        return with_parts(
+            problem, whole, self.target, split_reductions=split, general=True, serial=serial
+        )
 
     def _compile_first(self, structure: Structure, problem: Problem) -> None:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""
@@ -182,7 +188,7 @@ class Engine:
 
     def _improve_later(self, structure: Structure, choice: Choice) -> None:
         """Has a clearly better general schedule compiled by a thread of its own."""
-        if self.target.kind == "gpu" or len(structure.wanted) >= _MAX_VARIANTS:
+        if self.target.kind == "gpu":
             return
         with self.lock:
             self._waiting[structure.general, choice.problem] = structure, choice
@@ -198,7 +204,9 @@ class Engine:
                     self._background = None
                     return
                 structure, choice = self._waiting.pop(next(iter(self._waiting)))
-            self._improve(structure, choice)
+            choice.program.make_ready()
+            if len(structure.wanted) < _MAX_VARIANTS:
+                self._improve(structure, choice)
 
     def _improve(self, structure: Structure, choice: Choice) -> None:
         problem = choice.problem

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,7 +48,8 @@ class OpenCLDevice:
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """Compiles a program; CompileError carries the compiler's words and numbered source."""
-        return OpenCLProgram(self, self.build(source.text), source, sizes)
+        kernels = KernelPool(self.cl, self.build(source.text), [e.name for e in source.entries])
+        return OpenCLProgram(self, kernels, source, sizes)
 
     def build(self, text: str) -> Any:
         """A built `pyopencl.Program`."""
@@ -120,14 +122,46 @@ def _target(cl: Any, device: Any) -> Target:
     )
 
 
+class KernelPool:
+    """Kernel objects of a program. They hold arguments, so launches for other sizes need others.
+
+    PyOpenCL takes longer to make one than some kernels take to run, so one lies ready.
+    """
+
+    def __init__(self, cl: Any, program: Any, names: Sequence[str]) -> None:
+        self.cl = cl
+        self.program = program
+        self.names = names
+        self._ready: deque[list[Any]] = deque()
+
+    def take(self) -> list[Any]:
+        """A kernel object for each kernel of the program."""
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            return self._made()
+
+    def refill(self) -> None:
+        """Lays one set of kernel objects ready."""
+        if not self._ready:
+            self._ready.append(self._made())
+
+    def _made(self) -> list[Any]:
+        return [self.cl.Kernel(self.program, name) for name in self.names]
+
+
 class OpenCLProgram:
     """A compiled program with its sizes; each thread has kernels and scratch memory of its own."""
 
     def __init__(
-        self, device: OpenCLDevice, program: Any, source: KernelSource, sizes: Sequence[int]
+        self,
+        device: OpenCLDevice,
+        kernels: KernelPool,
+        source: KernelSource,
+        sizes: Sequence[int],
     ) -> None:
         self.device = device
-        self.program = program
+        self.kernels = kernels
         self.source = source
         values = dict(zip(source.sizes, sizes, strict=True))
         self.sizes = np.array(sizes, np.int64)
@@ -141,13 +175,17 @@ class OpenCLProgram:
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> OpenCLProgram:
         """The same program for other sizes or another queue, without compiling again."""
         source = self.source if inline is None else replace(self.source, inline=inline)
-        return OpenCLProgram(self.device, self.program, source, sizes)
+        return OpenCLProgram(self.device, self.kernels, source, sizes)
+
+    def make_ready(self) -> None:
+        """Does now what the next launch for other sizes would have to do."""
+        self.kernels.refill()
 
     def _launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
         """The kernels of this thread, their fixed arguments set."""
         memory, scratch = self.device.scratch(self.scratch_bytes)
         position = len(self.source.arguments) - 1
-        kernels = [self.device.cl.Kernel(self.program, entry.name) for entry in self.source.entries]
+        kernels = self.kernels.take()
         sizes = self.device.argument(self.sizes) if len(self.sizes) else None
         for kernel in kernels:
             kernel.set_arg(position, scratch)
@@ -219,7 +257,7 @@ class OpenCLProgram:
         weak references, which keep NumPy from moving their memory (`ndarray.resize` refuses). The
         kernels belong to this launcher alone.
         """
-        own = OpenCLProgram(self.device, self.program, self.source, self.sizes.tolist())
+        own = OpenCLProgram(self.device, self.kernels, self.source, self.sizes.tolist())
         if len(self.source.entries) != 1 or not self.device.has_system_svm:
 
             def launch_all(*arrays: np.ndarray) -> None:

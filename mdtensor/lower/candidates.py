@@ -169,16 +169,18 @@ def with_parts(
     *,
     split_reductions: bool,
     general: bool = False,
+    serial: float | None = None,
 ) -> tuple[float, Schedule]:
     """The schedule with its dims divided among groups, if more than one thread pays; its estimate.
 
     Parts go to kept dims first: to those whose parts share no staged tile, then to those with
     most blocks, the lane dim last; to reduced ones if that is allowed and cores are idle still.
+    `serial` is the estimate in one part, where it is known.
     """
-    serial = replace(schedule, inline=True)
-    seconds = estimate(problem, serial, target, general=general)
+    whole = replace(schedule, inline=True)
+    seconds = estimate(problem, whole, target, general=general) if serial is None else serial
     if seconds < WORTH_THREADS or target.cores == 1:
-        return seconds, serial
+        return seconds, whole
     wanted = GROUPS_PER_CORE * target.cores
     parts = [1] * len(problem.extents)
     blocks = {d: -(-problem.extent(d) // schedule.registers[d]) for d in problem.dims}
@@ -198,7 +200,7 @@ def with_parts(
             parts[d] = max(1, min(wanted, blocks[d]))
     spread = replace(schedule, parts=tuple(parts))
     return min(
-        ((seconds, serial), (estimate(problem, spread, target, general=general), spread)),
+        ((seconds, whole), (estimate(problem, spread, target, general=general), spread)),
         key=lambda pair: pair[0],
     )
 
