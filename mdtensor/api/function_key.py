@@ -1,0 +1,97 @@
+"""What a Python function computes, as a key: a lambda that is written in a loop is made once."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.translate.combination import Combination
+
+_DEPTH = 8
+_VALUES: Any = (bool, int, float, complex, str, bytes, np.generic)
+_SEQUENCES: Any = (tuple, list)
+
+
+def function_key(function: Any) -> Hashable:
+    """A key that functions of one source share while all that they refer to is the same.
+
+    It holds the code, the defaults, and the values of the names that the code takes from around
+    it, also those of functions called by these names. What has no value of its own, or cannot be
+    hashed, counts by identity.
+
+    >>> def scaled(factor):
+    ...     return lambda x: factor * x
+    >>> function_key(scaled(2)) == function_key(scaled(2))
+    True
+    >>> function_key(scaled(2)) == function_key(scaled(2.0))
+    False
+    """
+    return _key(function, _DEPTH)
+
+
+def _key(value: Any, depth: int) -> Hashable:
+    kind: type = value.__class__
+    if kind is types.FunctionType and depth:
+        return _of_function(value, depth - 1)
+    if value is None or issubclass(kind, _VALUES):
+        return (kind, repr(value))
+    if issubclass(kind, _SEQUENCES):
+        return (kind, *(_key(part, depth) for part in value))
+    if issubclass(kind, dict):
+        items = value.items()
+        return ("dict", *((_key(k, depth), _key(v, depth)) for k, v in items))
+    if kind is Combination:
+        return (value.kind, _key(value.operator, depth))
+    try:
+        hash(value)
+    except TypeError:
+        return _Same(value)
+    return value
+
+
+def _of_function(function: types.FunctionType, depth: int) -> Hashable:
+    code = function.__code__
+    around = function.__globals__
+    cells = [cell for cell in function.__closure__ or () if _is_filled(cell)]
+    return (
+        code,
+        _key(function.__defaults__, depth),
+        _key(function.__kwdefaults__, depth),
+        *(_key(cell.cell_contents, depth) for cell in cells),
+        *((name, _key(around[name], depth)) for name in _names(code) if name in around),
+    )
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    """Whether the name around a function has a value by now."""
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """Names that code, or code inside of it, may look up among the globals."""
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += _names(constant)
+    return names
+
+
+class _Same:
+    """Stands for an object in a key by its identity, and keeps it alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

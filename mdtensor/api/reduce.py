@@ -1,0 +1,182 @@
+"""`reduce` and `scan`: any function of elements, combined by any associative operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mdtensor.api.computation import Computation, call, single
+from mdtensor.api.function_key import function_key
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import PrefixSum
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_from_reduction import Reduction, Said, md_hom_from_reduction
+from mdtensor.translate.scalar import Number
+from mdtensor.translate.scans import exclusive_along, reversed_along
+
+# One array, or a tuple of several.
+Arrays = Any
+
+
+def reduce(
+    subscripts: str,
+    *operands: object,
+    f: Callable[..., Any] | None = None,
+    combine: Said = "add",
+    identity: Number | tuple[Number, ...] | None = None,
+    out: Arrays | None = None,
+    dtype: object = None,
+    acc_dtype: object = None,
+    extents: Mapping[str, int] | None = None,
+    epilogue: Callable[..., Any] | str | None = None,
+    check: bool = False,
+) -> Any:
+    """Applies `f` at every point of the dims of a string, and combines what the output lacks.
+
+    `subscripts` is an einsum string with an arrow. Its indices may be sums, as in
+    `"h+r, r -> h"`; then blanks separate them, and names have any length. Extents follow from the
+    shapes: a dim alone on an axis has its extent, a sum leaves the other dim the largest extent
+    with which it stays inside; `extents` gives what remains open. `@1` in a sum is the element of
+    operand 1: `"@1 j, i -> i j"` gathers rows of operand 0. An index below 0 counts from the end;
+    what is still outside is moved to the nearest end. An operand that is an index is no element.
+
+    `f` gets the elements in the order of the operands, by default it multiplies them. Its
+    keyword-only parameters are the values of indices of that name; a tuple that it returns gives
+    several results.
+
+    `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
+    `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`, or an associative function of two elements
+    (of two tuples, where `f` returns tuples) with its `identity`, if it has one. Or a dict with an
+    operator for each dim; there `ps("add")` scans a dim that the output keeps. Where operators
+    differ, the last dim is combined first, dims being ordered by their first use.
+
+    Types are NumPy's for the operations that `f` makes. Sums and products of booleans are counted
+    in int64. `dtype` is the type to which results of `f` are brought, `acc_dtype` the one in which
+    they are combined; by default float32 for float16. `min` and `max` give NaN where there is
+    one. `argmin` and `argmax` without `f` give the position of the first extreme, flat in C order
+    where several dims are reduced; an `f` that returns (value, index) gets both back.
+
+    `epilogue` is applied to every finished result, then to one element of each operand that
+    stands after a semicolon: `"ij,jk->ik; k"` with `epilogue=lambda total, b: total + b`. Names
+    are `relu`, `gelu`, `bias`, `bias_relu`, `bias_gelu`. `check` tests operators for
+    associativity on random values.
+
+    Raises SubscriptError, DTypeError, ShapeError and TranslationError.
+
+    >>> import numpy as np
+    >>> a = np.arange(6.0).reshape(2, 3)
+    >>> reduce("ij->i", a, combine="max")
+    array([2., 5.])
+    >>> reduce("ij->", a, combine="argmax")
+    np.int64(5)
+    >>> reduce("i->", np.arange(5), f=lambda x: (x, x * x), combine="add")
+    (np.int64(10), np.int64(30))
+    >>> reduce("h+r, r -> h", np.arange(5.0), np.ones(2), combine="max")
+    array([1., 2., 3., 4.])
+    >>> reduce("ij,j->i; i", a, np.ones(3), np.ones(2), epilogue=lambda t, b: 2 * t - b)
+    array([ 5., 23.])
+    """
+    reduction = Reduction(
+        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, dict(extents or {}), epilogue
+    )
+    return _called(_Call(reduction, check=check), operands, out)
+
+
+def scan(
+    subscripts: str,
+    *operands: object,
+    combine: Said = "add",
+    f: Callable[..., Any] | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    identity: Number | tuple[Number, ...] | None = None,
+    out: Arrays | None = None,
+    dtype: object = None,
+    acc_dtype: object = None,
+    extents: Mapping[str, int] | None = None,
+    check: bool = False,
+) -> Any:
+    """Combines every element along a dim with all elements before it.
+
+    Strings, `f`, operators and types are those of `reduce`. `combine` is the operator of the dim
+    of the output, where it has one, or a dict with the operator of each dim that is scanned, and
+    of each dim that the output lacks.
+
+    An `exclusive` scan leaves out the element itself, and begins with the operator's identity. A
+    scan in `reverse` begins at the last element; its element n is x[n] ⊗ x[n+1] ⊗ …, so operators
+    meet their operands in the order of the array here, too.
+
+    Raises SubscriptError, DTypeError, ShapeError; TranslationError where an exclusive scan has
+    an operator without identity.
+
+    >>> import numpy as np
+    >>> scan("i->i", np.array([3, 1, 2]))
+    array([3, 4, 6])
+    >>> scan("i->i", np.array([3, 1, 2]), exclusive=True, reverse=True)
+    array([3, 2, 0])
+    >>> scan("ij->ij", np.array([[1, 5], [4, 2]]), combine={"i": "max"})
+    array([[1, 5],
+           [4, 5]])
+    """
+    reduction = Reduction(
+        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, dict(extents or {}), scans=True
+    )
+    asked = _Call(reduction, exclusive=exclusive, reverse=reverse, check=check)
+    return _called(asked, operands, out)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A reduction, and what a scan was asked besides."""
+
+    reduction: Reduction
+    exclusive: bool = False
+    reverse: bool = False
+    check: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """All that shapes the computation; functions count by what they say."""
+        given = self.reduction
+        return (
+            "reduce",
+            given.text,
+            function_key((given.function, given.combine, given.identity, given.epilogue)),
+            function_key((str(given.dtype), str(given.acc_dtype), dict(given.extents))),
+            (given.scans, given.counts, self.exclusive, self.reverse, self.check),
+        )
+
+    def computation(self, specs: Sequence[TensorSpec]) -> Computation:
+        """The computation on operands of these specs."""
+        md_hom = md_hom_from_reduction(self.reduction, specs)
+        scanned = [dim.name for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)]
+        if self.reverse:
+            md_hom = reversed_along(md_hom, scanned)
+        if not self.exclusive:
+            return single(md_hom)
+        fills = _identities(md_hom)
+        return replace(single(exclusive_along(md_hom, scanned)), fills=fills)
+
+
+def _identities(md_hom: MDHom) -> tuple[Number, ...]:
+    """What an exclusive scan begins with."""
+    operators = {dim.combine.op for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)}
+    if len(operators) != 1:
+        raise TranslationError("an exclusive scan has one operator", hint="scan dim after dim")
+    (operator,) = operators
+    if operator.identity is None or md_hom.epilogue is not None:
+        raise TranslationError(
+            f"an exclusive scan begins with the identity, and operator {operator!r} has none",
+            hint="declare it by identity=…",
+        )
+    return operator.identity
+
+
+def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
+    return call(asked.key, operands, asked.computation, out)
+
+
+def _tuple(identity: Number | tuple[Number, ...] | None) -> tuple[Number, ...] | None:
+    return identity if identity is None or isinstance(identity, tuple) else (identity,)

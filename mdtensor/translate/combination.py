@@ -1,0 +1,44 @@
+"""How a dim is combined, as users say it: `cc`, `pw("add")`, `ps("max")`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A kind of combination, and its operator as `operators.operator_of` takes it.
+
+    The kinds are those of 002, section 4.2.2, Examples 1 and 2, and appendix .2.
+    """
+
+    kind: str
+    operator: object = None
+
+    def __repr__(self) -> str:
+        if self.kind == "cc":
+            return "cc"
+        name = getattr(self.operator, "__name__", None) or repr(self.operator)
+        return f"{self.kind}({name})"
+
+
+cc = Combination("cc")
+"""Concatenation: the dim stays in the result."""
+
+
+def pw(operator: object) -> Combination:
+    """Point-wise combination: the dim is reduced to one element.
+
+    >>> pw("add")
+    pw('add')
+    """
+    return Combination("pw", operator)
+
+
+def ps(operator: object) -> Combination:
+    """Prefix sum: the dim stays, and each element is combined with all before it.
+
+    >>> ps("max")
+    ps('max')
+    """
+    return Combination("ps", operator)

@@ -1,0 +1,97 @@
+"""Scans from the last element, and scans that leave out the element itself, by views alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from mdtensor.translate.combine import Operator, PrefixSum
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.scalar import Expr, ScalarFunction, index_of, param, substitute
+from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+
+
+def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
+    """The same elements, scanned from the last one along some dims.
+
+    Every index n of such a dim becomes extent - 1 - n, on both sides; operators take their
+    operands in the order that these have in the array: x[i] ⊗ x[i+1] ⊗ … .
+    """
+    lasts = {dim.name: dim.extent - 1 for dim in md_hom.dims if dim.name in names}
+
+    def mirrored(function: ScalarFunction) -> ScalarFunction:
+        return replace(function, results=tuple(_mirrored(e, lasts) for e in function.results))
+
+    def access(given: Access) -> Access:
+        return Access(given.buffer, tuple(_mirrored_axis(axis, lasts) for axis in given.index))
+
+    epilogue = md_hom.epilogue
+    if epilogue is not None:
+        epilogue = Epilogue(mirrored(epilogue.function), tuple(map(access, epilogue.view)))
+    return replace(
+        md_hom,
+        dims=tuple(_flipped(dim) if dim.name in names else dim for dim in md_hom.dims),
+        scalar=mirrored(md_hom.scalar),
+        inp_view=tuple(map(access, md_hom.inp_view)),
+        out_view=tuple(map(access, md_hom.out_view)),
+        epilogue=epilogue,
+    )
+
+
+def exclusive_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
+    """The scan whose element n is written to place n + 1 along some dims; the last one is not.
+
+    Nothing writes the first places: they hold the identity of the operator.
+    """
+
+    def shifted(access: Access) -> Access:
+        return Access(access.buffer, tuple(map(shift, access.index)))
+
+    def shift(axis: AffineIndex | ComputedIndex) -> AffineIndex | ComputedIndex:
+        assert isinstance(axis, AffineIndex)
+        by = sum(coefficient for name, coefficient in axis.coefficients if name in names)
+        return replace(axis, offset=axis.offset + by)
+
+    return replace(
+        md_hom,
+        dims=tuple(
+            replace(dim, extent=max(0, dim.extent - 1)) if dim.name in names else dim
+            for dim in md_hom.dims
+        ),
+        out_view=tuple(map(shifted, md_hom.out_view)),
+    )
+
+
+def _flipped(dim: Dim) -> Dim:
+    if not isinstance(dim.combine, PrefixSum) or dim.combine.op.commutative:
+        return dim
+    return replace(dim, combine=PrefixSum(_with_exchanged_operands(dim.combine.op)))
+
+
+def _with_exchanged_operands(operator: Operator) -> Operator:
+    width = len(operator.dtypes)
+    exchanged = [
+        param((n + width) % (2 * width), operator.dtypes[n % width]) for n in range(2 * width)
+    ]
+    results = tuple(substitute(result, exchanged) for result in operator.results)
+    return replace(operator, results=results, name=f"flipped {operator.name}")
+
+
+def _mirrored(expr: Expr, lasts: dict[str, int]) -> Expr:
+    def mirror(node: Expr) -> Expr:
+        if node.op == "index" and node.value in lasts:
+            assert isinstance(node.value, str)
+            return lasts[node.value] - index_of(node.value)
+        return node if not node.args else replace(node, args=tuple(map(mirror, node.args)))
+
+    return mirror(expr)
+
+
+def _mirrored_axis(
+    axis: AffineIndex | ComputedIndex, lasts: dict[str, int]
+) -> AffineIndex | ComputedIndex:
+    if isinstance(axis, ComputedIndex):
+        return ComputedIndex(_mirrored(axis.expr, lasts))
+    moved = sum(c * lasts[name] for name, c in axis.coefficients if name in lasts)
+    coefficients = ((name, -c if name in lasts else c) for name, c in axis.coefficients)
+    return AffineIndex(tuple(coefficients), axis.offset + moved)
