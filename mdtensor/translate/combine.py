@@ -5,13 +5,30 @@ Definitions: 002, section 4.2.2, Examples 1 and 2, and appendix .2 (prefix sums)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mdtensor.errors import TranslationError
-from mdtensor.translate.scalar import BOOL, Expr, Number, Values, apply, evaluate, param
+from mdtensor.translate.python_functions import is_sequence
+from mdtensor.translate.python_source import traced
+from mdtensor.translate.scalar import (
+    BOOL,
+    Expr,
+    Number,
+    Values,
+    apply,
+    as_expr,
+    cast,
+    equal,
+    evaluate,
+    not_equal,
+    param,
+    select,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,45 +68,162 @@ class Operator:
         return self.name
 
 
+NAMES = ("add", "mul", "min", "max", "fmin", "fmax", "and", "or", "xor", "logaddexp")
+PAIR_NAMES = ("argmin", "argmax")
+
+
+def named(name: str, dtypes: Sequence[object]) -> Operator:
+    """A named operator, on every element of a tuple: one of `NAMES`, or of `PAIR_NAMES`.
+
+    They are NumPy's functions. NaN wins in `min` and `max`, and loses in `fmin` and `fmax`. On
+    booleans, `add` is `or` and `mul` is `and`. `argmin` and `argmax` take pairs (value, index): the
+    first NaN wins, or else the smallest index among the best values; so they commute.
+
+    Raises TranslationError for other names, and for types on which the operator is not defined.
+
+    >>> named("argmax", ["f4", "i8"]).identity
+    (-inf, 9223372036854775807)
+    """
+    types = tuple(np.dtype(dtype) for dtype in dtypes)  # type: ignore[call-overload]
+    if name in PAIR_NAMES:
+        return _best_with_place(name, types)
+    if name not in NAMES:
+        known = ", ".join((*NAMES, *PAIR_NAMES))
+        raise TranslationError(f"unknown operator {name!r}", hint=f"one of {known}")
+    results: list[Expr] = []
+    for position, dtype in enumerate(types):
+        _check_type(name, dtype)
+        lhs, rhs = param(position, dtype), param(position + len(types), dtype)
+        results.append(apply(name, lhs, rhs))
+    identity = tuple(_neutral(name, dtype) for dtype in types)
+    return Operator(types, tuple(results), identity, True, name)
+
+
+def _check_type(name: str, dtype: np.dtype) -> None:
+    if dtype.kind == "c" and name not in ("add", "mul"):
+        raise TranslationError(f"complex numbers have no order for operator {name!r}")
+    if dtype.kind != "f" and name == "logaddexp":
+        raise TranslationError(
+            f"operator 'logaddexp' takes floating numbers, not {dtype.name}",
+            hint="convert them by f",
+        )
+
+
+def _neutral(name: str, dtype: np.dtype) -> Number:
+    low, high = _limits(dtype)
+    match name:
+        case "mul":
+            return True if dtype == BOOL else 1
+        case "min":
+            return high
+        case "max":
+            return low
+        case "fmin" | "fmax" if dtype.kind == "f":
+            return math.nan
+        case "fmin":
+            return high
+        case "fmax":
+            return low
+        case "and":
+            return -1 if dtype.kind == "i" else high
+        case "logaddexp":
+            return -math.inf
+        case _:
+            return False if dtype == BOOL else 0
+
+
 def _limits(dtype: np.dtype) -> tuple[Number, Number]:
-    if dtype.kind == "f":
-        return float("-inf"), float("inf")
+    """The least and the greatest value of a type; none of complex numbers."""
+    if dtype.kind in "fc":
+        return -math.inf, math.inf
     if dtype == BOOL:
         return False, True
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-def named(name: str, dtypes: Sequence[object]) -> Operator:
-    """One of the operators add, mul, min, max, and, or, xor, on every element of a tuple.
+def _best_with_place(name: str, types: tuple[np.dtype, ...]) -> Operator:
+    if len(types) != 2 or types[0].kind == "c" or types[1].kind not in "iu":
+        given = ", ".join(dtype.name for dtype in types)
+        raise TranslationError(
+            f"operator {name!r} takes a value and an index, not ({given})",
+            hint="return (value, index) from f, for example lambda a, *, j: (a, j)",
+        )
+    value, place, other, its_place = (param(n, dtype) for n, dtype in enumerate(types * 2))
+    wins = _wins("gt" if name == "argmax" else "lt", value, other, its_place < place)
+    low, high = _limits(types[0])
+    return Operator(
+        types,
+        (select(wins, other, value), select(wins, its_place, place)),
+        (low if name == "argmax" else high, _limits(types[1])[1]),
+        True,
+        name,
+    )
 
-    On booleans, add is or and mul is and, as in NumPy.
+
+def _wins(better: str, value: Expr, other: Expr, comes_first: Expr) -> Expr:
+    """Whether another value takes the place of one."""
+    if value.dtype.kind != "f":
+        return apply(better, other, value) | (equal(other, value) & comes_first)
+    worse_or_equal = apply({"gt": "le", "lt": "ge"}[better], other, value)
+    is_number = equal(value, value)
+    both_nan = not_equal(other, other) & ~is_number
+    tied = equal(other, value) | both_nan
+    return (~worse_or_equal & is_number) | (tied & comes_first)
+
+
+def operator_from_function(
+    function: Callable[..., Any],
+    dtypes: Sequence[object],
+    identity: object = None,
+    commutative: bool = False,
+    name: str | None = None,
+) -> Operator:
+    """The operator that a function of Python `(lhs, rhs)` is on tuples of the given types.
+
+    `lhs` and `rhs` are tuples, or scalars where there is one type only. `identity` is a tuple or a
+    scalar too, or None.
+
+    Raises TranslationError where the function returns something else than such a tuple, and
+    ProgramError where it cannot be translated.
+
+    >>> first = operator_from_function(lambda a, b: a if a != 0 else b, ["i4"], 0)
+    >>> first.results
+    (select((p0 != 0), p0, p1),)
     """
     types = tuple(np.dtype(dtype) for dtype in dtypes)  # type: ignore[call-overload]
-    results: list[Expr] = []
-    identity: list[Number] = []
-    for position, dtype in enumerate(types):
-        op = {"add": "or", "mul": "and"}.get(name, name) if dtype == BOOL else name
-        if op in ("min", "max") and dtype.kind == "c":
-            raise TranslationError(f"complex numbers have no order for operator {name!r}")
-        neutral = {
-            "add": lambda: 0,
-            "mul": lambda: 1,
-            "min": lambda dt=dtype: _limits(dt)[1],
-            "max": lambda dt=dtype: _limits(dt)[0],
-            "and": lambda dt=dtype: (
-                True if dt == BOOL else -1 if dt.kind == "i" else _limits(dt)[1]
-            ),
-            "or": lambda: 0,
-            "xor": lambda: 0,
-        }.get(op)
-        if neutral is None:
-            raise TranslationError(
-                f"unknown operator {name!r}", hint="one of add, mul, min, max, and, or, xor"
-            )
-        lhs, rhs = param(position, dtype), param(position + len(types), dtype)
-        results.append(apply(op, lhs, rhs))
-        identity.append(neutral())
-    return Operator(types, tuple(results), tuple(identity), True, name)
+    width = len(types)
+    called = name or getattr(function, "__name__", "op")
+    called = "op" if called == "<lambda>" else called
+    params = tuple(param(n, dtype) for n, dtype in enumerate(types * 2))
+    sides = (params[:width], params[width:]) if width > 1 else params
+    returned = traced(function, *sides)
+    results = tuple(returned) if is_sequence(returned) else (returned,)
+    if len(results) != width:
+        raise TranslationError(
+            f"operator {called!r} returns {len(results)} values for tuples of {width}",
+            hint="lhs, rhs and the result have one element for every result of f",
+        )
+    typed = tuple(_of_type(results[n], dtype, n, called) for n, dtype in enumerate(types))
+    return Operator(types, typed, as_identity(identity), commutative, called)
+
+
+def _of_type(value: object, dtype: np.dtype, position: int, name: str) -> Expr:
+    expr = as_expr(value)
+    if not expr.weak and not np.can_cast(expr.dtype, dtype, "same_kind"):
+        raise TranslationError(
+            f"element {position} of operator {name!r} is {expr.dtype.name} where tuples have"
+            f" {dtype.name}",
+            hint="return what has the operands' types, or convert them by f",
+        )
+    return cast(expr, dtype)
+
+
+def as_identity(given: Any) -> tuple[Number, ...] | None:
+    """A neutral tuple from a tuple, a scalar or None."""
+    if given is None:
+        return None
+    values: Sequence[Any] = given if is_sequence(given) else (given,)
+    return tuple(value.item() if hasattr(value, "item") else value for value in values)
 
 
 @dataclass(frozen=True, slots=True)

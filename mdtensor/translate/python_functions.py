@@ -56,7 +56,10 @@ def equality(lhs: Any, rhs: Any) -> Any:
 
 def inequality(lhs: Any, rhs: Any) -> Any:
     """`lhs != rhs`."""
-    return negation(equality(lhs, rhs))
+    equals = equality(lhs, rhs)
+    if isinstance(equals, Expr) and equals.op == "eq":
+        return apply("ne", *equals.args)
+    return negation(equals)
 
 
 def ordering(compare: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
