@@ -74,7 +74,7 @@ def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Arr
     overriding = reason_of_classes((a, v), optimized=False)
     arrays = [np.asarray(a), np.asarray(v)] if overriding else as_arrays((a, v), xp)
     by_numpy = method is None and max(array.ndim for array in arrays) < 2
-    if by_numpy:
+    if by_numpy and name == "convolve":
         arrays = [xp.atleast_1d(array) for array in arrays]
     _check(arrays[0].shape, arrays[1].shape, mode)
     reason = overriding or reason_of_types([array.dtype for array in arrays])

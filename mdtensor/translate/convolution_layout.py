@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -55,6 +56,7 @@ class Geometry:
     output_padding: tuple[int, ...] = ()
 
 
+@cache
 def parse_layout(text: str) -> Layout:
     """The layout that a string such as 'NHWC,KRSC->NPQK' describes.
 

@@ -1,4 +1,4 @@
-"""The suites of others, run on mdtensor: `python -m tests.suites.run numpy` or `… opt_einsum`.
+"""The suites of others, run on mdtensor: `python -m tests.suites.run numpy`, or another of SUITES.
 
 Further arguments go to pytest. Ends with the statistics of calls and with pytest's exit status.
 `--reference` computes by the reference interpreter instead of generated kernels.
@@ -9,14 +9,40 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tests of a package, and the plugin of this folder that puts mdtensor into it."""
+
+    plugin: str
+    tests: tuple[str, ...]
+
+
+_SIGNAL = "scipy.signal.tests.test_signaltools"
 SUITES = {
-    "numpy": ["numpy._core.tests.test_einsum"],
-    "opt_einsum": [
-        f"opt_einsum.tests.test_{name}" for name in ("contract", "edge_cases", "blas", "input")
-    ],
+    "numpy": Suite("replace_einsum", ("numpy._core.tests.test_einsum",)),
+    "opt_einsum": Suite(
+        "replace_einsum",
+        tuple(
+            f"opt_einsum.tests.test_{name}" for name in ("contract", "edge_cases", "blas", "input")
+        ),
+    ),
+    "ndimage": Suite("replace_ndimage", ("scipy.ndimage.tests.test_filters",)),
+    "signal": Suite(
+        "replace_signal",
+        tuple(
+            f"{_SIGNAL}::Test{name}"
+            for name in (
+                *("Convolve", "AllFreqConvolves"),
+                *("Correlate", "CorrelateReal", "CorrelateComplex"),
+            )
+        ),
+    ),
 }
 
 
@@ -27,10 +53,10 @@ def run(suite: str, *arguments: str, reference: bool = False) -> subprocess.Comp
         environment["MDTENSOR_SUITE_EXECUTOR"] = "reference"
     return subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "tests.suites.replace_einsum"),
+            *(sys.executable, "-m", "pytest", "-q", "-p", f"tests.suites.{SUITES[suite].plugin}"),
             *("-p", "no:cacheprovider", "-p", "no:benchmark"),
             *("-c", str(Path(__file__).with_name("pytest.ini"))),
-            *("--pyargs", *SUITES[suite], *arguments),
+            *("--pyargs", *SUITES[suite].tests, *arguments),
         ],
         cwd=ROOT,
         env=environment,

@@ -19,3 +19,12 @@ def test_suite_passes_whole(suite: str) -> None:
     assert result.returncode == 0, result.stdout
     assert re.search(r"^\d+ passed in ", result.stdout, flags=re.MULTILINE), result.stdout
     assert "generated kernels: 100.0% of the arithmetic" in result.stdout
+
+
+def test_scipy_signal_passes_whole() -> None:
+    """Convolutions by FFT, which scipy computes, are all that is delegated."""
+    result = run("signal", reference=True)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^\d+ passed, ", result.stdout, flags=re.MULTILINE), result.stdout
+    delegated = re.findall(r"^numpy +\w+ +\d+  (.*)$", result.stdout, flags=re.MULTILINE)
+    assert set(delegated) == {"method fft"}

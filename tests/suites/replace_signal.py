@@ -1,0 +1,51 @@
+"""A pytest plugin that puts mdtensor's functions in the place of scipy.signal's, once collected.
+
+scipy's tests look their functions up in a table of its own while they are collected. Statistics
+are printed at the end. MDTENSOR_SUITE_EXECUTOR=reference computes by the reference interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import pytest
+import scipy.signal
+import scipy.signal.tests
+
+import mdtensor.api.computation as module
+from mdtensor.api import correlation
+from mdtensor.api.statistics import stats
+from mdtensor.translate import reference
+
+if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":
+    module.executor = reference.compute
+
+# What is delegated goes to scipy's functions, not to these.
+correlation.scipy_signal()
+
+
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    return correlation.convolve(in1, in2, mode, method)
+
+
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    return correlation.correlate(in1, in2, mode, method)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """scipy.signal and the modules of its tests have mdtensor's functions from now on."""
+    homes = [
+        scipy.signal,
+        *(sys.modules[name] for name in {i.module.__name__ for i in session.items}),
+    ]
+    for home in homes:
+        for function in (convolve, correlate):
+            if hasattr(home, function.__name__):
+                setattr(home, function.__name__, function)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("calls of convolve and correlate by engine")
+    terminalreporter.write_line(str(stats()))
