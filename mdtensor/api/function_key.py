@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.translate.combination import Combination
+from mdtensor.translate.operators import OperatorFunction
 
 _DEPTH = 8
 _VALUES: Any = (bool, int, float, complex, str, bytes, np.generic)
@@ -43,6 +44,8 @@ def _key(value: Any, depth: int) -> Hashable:
     if issubclass(kind, dict):
         items = value.items()
         return ("dict", *((_key(k, depth), _key(v, depth)) for k, v in items))
+    if isinstance(value, OperatorFunction):
+        return (_key(value.function, depth), _key(value.identity, depth), value.commutative)
     if kind is Combination:
         return (value.kind, _key(value.operator, depth))
     try:

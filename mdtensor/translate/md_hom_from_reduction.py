@@ -11,12 +11,12 @@ import numpy as np
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combination import Combination, cc, ps, pw
-from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
+from mdtensor.translate.combine import CC, PAIR_NAMES, Combine, Pointwise, PrefixSum
 from mdtensor.translate.epilogues import epilogue_named
 from mdtensor.translate.index_space import IndexSpace, index_space
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.md_hom_from_einsum import accumulation_dtype, buffers
-from mdtensor.translate.operators import ARGUMENTS, operator_of
+from mdtensor.translate.operators import operator_of
 from mdtensor.translate.python_source import scalar_function
 from mdtensor.translate.scalar import (
     BOOL,
@@ -141,7 +141,9 @@ def _only_dim(subscripts: Subscripts, space: IndexSpace) -> str:
         "several dims could be scanned" if space.output else "no dim is left to be scanned",
         text=subscripts.text,
         carets=[index.column for index in subscripts.output or ()],
-        hint=f"say which: combine={{{space.output[-1]!r}: …}}" if space.output else None,
+        hint=f"say which: combine={{{space.output[-1]!r}: …}}"
+        if space.output
+        else "the output names the dims that stay",
     )
 
 
@@ -187,7 +189,7 @@ def _is_argument(reduction: Reduction, combinations: Mapping[str, Combination]) 
     if reduction.function is not None:
         return False
     said = [c.operator for c in combinations.values() if c.kind != "cc"]
-    return bool(said) and all(isinstance(op, str) and op in ARGUMENTS for op in said)
+    return bool(said) and all(isinstance(op, str) and op in PAIR_NAMES for op in said)
 
 
 def _check_arguments(space: IndexSpace, combinations: Mapping[str, Combination]) -> None:

@@ -15,6 +15,7 @@ from mdtensor.api.reduce import reduce
 from mdtensor.errors import DTypeError, MdtensorError, ShapeError, SubscriptError, TranslationError
 from mdtensor.translate import reference
 from mdtensor.translate.combination import cc, ps, pw
+from mdtensor.translate.operators import operator
 from tests.api.executors import EXECUTORS
 from tests.cases import tolerance, values
 
@@ -98,8 +99,21 @@ def test_value_and_index() -> None:
     value, index = reduce("ij->i", a, f=lambda x, *, j: (x, j), combine="argmax")
     close(value, a.max(axis=1))
     close(index, a.argmax(axis=1))
-    value, i, j = reduce("ij->", a, f=lambda x, *, i, j: (x, i, j), combine="argmin")
-    assert (value, (i, j)) == (a.min(), np.unravel_index(a.argmin(), a.shape))
+    value, place = reduce("ij->", a, f=lambda x, *, i, j: (x, 100 * j + i), combine="argmin")
+    i, j = np.unravel_index(a.argmin(), a.shape)
+    assert (value, place) == (a.min(), 100 * j + i)
+
+
+def test_a_declared_operator() -> None:
+    @operator(identity=(-math.inf, -1))
+    def last_maximum(lhs: Any, rhs: Any) -> Any:
+        return rhs if rhs[0] >= lhs[0] else lhs
+
+    a = RNG.integers(0, 5, (6, 40)).astype("f4")
+    _, index = reduce("ij->i", a, f=lambda x, *, j: (x, j), combine=last_maximum)
+    close(index, 39 - a[:, ::-1].argmax(axis=1))
+    empty = reduce("ij->i", a[:, :0], f=lambda x, *, j: (x, j), combine=last_maximum)
+    close(empty[1], np.full(6, -1))
 
 
 def test_all_infinite_values_have_an_index() -> None:
@@ -351,8 +365,7 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
         TranslationError,
         """\
         unknown operator 'plus'
-          hint: one of add, mul, min, max, and, or, xor, logaddexp, argmin, argmax, or a function\
- of two elements""",
+          hint: one of add, mul, min, max, fmin, fmax, and, or, xor, logaddexp, argmin, argmax""",
     ),
     "mean": (
         lambda: reduce("ij->i", A, combine="mean"),
@@ -398,15 +411,15 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
         TranslationError,
         """\
         3 is no operator
-          hint: a function of two elements, or one of add, mul, min, max, and, or, xor, logaddexp,\
- argmin, argmax""",
+          hint: a function of two elements, or one of add, mul, min, max, fmin, fmax, and, or,\
+ xor, logaddexp, argmin, argmax""",
     ),
     "argmax of values without an index": (
         lambda: reduce("ij->i", A, f=lambda x: x, combine="argmax"),
         TranslationError,
         """\
-        operator 'argmax' takes a value that has an order and an index, not (float32)
-          hint: f returns both: f=lambda x, *, i: (x, i)""",
+        operator 'argmax' takes a value and an index, not (float32)
+          hint: return (value, index) from f, for example lambda a, *, j: (a, j)""",
     ),
     "operands without an epilogue": (
         lambda: reduce("ij->i; i", A, np.ones(2)),
