@@ -20,7 +20,6 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -33,17 +32,25 @@ from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
+from tests.lower.md_hom_cases import MDHomCase, check_md_hom, random_md_hom_case
 from tests.lower.random_problems import (
     Einsum,
     Operand,
     Placed,
     element_values,
-    guarded,
     random_einsum,
 )
 from tests.lower.random_schedules import broken, random_schedule
+from tests.lower.running import (
+    MismatchError,
+    compare,
+    device,
+    launch_sizes,
+    run_on_guarded_memory,
+)
 
 FAMILIES = ("cpu", "gpu")
+MD_HOM = "/md_hom"  # ends the names of such cases
 BATCH = 100
 # Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
 # no result either. Such cases are counted apart.
@@ -66,7 +73,12 @@ class Case:
         return generalised(problem)[0] if self.general else problem
 
 
-def random_case(name: str) -> Case:
+def random_case(name: str) -> Case | MDHomCase:
+    """The case of a name: seed, family, number, and "md_hom" where it is no einsum."""
+    return random_md_hom_case(name) if name.endswith(MD_HOM) else random_einsum_case(name)
+
+
+def random_einsum_case(name: str) -> Case:
     """The case of a name such as "0/cpu/17": seed, family, number."""
     rng = random.Random(name)
     family = name.split("/")[1]
@@ -78,29 +90,10 @@ def random_case(name: str) -> Case:
     return replace(case, schedule=schedule)
 
 
-class MismatchError(AssertionError):
-    """A kernel did something else than the oracle."""
-
-
-@cache
-def device():
-    from mdtensor.backends.pyopencl import devices, open_device
-
-    found = open_device(devices()[0][1])
-    found.scratch = partial(guarded_scratch, found)
-    return found
-
-
-def guarded_scratch(on, nbytes: int):
-    """Scratch memory that ends where the accessible memory ends, and holds NaN at first."""
-    memory = guarded(nbytes)
-    memory[:] = 0xFF
-    memory = memory[memory.size - -(-max(nbytes, 8) // 8) * 8 :]
-    return memory, on.argument(memory)
-
-
-def check(case: Case) -> bool:
+def check(case: Case | MDHomCase) -> bool:
     """Runs a case; False where the schedule does not fit the problem. Raises MismatchError."""
+    if isinstance(case, MDHomCase):
+        return check_md_hom(case)
     problem = case.problem()
     schedule = case.schedule
     try:
@@ -117,23 +110,10 @@ def check(case: Case) -> bool:
 
 
 def run_time_sizes(case: Case) -> tuple[int, ...]:
-    """The sizes of a general program, in the order of their names: problem, blocks, parts."""
+    """The sizes of a general program, in the order of their names; none for other programs."""
     if not case.general:
         return ()
-    problem = problem_from_md_hom(case.einsum.md_hom())
-    general, sizes = generalised(problem)
-    if not general.is_general:
-        return ()
-    rng = random.Random(case.seed)
-    blocks: list[int] = []
-    parts: list[int] = []
-    for d in problem.dims:
-        block = case.schedule.registers[d] * case.schedule.threads[d]
-        whole = -(-problem.extent(d) // block)
-        wanted = 1 if case.schedule.parts[d] == 1 else rng.choice((1, 2, 3, 4, 100))
-        blocks.append(-(-whole // wanted))
-        parts.append(-(-whole // blocks[-1]))
-    return (*sizes, *blocks, *parts)
+    return launch_sizes(problem_from_md_hom(case.einsum.md_hom()), case.schedule, case.seed)
 
 
 def other_shapes(case: Case) -> Iterator[Case]:
@@ -170,13 +150,7 @@ def check_program(program, einsum: Einsum, seed: int) -> None:
     output = Placed(einsum.out, None)
     expected, tolerance = expectation(einsum, [placed.array for placed in inputs])
     for _ in range(2):
-        output.restore()
-        program(*(placed.array for placed in inputs), output.array)
-        if strays := output.strays():
-            raise MismatchError(f"{strays} bytes beside the output changed")
-        for number, placed in enumerate(inputs):
-            if changed := placed.changed():
-                raise MismatchError(f"{changed} bytes of input {number} changed")
+        run_on_guarded_memory(program, inputs, [output])
         compare(output.array, expected, tolerance)
 
 
@@ -212,23 +186,6 @@ def _magnitude(md_hom: MDHom, arrays: Sequence[np.ndarray]) -> np.ndarray:
         parts.append(absolute.astype(array.dtype))
     (result,) = run(md_hom, parts)
     return 2 * np.abs(result)
-
-
-def compare(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | None) -> None:
-    """Raises MismatchError with the first element that differs by more than the tolerance."""
-    if tolerance is None:
-        wrong = result != expected
-    else:
-        wide = result.astype(np.complex128 if result.dtype.kind == "c" else np.float64)
-        wrong = ~(np.abs(wide - expected) <= tolerance)
-    if not np.any(wrong):
-        return
-    place = tuple(int(n) for n in np.argwhere(wrong)[0])
-    raise MismatchError(
-        f"{np.count_nonzero(wrong)} of {result.size} elements differ, the first at {place}:"
-        f" {result[place]!r} where {expected[place]!r} is right"
-        + ("" if tolerance is None else f" within {tolerance[place]!r}")
-    )
 
 
 # ---- worker processes -------------------------------------------------------------------------
@@ -362,10 +319,12 @@ def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
                 yield json.loads(line)
 
 
-def names_of(seed: int, families: Sequence[str], count: int, first: int = 0) -> list[str]:
-    """Names of `count` cases, the families in turn."""
+def names_of(
+    seed: int, families: Sequence[str], count: int, first: int = 0, kind: str = ""
+) -> list[str]:
+    """Names of `count` cases, the families in turn; `kind` is MD_HOM for random md_homs."""
     return [
-        f"{seed}/{families[number % len(families)]}/{number}"
+        f"{seed}/{families[number % len(families)]}/{number}{kind}"
         for number in range(first, first + count)
     ]
 
@@ -376,6 +335,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--dialect-family", choices=FAMILIES, help="default: both in turn")
+    parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     parser.add_argument("--case", help="name of one case, which runs in this process")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -385,7 +345,8 @@ def main() -> int:
     if options.case:
         return _show(options.case)
     families = [options.dialect_family] if options.dialect_family else FAMILIES
-    names = names_of(options.seed, families, options.count, options.first)
+    kind = MD_HOM if options.md_homs else ""
+    names = names_of(options.seed, families, options.count, options.first, kind)
     report = run_cases(names, verbose=True)
     print(report)
     return 1 if report.failures else 0
@@ -394,16 +355,27 @@ def main() -> int:
 def _show(name: str) -> int:
     case = random_case(name)
     print(case)
-    problem = case.problem()
-    print(problem)
-    nests = lowered(problem, case.schedule)
-    print(render(nests, OPENCL, streaming=case.schedule.streaming).text)
-    print("sizes", run_time_sizes(case), flush=True)
+    if isinstance(case, MDHomCase):
+        md_homs = [stage.md_hom for stage in case.stages]
+        problems, schedules = case.problems(), case.schedules
+    else:
+        md_homs = [case.einsum.md_hom()]
+        problems, schedules = [case.problem()], (case.schedule,)
+        print("sizes", run_time_sizes(case))
+    for md_hom, problem, schedule in zip(md_homs, problems, schedules, strict=True):
+        print(md_hom.describe(), md_hom.scalar.results, md_hom.epilogue, sep="\n")
+        print([(op.dtypes, op.results, op.identity) for op in md_hom.operators])
+        print(problem, schedule, sep="\n")
+        try:
+            nests = lowered(problem, schedule)
+            print(render(nests, OPENCL, streaming=schedule.streaming).text, flush=True)
+        except LoweringError as error:
+            print("refused:", error)
     print("right" if check(case) else "refused")
     return 0
 
 
-__all__ = ["Case", "Operand", "Report", "check", "names_of", "random_case", "run_cases"]
+__all__ = ["Case", "MismatchError", "Operand", "Report", "check", "device"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Collection
 from dataclasses import replace
 
 from mdtensor.lower.asm import asm_of
@@ -17,7 +18,9 @@ MEETINGS = 6
 ITEMS = 64
 
 
-def random_schedule(rng: random.Random, problem: Problem, family: str) -> Schedule:
+def random_schedule(
+    rng: random.Random, problem: Problem, family: str, unrolled: int = UNROLLED
+) -> Schedule:
     """A schedule of the family that fits the problem more often than not."""
     asm = asm_of(family)
     count = len(problem.extents)
@@ -26,7 +29,7 @@ def random_schedule(rng: random.Random, problem: Problem, family: str) -> Schedu
         lane, width = _lane(rng, problem)
     threads = _threads(rng, problem) if asm.cooperative else (1,) * count
     shared = any(threads[d] > 1 for d in problem.contracted)
-    registers = _registers(rng, problem, lane, width, MEETINGS if shared else UNROLLED)
+    registers = _registers(rng, problem, lane, width, MEETINGS if shared else unrolled)
     staged = tuple(_region(rng, problem, n, asm.regions) for n in range(len(problem.streams)))
     tiles = [0] * count
     for d in problem.dims:
@@ -36,7 +39,7 @@ def random_schedule(rng: random.Random, problem: Problem, family: str) -> Schedu
     if {"local", "private"} & set(staged) and (problem.is_general or rng.random() < 0.5):
         blocks = [r * t for r, t in zip(registers, threads, strict=True)]
         tiles = [tile or 2 * block for tile, block in zip(tiles, blocks, strict=True)]
-    return Schedule(
+    drawn = Schedule(
         asm=family,
         parts=_parts(rng, problem),
         tiles=tuple(tiles),
@@ -51,6 +54,78 @@ def random_schedule(rng: random.Random, problem: Problem, family: str) -> Schedu
         tail=rng.choice(TAILS),
         streaming=_may_stream(problem, lane, width) and rng.random() < 0.6,
         inline=rng.random() < 0.3,
+    )
+    return _fitting(problem, drawn)
+
+
+def _fitting(problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule without what the rules of scans, of operators, of gathers and stores refuse."""
+    schedule = replace(schedule, staged=_that_stage(problem, schedule.staged))
+    if problem.scanned >= 0:
+        schedule = _for_scan(problem, schedule)
+    elif problem.keeps_order and problem.contracted:
+        schedule = _in_order(problem, schedule)
+    tiled = any(schedule.tiles[d] for d in problem.contracted)
+    if tiled and not problem.accumulates_in_place and problem.scanned < 0:
+        tiles = tuple(0 if problem.reduced[d] else t for d, t in enumerate(schedule.tiles))
+        schedule = replace(schedule, tiles=tiles)
+    return replace(schedule, streaming=schedule.streaming and _can_stream(problem, schedule))
+
+
+def _that_stage(problem: Problem, staged: tuple[str, ...]) -> tuple[str, ...]:
+    computed = {read.stream for read in problem.all_reads if read.computed}
+    return tuple(
+        "" if n >= problem.finish_streams or n in computed else region
+        for n, region in enumerate(staged)
+    )
+
+
+def _with(values: tuple[int, ...], dims: Collection[int], value: int) -> tuple[int, ...]:
+    return tuple(value if d in dims else v for d, v in enumerate(values))
+
+
+def _for_scan(problem: Problem, schedule: Schedule) -> Schedule:
+    """Only groups and lanes share a scanned dim, and nothing is staged."""
+    scanned = (problem.scanned,)
+    parts = schedule.parts
+    if schedule.lane == problem.scanned and problem.keeps_order:
+        parts = _with(parts, scanned, 1)
+    return replace(
+        schedule,
+        parts=parts,
+        tiles=_with(schedule.tiles, scanned, 0),
+        threads=_with(schedule.threads, scanned, 1),
+        staged=("",) * len(schedule.staged),
+    )
+
+
+def _in_order(problem: Problem, schedule: Schedule) -> Schedule:
+    """Elements that must be combined in order are taken one after the other."""
+    dims = problem.contracted
+    lane, width, registers = schedule.lane, schedule.width, schedule.registers
+    if lane in dims:
+        registers = _with(registers, (lane,), max(1, registers[lane] // width))
+        lane, width = -1, 1
+    return replace(
+        schedule,
+        parts=_with(schedule.parts, dims[1:], 1),
+        tiles=_with(schedule.tiles, dims[1:], 0),
+        threads=_with(schedule.threads, dims, 1),
+        registers=_with(registers, dims[:-1], 1),
+        lane=lane,
+        width=width,
+        reduce_order=dims,
+    )
+
+
+def _can_stream(problem: Problem, schedule: Schedule) -> bool:
+    lane, width = schedule.lane, schedule.width
+    if lane < 0:
+        return False
+    extent = problem.extents[lane].constant
+    ends_whole = schedule.tail != "overlap" or extent is None or extent % width == 0
+    return ends_whole and all(
+        write.strides[lane].constant == 1 and write.offset % width == 0 for write in problem.writes
     )
 
 
@@ -106,10 +181,13 @@ def _parts(rng: random.Random, problem: Problem) -> tuple[int, ...]:
 
 
 def _may_stream(problem: Problem, lane: int, width: int) -> bool:
-    if lane < 0 or problem.reduced[lane]:
+    if lane < 0 or (problem.reduced[lane] and lane != problem.scanned):
         return False
     strides = [
-        write.strides[d].constant for write in problem.writes for d in problem.kept if d != lane
+        write.strides[d].constant
+        for write in problem.writes
+        for d in problem.result_dims
+        if d != lane
     ]
     return all(stride is not None and stride % width == 0 for stride in strides)
 

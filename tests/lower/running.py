@@ -1,0 +1,89 @@
+"""Generated kernels run on memory that shows what they touch, and compared with the oracle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache, partial
+
+import numpy as np
+
+from mdtensor.lower.problem import Problem, generalised
+from mdtensor.lower.schedule import Schedule
+from tests.lower.random_problems import Placed, guarded
+
+
+class MismatchError(AssertionError):
+    """A kernel did something else than the oracle."""
+
+
+@cache
+def device():
+    from mdtensor.backends.pyopencl import devices, open_device
+
+    found = open_device(devices()[0][1])
+    found.scratch = partial(guarded_scratch, found)
+    return found
+
+
+def guarded_scratch(on, nbytes: int):
+    """Scratch memory that ends where the accessible memory ends, and holds NaN at first."""
+    memory = guarded(nbytes)
+    memory[:] = 0xFF
+    memory = memory[memory.size - -(-max(nbytes, 8) // 8) * 8 :]
+    return memory, on.argument(memory)
+
+
+def launch_sizes(problem: Problem, schedule: Schedule, seed: int) -> tuple[int, ...]:
+    """The sizes of a general program, in the order of their names: problem, blocks, parts.
+
+    `problem` is the one of fixed extents that the general one is to be run for.
+    """
+    general, sizes = generalised(problem)
+    if not general.is_general:
+        return ()
+    rng = random.Random(seed)
+    blocks: list[int] = []
+    parts: list[int] = []
+    for d in problem.dims:
+        block = schedule.registers[d] * schedule.threads[d]
+        whole = -(-problem.extent(d) // block)
+        wanted = 1 if schedule.parts[d] == 1 else rng.choice((1, 2, 3, 4, 100))
+        blocks.append(-(-whole // wanted))
+        parts.append(-(-whole // blocks[-1]))
+    return (*sizes, *blocks, *parts)
+
+
+def run_on_guarded_memory(program, inputs: Sequence[Placed], outputs: Sequence[Placed]) -> None:
+    """Runs a program; MismatchError where it changes anything but elements of the outputs."""
+    for output in outputs:
+        output.restore()
+    program(*(placed.array for placed in (*inputs, *outputs)))
+    for output in outputs:
+        if strays := output.strays():
+            raise MismatchError(f"{strays} bytes beside the output changed")
+    for number, placed in enumerate(inputs):
+        if changed := placed.changed():
+            raise MismatchError(f"{changed} bytes of input {number} changed")
+
+
+def compare(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | None) -> None:
+    """Raises MismatchError with the first element that differs by more than the tolerance.
+
+    NaN is right where NaN is expected.
+    """
+    if tolerance is None:
+        wrong = result != expected
+    else:
+        wide = result.astype(np.complex128 if result.dtype.kind == "c" else np.float64)
+        wrong = ~((np.abs(wide - expected) <= tolerance) | (wide == expected))
+    if result.dtype.kind in "fc":
+        wrong &= ~(np.isnan(result) & np.isnan(expected))
+    if not np.any(wrong):
+        return
+    place = tuple(int(n) for n in np.argwhere(wrong)[0])
+    raise MismatchError(
+        f"{np.count_nonzero(wrong)} of {result.size} elements differ, the first at {place}:"
+        f" {result[place]!r} where {expected[place]!r} is right"
+        + ("" if tolerance is None else f" within {tolerance[place]!r}")
+    )
