@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mdtensor.api.einsum import einsum, einsum_path, tensordot
     from mdtensor.api.lazy import lazy
     from mdtensor.api.modes import tuning
+    from mdtensor.api.operators import cc, operator, ps, pw
     from mdtensor.api.plan import Plan, compile, spec  # noqa: A004
     from mdtensor.api.statistics import stats
     from mdtensor.api.stencil import stencil
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Plan",
+    "cc",
     "compile",
     "conv",
     "conv_capsule",
@@ -40,6 +42,9 @@ __all__ = [
     "einsum_path",
     "errors",
     "lazy",
+    "operator",
+    "ps",
+    "pw",
     "spec",
     "stats",
     "stencil",
@@ -50,6 +55,7 @@ __all__ = [
 
 _HOMES = {
     "Plan": "api.plan",
+    "cc": "api.operators",
     "compile": "api.plan",
     "conv": "api.convolution",
     "conv_capsule": "api.convolution",
@@ -61,6 +67,9 @@ _HOMES = {
     "einsum_path": "api.einsum",
     "errors": "errors",
     "lazy": "api.lazy",
+    "operator": "api.operators",
+    "ps": "api.operators",
+    "pw": "api.operators",
     "spec": "api.plan",
     "stats": "api.statistics",
     "stencil": "api.stencil",

@@ -6,6 +6,7 @@ Definitions: 002, section 4.2.2, Examples 1 and 2, and appendix .2 (prefix sums)
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import TranslationError
-from mdtensor.translate.python_functions import is_sequence
+from mdtensor.translate.python_functions import is_sequence, ordering
 from mdtensor.translate.python_source import traced
 from mdtensor.translate.scalar import (
     BOOL,
@@ -76,7 +77,7 @@ def named(name: str, dtypes: Sequence[object]) -> Operator:
     """A named operator, on every element of a tuple: one of `NAMES`, or of `PAIR_NAMES`.
 
     They are NumPy's functions. NaN wins in `min` and `max`, and loses in `fmin` and `fmax`. On
-    booleans, `add` is `or` and `mul` is `and`. `argmin` and `argmax` take pairs (value, index): the
+    booleans, `add` is `or` and `mul` is `and`. `argmin` and `argmax` take (value, index …): the
     first NaN wins, or else the smallest index among the best values; so they commute.
 
     Raises TranslationError for other names, and for types on which the operator is not defined.
@@ -104,8 +105,8 @@ def _check_type(name: str, dtype: np.dtype) -> None:
         raise TranslationError(f"complex numbers have no order for operator {name!r}")
     if dtype.kind != "f" and name == "logaddexp":
         raise TranslationError(
-            f"operator 'logaddexp' takes floating numbers, not {dtype.name}",
-            hint="convert them by f",
+            f"operator 'logaddexp' takes floats, not {dtype.name}",
+            hint="dtype='f8' converts the elements",
         )
 
 
@@ -142,19 +143,23 @@ def _limits(dtype: np.dtype) -> tuple[Number, Number]:
 
 
 def _best_with_place(name: str, types: tuple[np.dtype, ...]) -> Operator:
-    if len(types) != 2 or types[0].kind == "c" or types[1].kind not in "iu":
+    width = len(types)
+    if width < 2 or types[0].kind == "c" or any(dtype.kind not in "iu" for dtype in types[1:]):
         given = ", ".join(dtype.name for dtype in types)
         raise TranslationError(
             f"operator {name!r} takes a value and an index, not ({given})",
             hint="return (value, index) from f, for example lambda a, *, j: (a, j)",
         )
-    value, place, other, its_place = (param(n, dtype) for n, dtype in enumerate(types * 2))
-    wins = _wins("gt" if name == "argmax" else "lt", value, other, its_place < place)
+    params = [param(n, dtype) for n, dtype in enumerate(types * 2)]
+    lhs, rhs = params[:width], params[width:]
+    comes_first = ordering(operator.lt, rhs[1:], lhs[1:])
+    wins = _wins("gt" if name == "argmax" else "lt", lhs[0], rhs[0], comes_first)
     low, high = _limits(types[0])
+    last = (_limits(dtype)[1] for dtype in types[1:])
     return Operator(
         types,
-        (select(wins, other, value), select(wins, its_place, place)),
-        (low if name == "argmax" else high, _limits(types[1])[1]),
+        tuple(select(wins, other, value) for value, other in zip(lhs, rhs, strict=True)),
+        (low if name == "argmax" else high, *last),
         True,
         name,
     )

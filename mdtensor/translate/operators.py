@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,38 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named, operator_from_function
-from mdtensor.translate.scalar import Number
+from mdtensor.translate.scalar import BOOL, Number
+
+_OF_FUNCTIONS: Mapping[Any, str] = {
+    np.add: "add",
+    np.multiply: "mul",
+    np.minimum: "min",
+    np.maximum: "max",
+    np.fmin: "fmin",
+    np.fmax: "fmax",
+    np.bitwise_and: "and",
+    np.bitwise_or: "or",
+    np.bitwise_xor: "xor",
+    np.logaddexp: "logaddexp",
+    np.argmin: "argmin",
+    np.argmax: "argmax",
+    np.sum: "add",
+    np.prod: "mul",
+    np.min: "min",
+    np.max: "max",
+    builtins.sum: "add",
+    builtins.min: "min",
+    builtins.max: "max",
+}
+_OF_FUNCTIONS_ON_BOOLEANS: Mapping[Any, str] = {
+    np.logical_and: "and",
+    np.logical_or: "or",
+    np.logical_xor: "xor",
+    np.all: "and",
+    np.any: "or",
+    builtins.all: "and",
+    builtins.any: "or",
+}
 
 
 @dataclass(frozen=True)
@@ -72,25 +104,45 @@ def operator_of(
 ) -> Operator:
     """The operator that a name or a function stands for, on tuples of the given types.
 
-    `identity` is that of a plain function.
+    Functions of NumPy and of Python that have such a name stand for it. `identity` is that of
+    another plain function.
 
     Raises TranslationError for an unknown name, and for types that the operator does not take.
 
     >>> operator_of(lambda a, b: a * b, [np.dtype("f4")]).results
     ((p0 * p1),)
+    >>> operator_of(np.maximum, [np.dtype("f4")])
+    max
     """
     if isinstance(said, Operator):
         return said
     if isinstance(said, OperatorFunction):
         return said.on(dtypes)
-    if isinstance(said, str):
-        return _named(said, dtypes)
+    name = operator_name(said, dtypes)
+    if name is not None:
+        return _named(name, dtypes)
     if callable(said):
         return OperatorFunction(said, identity).on(dtypes)
     raise TranslationError(
         f"{said!r} is no operator",
         hint=f"a function of two elements, or one of {', '.join((*NAMES, *PAIR_NAMES))}",
     )
+
+
+def operator_name(said: object, dtypes: Sequence[np.dtype] = ()) -> str | None:
+    """The name of an operator that has one, given by name or as a function; None of others.
+
+    >>> operator_name(np.add), operator_name("max"), operator_name(lambda a, b: a + b)
+    ('add', 'max', None)
+    """
+    if isinstance(said, str):
+        return said
+    try:
+        if dtypes and all(dtype == BOOL for dtype in dtypes) and said in _OF_FUNCTIONS_ON_BOOLEANS:
+            return _OF_FUNCTIONS_ON_BOOLEANS[said]
+        return _OF_FUNCTIONS.get(said)
+    except TypeError:
+        return None
 
 
 def _named(name: str, dtypes: Sequence[np.dtype]) -> Operator:
