@@ -414,7 +414,7 @@ class _Renderer:
         condition, *choices = calc.args
         then, otherwise = (self.value(choice, calc.lanes) for choice in choices)
         if calc.lanes == 1:
-            return f"({self._truth(condition)} ? {then} : {otherwise})"
+            return self._narrowed(calc, f"({self._truth(condition)} ? {then} : {otherwise})")
         mask = self._mask(condition, calc.lanes, calc.dtype.itemsize)
         return f"select({otherwise}, {then}, {mask})"
 

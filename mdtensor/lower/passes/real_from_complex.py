@@ -6,7 +6,7 @@ two real ones. From here on no part of the system knows complex numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,7 +16,17 @@ from mdtensor.errors import LoweringError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Concat, Operator
 from mdtensor.translate.md_hom import Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, Number, ScalarFunction, apply, cast, const, param
+from mdtensor.translate.scalar import (
+    BOOL,
+    Expr,
+    Number,
+    ScalarFunction,
+    apply,
+    cast,
+    const,
+    param,
+    truth,
+)
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 T = TypeVar("T")
@@ -26,8 +36,7 @@ _HALVES = (AffineIndex(offset=0), AffineIndex(offset=1))
 
 def real_from_complex(md_hom: MDHom) -> MDHom:
     """The same computation on real buffers; the argument itself where none is complex."""
-    buffers = (*md_hom.inputs, *md_hom.outputs)
-    if not any(_is_complex(buffer.spec.dtype) for buffer in buffers):
+    if not any(map(_is_complex, _types(md_hom))):
         return md_hom
     stored = [md_hom.outputs[a.buffer].spec.dtype for a in md_hom.out_view]
     epilogue, held = md_hom.epilogue, stored
@@ -44,6 +53,24 @@ def real_from_complex(md_hom: MDHom) -> MDHom:
         _real_view(md_hom.out_view, md_hom.outputs),
         epilogue,
     )
+
+
+def _types_in(expr: Expr) -> Iterator[np.dtype]:
+    yield expr.dtype
+    for arg in expr.args:
+        yield from _types_in(arg)
+
+
+def _types(md_hom: MDHom) -> Iterator[np.dtype]:
+    """All types of buffers, of results, and of what is computed on the way."""
+    for buffer in (*md_hom.inputs, *md_hom.outputs):
+        yield buffer.spec.dtype
+    last = () if md_hom.epilogue is None else md_hom.epilogue.function.results
+    for result in (*md_hom.scalar.results, *last):
+        yield from _types_in(result)
+    for operator in md_hom.operators:
+        for result in operator.results:
+            yield from _types_in(result)
 
 
 def _real_function(function: ScalarFunction, stored: Sequence[np.dtype]) -> ScalarFunction:
@@ -206,6 +233,8 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
 
 
 def _cast(parts: tuple[Expr, ...], dtype: np.dtype) -> tuple[Expr, ...]:
+    if dtype == BOOL and len(parts) == 2:
+        return (truth(parts[0]) | truth(parts[1]),)
     if not _is_complex(dtype):
         return (cast(parts[0], dtype),)
     real = _real(dtype)

@@ -7,11 +7,11 @@ import pytest
 
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.combine import Operator, Pointwise
+from mdtensor.translate.combine import CC, Operator, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.reference import run
-from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, param
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -77,3 +77,35 @@ def test_operator_on_a_tuple_of_a_complex_and_a_real_element():
     product, counts = run(real, [as_real(array) for array in arrays])
     np.testing.assert_allclose(product, as_real(expected[0]), rtol=1e-12)
     np.testing.assert_array_equal(counts, [6, 0])
+
+
+def element_wise(inner: Expr, given: np.ndarray, stored: str) -> MDHom:
+    """The md_hom that applies an expression of one element to all of them."""
+    return MDHom(
+        (Dim("i", len(given), CC),),
+        ScalarFunction((given.dtype,), (inner,)),
+        (Buffer("x", TensorSpec.of(given.shape, given.dtype)),),
+        (Buffer("y", TensorSpec.of(given.shape, stored)),),
+        (Access(0, (AffineIndex.of("i"),)),),
+        (Access(0, (AffineIndex.of("i"),)),),
+    )
+
+
+def test_complex_numbers_inside_a_function_on_real_buffers():
+    x = param(0, "f4")
+    square = apply("mul", cast(x, "c8") + 2j, cast(x, "c8") - 1j)
+    given = np.arange(-2, 3, dtype="f4")
+    md_hom = element_wise(apply("imag", square), given, "f4")
+    real = real_from_complex(md_hom)
+    assert real is not md_hom
+    assert {arg.dtype.kind for arg in real.scalar.results[0].args} == {"f"}
+    np.testing.assert_array_equal(run(real, [given])[0], ((given + 2j) * (given - 1j)).imag)
+
+
+def test_a_complex_number_is_true_where_either_part_is():
+    given = np.array([0, 1, 1j, 1 + 1j, -0.0], "c8")
+    md_hom = element_wise(cast(param(0, "c8"), "?"), given, "?")
+    np.testing.assert_array_equal(run(md_hom, [given])[0], given.astype(bool))
+    np.testing.assert_array_equal(
+        run(real_from_complex(md_hom), [as_real(given)])[0], given.astype(bool)
+    )
