@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mdtensor import errors
+    from mdtensor.api import ndimage
     from mdtensor.api.convolution import conv, conv_capsule
     from mdtensor.api.correlation import convolve, correlate
     from mdtensor.api.device import device, devices
@@ -42,6 +43,7 @@ __all__ = [
     "einsum_path",
     "errors",
     "lazy",
+    "ndimage",
     "operator",
     "ps",
     "pw",
@@ -67,6 +69,7 @@ _HOMES = {
     "einsum_path": "api.einsum",
     "errors": "errors",
     "lazy": "api.lazy",
+    "ndimage": "api.ndimage",
     "operator": "api.operators",
     "ps": "api.operators",
     "pw": "api.operators",
@@ -84,7 +87,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-    value = module if name == "errors" else getattr(module, name)
+    value = module if name in ("errors", "ndimage") else getattr(module, name)
     globals()[name] = value
     return value
 

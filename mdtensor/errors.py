@@ -63,6 +63,10 @@ class IndexingError(MdtensorError, IndexError):
     """An index that an array cannot be read at."""
 
 
+class FilterError(MdtensorError, ValueError, RuntimeError):
+    """An argument of a filter makes no sense; scipy has both classes for these."""
+
+
 class DTypeError(MdtensorError, TypeError):
     """An argument has a type that cannot be used or cast as asked."""
 

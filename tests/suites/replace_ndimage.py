@@ -1,0 +1,44 @@
+"""A pytest plugin that puts mdtensor's filters in the place of scipy.ndimage's, before collection.
+
+Those of scipy's filters that are made of others, such as sobel, are made of mdtensor's too.
+Statistics are printed at the end. MDTENSOR_SUITE_EXECUTOR=reference computes by the reference
+interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import scipy.ndimage
+from scipy._lib._array_api import xp_capabilities_table
+
+import mdtensor.api.computation as module
+from mdtensor.api import ndimage
+from mdtensor.api.statistics import stats
+from mdtensor.translate import reference
+
+if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":
+    module.executor = reference.compute
+
+for name in ndimage.__all__:
+    function = getattr(ndimage, name)
+    # scipy's tests look up there which arrays a function takes.
+    xp_capabilities_table[function] = xp_capabilities_table[getattr(scipy.ndimage, name)]
+    setattr(scipy.ndimage, name, function)
+    setattr(scipy.ndimage._filters, name, function)
+
+
+# scipy refuses float16, mdtensor computes it.
+REFUSALS = "test_gaussian_filter_float16"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    refusals = [item for item in items if item.name.startswith(REFUSALS)]
+    config.hook.pytest_deselected(items=refusals)
+    items[:] = [item for item in items if item not in refusals]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("calls of filters by engine")
+    terminalreporter.write_line(str(stats()))

@@ -1,0 +1,17 @@
+"""scipy's own tests of its filters pass on mdtensor's."""
+
+from __future__ import annotations
+
+import re
+
+from tests.suites.run import run
+
+
+def test_scipy_ndimage_passes_whole() -> None:
+    """Nothing is delegated; what refuses float16 is left out."""
+    result = run("ndimage", reference=True)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^2\d{3} passed, 1 deselected", result.stdout, flags=re.MULTILINE), (
+        result.stdout
+    )
+    assert "generated kernels: 100.0% of the arithmetic" in result.stdout
