@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
@@ -19,17 +20,18 @@ from mdtensor.translate.convolution_layout import (
     convolution_from_layout,
     parse_layout,
 )
+from mdtensor.translate.epilogues import epilogue_named
 from mdtensor.translate.md_hom_from_convolution import (
     Convolution,
     Operand,
     md_homs_from_convolution,
 )
-from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param
+from mdtensor.translate.python_source import scalar_function
+from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param, substitute
 
 # A number for all spatial axes, or one for each.
 PerAxis = int | Sequence[int]
 Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
-Epilogue = Callable[[Expr], Expr]
 
 _CAPSULES = "NHWCAB,KRSCBE->NPQKAE"
 
@@ -46,7 +48,7 @@ def conv(
     transposed: bool = False,
     output_padding: PerAxis = 0,
     bias: Any = None,
-    epilogue: Epilogue | None = None,
+    epilogue: Callable[..., Any] | str | None = None,
     out: Array | None = None,
     dtype: object = None,
     acc_dtype: object = None,
@@ -71,9 +73,10 @@ def conv(
     takes elements away from the result, `output_padding` adds some at its end. "same" gives
     extent · stride elements.
 
-    `bias` holds one number for each K. `epilogue` is a function applied once to each finished
-    element. `dtype` is the type of the result, by default the common type of img, flt and bias;
-    `acc_dtype` that of products and sums, by default float32 for float16, `dtype` for others.
+    `bias` holds one number for each K. `epilogue` is a function of Python applied once to each
+    finished element, bias included, or one of the names "relu" and "gelu". `dtype` is the type of
+    the result, by default the common type of img, flt and bias, and what the epilogue makes of
+    it; `acc_dtype` that of products and sums, by default float32 for float16, else `dtype`.
     No window is materialised, and the image is copied with its padding only where that copy takes
     at most 4 % of the memory of inputs and result.
 
@@ -93,13 +96,15 @@ def conv(
     wanted = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
     accumulated = None if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
     operands = (img, flt) if bias is None else (img, flt, bias)
-    key = ("conv", parsed, geometry, wanted, accumulated, epilogue)
+    finish = epilogue_named(epilogue)
+    key = ("conv", parsed, geometry, wanted, accumulated, function_key(finish))
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         convolution = convolution_from_layout(
             parsed, geometry, specs, dtype=wanted, acc_dtype=accumulated
         )
-        return computation_of(_finished(parsed, convolution, specs[2:], epilogue))
+        options = (wanted, accumulated)
+        return computation_of(_finished(parsed, convolution, specs[2:], finish, options))
 
     return call(key, operands, build, out)
 
@@ -158,24 +163,45 @@ def _finished(
     layout: Layout,
     convolution: Convolution,
     specs: Sequence[TensorSpec],
-    epilogue: Epilogue | None,
+    epilogue: Callable[..., Any] | None,
+    options: tuple[np.dtype | None, np.dtype | None],
 ) -> Convolution:
     """The convolution with a bias, if there is a spec for one, and an epilogue."""
     if not specs and epilogue is None:
         return convolution
-    accumulated = convolution.accumulated
+    dtype, acc_dtype = options
+    spec, accumulated = convolution.result.spec, convolution.accumulated
+    if epilogue is not None and acc_dtype is None and spec.dtype.kind in "iu":
+        # The epilogue gets what integers of this width wrap around to.
+        accumulated = spec.dtype
     value = param(0, accumulated)
     extras: tuple[Operand, ...] = ()
     for bias in specs:
         extras = (_bias(layout, convolution, bias),)
         value = value + cast(param(1, bias.dtype), accumulated)
     if epilogue is not None:
-        value = epilogue(value)
-        if not isinstance(value, Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TranslationError(f"the epilogue returns {value!r}, which no element goes into")
+        natural = _element(epilogue, spec.dtype).dtype if dtype is None else dtype
+        spec = TensorSpec.of(spec.shape, natural)
+        value = substitute(_element(epilogue, accumulated), [value])
     types = (accumulated, *(bias.dtype for bias in specs))
-    finish = ScalarFunction(types, (value,), "bias" if epilogue is None else "epilogue")
-    return replace(convolution, finish=finish, extras=extras)
+    return replace(
+        convolution,
+        result=replace(convolution.result, spec=spec),
+        accumulated=accumulated,
+        finish=ScalarFunction(types, (value,), "bias" if epilogue is None else "epilogue"),
+        extras=extras,
+    )
+
+
+def _element(epilogue: Callable[..., Any], dtype: np.dtype) -> Expr:
+    """What an epilogue makes of an element of that type."""
+    results = scalar_function(epilogue, [dtype]).results
+    if len(results) != 1:
+        raise TranslationError(
+            f"the epilogue of a convolution returns {len(results)} values",
+            hint="return one, or call `reduce`, which has several results",
+        )
+    return results[0]
 
 
 def _bias(layout: Layout, convolution: Convolution, bias: TensorSpec) -> Operand:

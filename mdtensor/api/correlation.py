@@ -91,12 +91,14 @@ def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Arr
     return _direct(name, arrays, mode, by_numpy=by_numpy)
 
 
-def _mode(mode: str | int) -> str:
+def _mode(mode: Any) -> str:
     if isinstance(mode, int) and 0 <= mode < len(_MODES):
         return _MODES[mode]
+    if not isinstance(mode, str | int):
+        raise DTypeError(f"mode is {mode!r}", hint=f"one of {', '.join(_MODES)}")
     if mode not in _MODES:
         raise ShapeError(f"mode is {mode!r}", hint=f"one of {', '.join(_MODES)}")
-    return str(mode)
+    return mode
 
 
 def _check(a: tuple[int, ...], v: tuple[int, ...], mode: str) -> None:

@@ -304,18 +304,50 @@ def test_bias_and_epilogue() -> None:
     added = mdt.conv(img, flt, padding=1, layout=LAYOUTS[2], bias=bias)
     np.testing.assert_allclose(added, plain + bias[:, None, None], atol=1e-12)
     scaled = mdt.conv(
-        img, flt, padding=1, layout=LAYOUTS[2], bias=bias, epilogue=lambda x: x * x - 1
+        img, flt, padding=1, layout=LAYOUTS[2], bias=bias, epilogue=lambda x: x if x > 1 else -x
     )
-    np.testing.assert_allclose(scaled, added**2 - 1, atol=1e-12)
+    np.testing.assert_allclose(scaled, np.where(added > 1, added, -added), atol=1e-12)
+    positive = mdt.conv(img, flt, padding=1, layout=LAYOUTS[2], bias=bias, epilogue="relu")
+    np.testing.assert_allclose(positive, added.clip(0), atol=1e-12)
 
 
-def test_kernels_with_bias() -> None:
-    img, flt = operands((6, 5), (3, 3), {})
+@pytest.mark.usefixtures("by_reference")
+def test_types_of_epilogues() -> None:
+    img, flt = np.full((1, 1, 3), 100, "i1"), np.full((1, 1, 2), 1, "i1")
+    wrapped = mdt.conv(img, flt, layout=LAYOUTS[1], epilogue="relu")
+    assert (wrapped.dtype, wrapped.tolist()) == (np.int8, [[[0, 0]]])
+    halved = mdt.conv(img, flt, layout=LAYOUTS[1], epilogue=lambda x: x / 2, dtype="f4")
+    assert (halved.dtype, halved.tolist()) == (np.float32, [[[100, 100]]])
+    halved = mdt.conv(img, flt, layout=LAYOUTS[1], epilogue=lambda x: x / 2)
+    assert (halved.dtype, halved.tolist()) == (np.float64, [[[-28, -28]]])
+
+
+def test_epilogues_return_one_value() -> None:
+    img, flt = np.ones((1, 1, 3)), np.ones((1, 1, 2))
+    with pytest.raises(MdtensorError) as caught:
+        mdt.conv(img, flt, layout=LAYOUTS[1], epilogue=lambda x: (x, x))
+    assert str(caught.value) == (
+        "the epilogue of a convolution returns 2 values\n"
+        "  hint: return one, or call `reduce`, which has several results"
+    )
+
+
+def test_kernels_with_bias_and_epilogue() -> None:
+    img, flt = operands((6, 5), (5, 5), {})
     bias = filled((6,), "f4")
-    options: dict[str, Any] = {"stride": (1, 1), "padding": ((0, 0),) * 2, "dilation": (1, 1)}
+    options: dict[str, Any] = {"stride": (1, 1), "padding": ((2, 2),) * 2, "dilation": (1, 1)}
     wanted = windows(img, flt, **options) + bias[:, None, None]
-    result = mdt.conv(img, flt, layout=LAYOUTS[2], bias=bias)
-    np.testing.assert_allclose(result, wanted, atol=1e-11)
+    result = mdt.conv(img, flt, padding=2, layout=LAYOUTS[2], bias=bias, epilogue="relu")
+    np.testing.assert_allclose(result, wanted.clip(0), atol=1e-11)
+
+
+def test_kernels_of_positions_without_taps() -> None:
+    img, flt, bias = filled((1, 2, 4)), filled((2, 3, 1)), filled((3,))
+    wanted = scattered(img, flt, stride=(3,), padding=((0, 0),), dilation=(1,), output_padding=(0,))
+    options: dict[str, Any] = {"stride": 3, "layout": TRANSPOSED[1], "transposed": True}
+    np.testing.assert_allclose(mdt.conv(img, flt, **options), wanted, atol=1e-12)
+    result = mdt.conv(img, flt, bias=bias, **options)
+    np.testing.assert_allclose(result, wanted + bias[:, None], atol=1e-12)
 
 
 @pytest.mark.usefixtures("by_reference")

@@ -1,7 +1,8 @@
-"""A pytest plugin that puts mdtensor's functions in the place of scipy.signal's, once collected.
+"""A pytest plugin that puts mdtensor's `convolve` and `correlate` in the place of others'.
 
-scipy's tests look their functions up in a table of its own while they are collected. Statistics
-are printed at the end. MDTENSOR_SUITE_EXECUTOR=reference computes by the reference interpreter.
+Those of scipy are replaced once its tests are collected, because these look functions up in a table
+of their own then. Statistics are printed at the end. MDTENSOR_SUITE_EXECUTOR=reference computes by
+the reference interpreter.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import scipy.signal
 import scipy.signal.tests
@@ -35,7 +37,10 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """scipy.signal and the modules of its tests have mdtensor's functions from now on."""
+    """From now on NumPy, or scipy.signal and its tests, have mdtensor's functions."""
+    if os.environ["MDTENSOR_SUITE"] == "convolve":
+        np.convolve, np.correlate = correlation.convolve, correlation.correlate
+        return
     homes = [
         scipy.signal,
         *(sys.modules[name] for name in {i.module.__name__ for i in session.items}),

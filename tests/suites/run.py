@@ -33,6 +33,10 @@ SUITES = {
         ),
     ),
     "ndimage": Suite("replace_ndimage", ("scipy.ndimage.tests.test_filters",)),
+    "convolve": Suite(
+        "replace_signal",
+        tuple(f"numpy._core.tests.test_numeric::Test{name}" for name in ("Convolve", "Correlate")),
+    ),
     "signal": Suite(
         "replace_signal",
         tuple(

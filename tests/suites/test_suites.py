@@ -13,7 +13,9 @@ import pytest
 from tests.suites.run import run
 
 
-@pytest.mark.parametrize("suite", ["numpy", pytest.param("opt_einsum", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "suite", ["numpy", "convolve", pytest.param("opt_einsum", marks=pytest.mark.slow)]
+)
 def test_suite_passes_whole(suite: str) -> None:
     result = run(suite, reference=True)
     assert result.returncode == 0, result.stdout
