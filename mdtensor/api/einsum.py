@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +58,11 @@ def einsum(
     casting: str = "safe",
     optimize: Optimize = False,
     acc_dtype: object = None,
+    semiring: str | None = None,
+    f: Callable[..., Any] | None = None,
+    combine: Any = None,
+    epilogue: Callable[..., Any] | str | None = None,
+    extents: Mapping[str, int] | None = None,
 ) -> Array:
     """Evaluate the Einstein summation convention, as `numpy.einsum` does.
 
@@ -67,13 +72,21 @@ def einsum(
     `optimize` takes NumPy's values and the names of opt_einsum's paths; with True and False the
     path is mdtensor's choice.
 
+    The string may have sums for indices, `"n 2h+r 2w+s c, k r s c -> n h w k"`, and operands of
+    an `epilogue`, `"ij,jk->ik; k"`, as `mdtensor.reduce` explains them. `semiring` puts other
+    operations in the places of product and sum: `min_plus`, `max_plus`, `max_times`, `logsumexp`
+    (sums of values combined by logaddexp) or `bool` (whether any pair has no 0); so do `f` and
+    `combine`, as for `mdtensor.reduce`.
+
     A single operand without summation gives NumPy's view. Types without kernels (object,
     longdouble, other byte orders and the like) are handed to NumPy; `stats()` counts them.
 
     Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError).
     """
+    classic = semiring is f is combine is epilogue is extents is None
     plain = (
-        dtype is acc_dtype is None
+        classic
+        and dtype is acc_dtype is None
         and order == "K"
         and casting == "safe"
         and (optimize is False or optimize is True)
@@ -91,7 +104,12 @@ def einsum(
             return launch(*operands[1:])
         if launch is not None and is_free(out, operands[1:]):
             return launch(*operands[1:], out=out)
-    return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, plain)
+    if classic:
+        return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, plain)
+    from mdtensor.api.einsum_reduction import Said, einsum_reduction
+
+    said = Said(semiring, f, combine, epilogue, extents, dtype, acc_dtype, _order(order), casting)
+    return einsum_reduction(operands, said, out)
 
 
 def operands_key(operands: Sequence[Any], out: Array | None = None) -> tuple[object, ...] | None:

@@ -145,7 +145,7 @@ class _Call:
             given.text,
             function_key((given.function, given.combine, given.identity, given.epilogue)),
             function_key((str(given.dtype), str(given.acc_dtype), dict(given.extents))),
-            (given.scans, given.counts, self.exclusive, self.reverse, self.check),
+            (given.scans, given.counts, given.order, self.exclusive, self.reverse, self.check),
         )
 
     def computation(self, specs: Sequence[TensorSpec]) -> Computation:
@@ -172,6 +172,11 @@ def _identities(md_hom: MDHom) -> tuple[Number, ...]:
             hint="declare it by identity=…",
         )
     return operator.identity
+
+
+def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None) -> Any:
+    """What a front end makes of a reduction."""
+    return _called(_Call(reduction), operands, out)
 
 
 def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:

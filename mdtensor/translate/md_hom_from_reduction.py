@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.combination import Combination, cc, ps, pw
 from mdtensor.translate.combine import CC, PAIR_NAMES, Combine, Pointwise, PrefixSum
 from mdtensor.translate.epilogues import epilogue_named
@@ -43,7 +43,8 @@ class Reduction:
     """What a front end was told; see `mdtensor.reduce`.
 
     `scans` says that a dim of the output to which `combine` gives an operator is scanned by it.
-    `counts` says that sums and products of booleans are counted in int64, as by `numpy.sum`.
+    `counts` says that sums and products of booleans are counted in int64, as by `numpy.sum`;
+    `order` is the memory order of the results, C or F.
     """
 
     text: str
@@ -56,6 +57,7 @@ class Reduction:
     epilogue: Function | str | None = None
     scans: bool = False
     counts: bool = True
+    order: str = "C"
 
 
 def md_hom_from_reduction(reduction: Reduction, specs: Sequence[TensorSpec]) -> MDHom:
@@ -83,31 +85,38 @@ def md_hom_from_reduction(reduction: Reduction, specs: Sequence[TensorSpec]) -> 
     natural = _results(reduction, space, elements, argument)
     dtypes = _result_dtypes(reduction, natural, combinations)
     held = _held_dtypes(reduction, dtypes, combinations)
-    computed = _results(reduction, space, _widened(elements, held[0], reduction), argument)
+    if reduction.function is None:
+        elements = _factors(reduction, elements, dtypes[0], held[0])
+    else:
+        elements = _floats_widened(elements, held[0])
+    computed = _results(reduction, space, elements, argument)
     results = tuple(
         _brought(value, dtype, to) for value, dtype, to in zip(computed, dtypes, held, strict=True)
     )
-    finish = _Finish(reduction, space, specs, dtypes, held, argument)
+    epilogue, stored = _epilogue(reduction, space, specs, dtypes, held, argument)
     return MDHom(
         _dims(space, combinations, held, reduction),
         ScalarFunction(tuple(read), results, _name(reduction, elements)),
         buffers(specs),
-        tuple(
-            Buffer(name, TensorSpec.of([space.extents[d] for d in space.output], dtype))
-            for name, dtype in _named_outputs(finish.dtypes)
-        ),
+        _outputs(space, stored, reduction.order),
         view,
         tuple(
-            Access(n, tuple(AffineIndex.of(d) for d in space.output))
-            for n in range(len(finish.dtypes))
+            Access(n, tuple(AffineIndex.of(d) for d in space.output)) for n in range(len(stored))
         ),
-        finish.epilogue,
+        epilogue,
     )
 
 
-def _named_outputs(dtypes: Sequence[np.dtype]) -> Iterable[tuple[str, np.dtype]]:
+def _outputs(space: IndexSpace, dtypes: Sequence[np.dtype], order: str) -> tuple[Buffer, ...]:
+    shape = [space.extents[name] for name in space.output]
+    strides = contiguous_strides(shape)
+    if order == "F":
+        strides = contiguous_strides(shape[::-1])[::-1]
     names = ["out"] if len(dtypes) == 1 else [f"out{n}" for n in range(len(dtypes))]
-    return zip(names, dtypes, strict=True)
+    return tuple(
+        Buffer(name, TensorSpec.of(shape, dtype, strides))
+        for name, dtype in zip(names, dtypes, strict=True)
+    )
 
 
 def _combinations(
@@ -277,19 +286,25 @@ def _held_dtypes(
     )
 
 
-def _widened(elements: Sequence[Expr], held: np.dtype, reduction: Reduction) -> list[Expr]:
-    """Elements as the function gets them: floats in the type in which results are combined.
+def _floats_widened(elements: Sequence[Expr], held: np.dtype) -> list[Expr]:
+    """Elements as a function gets them: floats in the type in which results are combined.
 
-    Integers stay as they are, since a function may tell how they wrap around; in a product that
-    is combined in a wider type they are widened before.
+    Integers stay as they are, since a function can tell how they wrap around.
     """
-    kinds = "fc" if reduction.function is not None else "biufc"
     return [
-        cast(element, held)
-        if element.dtype.kind in kinds and np.can_cast(element.dtype, held) and held != BOOL
-        else element
-        for element in elements
+        cast(e, held) if e.dtype.kind in "fc" and np.can_cast(e.dtype, held) else e
+        for e in elements
     ]
+
+
+def _factors(
+    reduction: Reduction, elements: Sequence[Expr], dtype: np.dtype, held: np.dtype
+) -> list[Expr]:
+    """Elements as they are multiplied: in the type that was asked for, or else in a wide one."""
+    if reduction.dtype is not None:
+        return [_brought(element, dtype, held) for element in elements]
+    wider = (held != BOOL and np.can_cast(element.dtype, held) for element in elements)
+    return [cast(e, held) if wide else e for e, wide in zip(elements, wider, strict=True)]
 
 
 def _brought(value: Expr, dtype: np.dtype, held: np.dtype) -> Expr:
@@ -319,51 +334,54 @@ def _dims(
 
 def _name(reduction: Reduction, elements: Sequence[Expr]) -> str:
     if reduction.function is not None:
-        return getattr(reduction.function, "__name__", "f").replace("<lambda>", "f")
+        return _shown(reduction.function, "f")
     return "mul" if len(elements) > 1 else "id"
 
 
-class _Finish:
-    """What happens to finished tuples: `epilogue` or None, and `dtypes` of what is stored."""
+def _shown(function: Function, otherwise: str) -> str:
+    return getattr(function, "__name__", otherwise).replace("<lambda>", otherwise)
 
-    def __init__(
-        self,
-        reduction: Reduction,
-        space: IndexSpace,
-        specs: Sequence[TensorSpec],
-        dtypes: tuple[np.dtype, ...],
-        held: tuple[np.dtype, ...],
-        argument: bool,
-    ) -> None:
-        count = len(space.inputs)
-        view = tuple(affine_access(count + n, axes) for n, axes in enumerate(space.finish))
-        if reduction.epilogue is None and view:
-            raise SubscriptError(
-                "operands stand after the semicolon, but there is no epilogue",
-                text=reduction.text,
-                carets=(reduction.text.index(";"),),
-                hint="epilogue='bias' adds one; any function of result and operands can be given",
-            )
-        if reduction.epilogue is None and not argument:
-            self.dtypes, self.epilogue = dtypes, None
-            return
-        finish = epilogue_named(reduction.epilogue)
-        kept = [n for n in range(len(dtypes)) if n or not argument]
-        read = [specs[access.buffer].dtype for access in view]
 
-        def finished(types: Sequence[np.dtype]) -> tuple[Expr, ...]:
-            results = [param(n, types[n]) for n in kept]
-            if finish is None:
-                return tuple(results)
-            extra = [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
-            return _traced(
-                finish, [*results, *_widened(extra, types[kept[0]], reduction)], space.output
-            )
+def _epilogue(
+    reduction: Reduction,
+    space: IndexSpace,
+    specs: Sequence[TensorSpec],
+    dtypes: tuple[np.dtype, ...],
+    held: tuple[np.dtype, ...],
+    argument: bool,
+) -> tuple[Epilogue | None, tuple[np.dtype, ...]]:
+    """What happens to finished tuples, and the types of what is stored.
 
-        natural = finished(dtypes)
-        self.dtypes = tuple(value.dtype for value in natural)
-        if reduction.dtype is not None:
-            self.dtypes = _asked(reduction.dtype, len(natural))
-        name = getattr(finish, "__name__", "epilogue").replace("<lambda>", "epilogue")
-        function = ScalarFunction((*held, *read), finished(held), "index" if not finish else name)
-        self.epilogue = Epilogue(function, view)
+    The function is traced on the results' own types first, which tells the types that NumPy would
+    give; what computes takes tuples as they were combined.
+    """
+    if reduction.epilogue is None and space.finish:
+        raise SubscriptError(
+            "operands stand after the semicolon, but there is no epilogue",
+            text=reduction.text,
+            carets=(reduction.text.index(";"),),
+            hint="epilogue='bias' adds one; any function of result and operands can be given",
+        )
+    if reduction.epilogue is None and not argument:
+        return None, dtypes
+    count = len(space.inputs)
+    view = tuple(affine_access(count + n, axes) for n, axes in enumerate(space.finish))
+    read = [specs[access.buffer].dtype for access in view]
+    function = epilogue_named(reduction.epilogue)
+    # The values that led to indices are dropped.
+    first = 1 if argument else 0
+
+    def finished(types: Sequence[np.dtype]) -> tuple[Expr, ...]:
+        results = [param(n, dtype) for n, dtype in enumerate(types)]
+        extra = [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
+        if function is None:
+            return tuple(results[first:])
+        given = [*results[first:], *_floats_widened(extra, types[first])]
+        return _traced(function, given, space.output)
+
+    stored = tuple(value.dtype for value in finished(dtypes))
+    if reduction.dtype is not None and function is not None:
+        stored = _asked(reduction.dtype, len(stored))
+    name = "index" if function is None else _shown(function, "epilogue")
+    scalar = ScalarFunction((*held, *read), finished(held), name)
+    return Epilogue(scalar, view), stored

@@ -1,0 +1,89 @@
+"""einsum with other operations than products and sums, or with something after them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.operands import Array, split
+from mdtensor.api.reduce import reduced
+from mdtensor.api.semiring import semiring_of
+from mdtensor.errors import DTypeError
+from mdtensor.translate.md_hom_from_reduction import Reduction
+from mdtensor.translate.subscripts import ELLIPSIS, Index, Subscripts, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The options of `einsum` that make a call a reduction, and those that it keeps."""
+
+    semiring: str | None
+    f: Callable[..., Any] | None
+    combine: Any
+    epilogue: Callable[..., Any] | str | None
+    extents: Mapping[str, int] | None
+    dtype: object
+    acc_dtype: object
+    order: str
+    casting: str
+
+
+def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) -> Any:
+    """`einsum` by way of a reduction.
+
+    Sums of products keep einsum's types: booleans are combined by or.
+    """
+    text, arrays = split(operands)
+    f, combine = semiring_of(said.semiring, said.f, said.combine)
+    text = with_output(text)
+    _check_casting(text, arrays, said)
+    reduction = Reduction(
+        text,
+        f,
+        "add" if combine is None else combine,
+        dtype=said.dtype,
+        acc_dtype=said.acc_dtype,
+        extents=dict(said.extents or {}),
+        epilogue=said.epilogue,
+        counts=f is not None,
+        order=said.order,
+    )
+    return reduced(reduction, arrays, out)
+
+
+def with_output(text: str) -> str:
+    """The string with the output that einsum takes where none is written.
+
+    >>> with_output("ij,jk"), with_output("ij->i")
+    ('ij,jk->ik', 'ij->i')
+    """
+    subscripts = parse(text, extended=True)
+    if subscripts.output is not None:
+        return text
+    uses = Counter(index.name for term in subscripts.inputs for index in term)
+    names = sorted(name for name, count in uses.items() if count == 1 and name != ELLIPSIS)
+    if ELLIPSIS in uses:
+        names.insert(0, ELLIPSIS)
+    output = tuple(Index(name, 0) for name in names)
+    return repr(Subscripts(text, subscripts.inputs, output, subscripts.finish))
+
+
+def _check_casting(text: str, arrays: Sequence[Any], said: Said) -> None:
+    if said.dtype is None:
+        return
+    to = np.dtype(said.dtype)  # type: ignore[call-overload]
+    written = [index for t in parse(text, extended=True).terms for index in t]
+    sums = [index.sum for index in written if index.name != ELLIPSIS]
+    indices = {number for each in sums for number, _ in each.elements}
+    for number, array in enumerate(arrays):
+        given = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+        if number not in indices and not np.can_cast(given, to, said.casting):  # type: ignore[call-overload]
+            raise DTypeError(
+                f"operand {number} cannot be cast from {given} to {to} under"
+                f" casting={said.casting!r}",
+                hint="allow it by casting='same_kind' or 'unsafe', or choose another dtype",
+            )
