@@ -20,6 +20,7 @@ from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.python_source import traced
 from mdtensor.translate.scalar import (
     Expr,
     Number,
@@ -35,12 +36,6 @@ from mdtensor.translate.scalar import (
     substitute,
 )
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
-
-
-def traced(function: Callable[..., Any], *arguments: object) -> Any:
-    """Stands in for python_source.traced."""
-    return function(*arguments)
-
 
 MODES = ("valid", "constant", "nearest", "reflect", "mirror", "wrap")
 

@@ -127,6 +127,35 @@ def test_numbers_are_constants_and_scalars_are_operands() -> None:
     np.testing.assert_allclose(result, u + 0.2 * laplace, rtol=0, atol=atol)
 
 
+def limited(value: Any, limit: float) -> Any:
+    return value if abs(value) < limit else limit
+
+
+@mdt.stencil(border="mirror")
+def upwind(u: Any, speed: Any, steps: int = 2) -> Any:
+    total = u[0]
+    for step in range(1, steps + 1):
+        if speed[0] > 0 and u[0] > u[-step]:
+            total += u[-step]
+        elif speed[0] < 0:
+            total -= limited(u[step], 0.5)
+    return total
+
+
+def test_functions_with_control_flow() -> None:
+    u, speed = RNG.uniform(-1, 1, (2, 40))
+    padded = np.pad(u, 2, mode="reflect")
+    expected = u.copy()
+    for n in range(40):
+        for step in (1, 2):
+            below, above = padded[n + 2 - step], padded[n + 2 + step]
+            if speed[n] > 0 and u[n] > below:
+                expected[n] += below
+            elif speed[n] < 0:
+                expected[n] -= above if abs(above) < 0.5 else 0.5
+    np.testing.assert_allclose(upwind(u, speed), expected, rtol=1e-13)
+
+
 def test_equal_numbers_of_different_types_are_different_constants() -> None:
     scaled = mdt.stencil(lambda u, c: u[0] * c)
     u = np.arange(3)

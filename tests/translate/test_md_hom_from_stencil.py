@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.ndimage
@@ -144,38 +146,49 @@ def test_elements_that_are_not_used_are_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "shapes", "message"),
+    ("function", "shape", "message", "hint"),
     [
         (
             lambda u: u[0],
-            [(3, 3)],
-            (
-                "a stencil reads at 1 indices from an array of 2 axes\n"
-                "  hint: u[0, 0] is the point itself"
-            ),
+            (3, 3),
+            "a stencil reads at 1 indices from an array of 2 axes",
+            "u[0, 0] is the point itself",
         ),
         (
             lambda u: u[1:],
-            [(3,)],
-            (
-                "a stencil reads at slice(1, None, None), which is no relative index\n"
-                "  hint: whole numbers, one for each axis: u[-1, 0] is the element above the point"
-            ),
+            (3,),
+            "a stencil reads at slice(1, None, None), which is no relative index",
+            "whole numbers, one for each axis: u[-1, 0] is the element above the point",
         ),
         (
             lambda u: u,
-            [(3,)],
-            (
-                "a stencil returns Field(buffer=0, spec=float32[3])\n"
-                "  hint: return an expression of elements such as u[0, 0], or a tuple of several"
-            ),
+            (3,),
+            "a stencil returns Field(buffer=0, spec=float32[3])",
+            "return an expression of elements such as u[0, 0], or a tuple of several",
         ),
     ],
 )
-def test_wrong_functions(function: object, shapes: list[tuple[int, ...]], message: str) -> None:
+def test_wrong_functions(function: object, shape: tuple[int, ...], message: str, hint: str) -> None:
     with pytest.raises(TranslationError) as caught:
-        traced(function, *(np.zeros(shape, np.float32) for shape in shapes))
-    assert str(caught.value) == message
+        traced(function, np.zeros(shape, np.float32))
+    assert caught.value.message == message
+    assert caught.value.hint == hint
+
+
+def test_errors_show_the_line() -> None:
+    def function(u: object) -> object:
+        return u[0] + u[0.5]
+
+    with pytest.raises(TranslationError) as caught:
+        traced(function, np.zeros(3))
+    text = re.sub(r"/.*:\d+", "FILE:LINE", str(caught.value))
+    assert text == (
+        "a stencil reads at 0.5, which is no relative index\n"
+        "  return u[0] + u[0.5]\n"
+        "                ^\n"
+        "  FILE:LINE, in function\n"
+        "  hint: whole numbers, one for each axis: u[-1, 0] is the element above the point"
+    )
 
 
 def test_wrong_shapes() -> None:
