@@ -7,7 +7,21 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Operator, Pointwise, PrefixSum, named
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.scalar import (
+    Expr,
+    ScalarFunction,
+    apply,
+    cast,
+    index_of,
+    param,
+    select,
+)
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.lower.fuzz import Case
+from tests.lower.md_hom_cases import MDHomCase, single_case
 from tests.lower.random_problems import Einsum, Operand
 
 Extents = dict[str, int]
@@ -67,7 +81,7 @@ def _gpu_matmul(**values: object) -> Schedule:
     return gpu(3, (1,), **(plain | values))
 
 
-_CPU = {
+_CPU: dict[str, Case | MDHomCase] = {
     "matmul_remainder": Case(matmul(5, 9, 21), _cpu_matmul(parts=(2, 1, 1))),
     "matmul_tail_pad": Case(matmul(4, 9, 15), _cpu_matmul(tail="pad")),
     "matmul_tail_overlap": Case(matmul(4, 9, 15), _cpu_matmul(tail="overlap")),
@@ -98,7 +112,7 @@ _CPU = {
     ),
 }
 
-_GPU = {
+_GPU: dict[str, Case | MDHomCase] = {
     "gpu_matmul_local": Case(
         matmul(9, 10, 19), _gpu_matmul(tiles=(4, 4, 8), staged=("local", "local"))
     ),
@@ -125,6 +139,210 @@ _GPU = {
     ),
 }
 
+_A, _B, _C, _D = (param(n, "f4") for n in range(4))
+_FLAT = (AffineIndex.of("i"),)
+_ROW_MAJOR = (AffineIndex.of("i"), AffineIndex.of("j"))
+
+
+def _buffer(name: str, shape: tuple[int, ...], dtype: str = "f4") -> Buffer:
+    return Buffer(name, TensorSpec.of(shape, dtype))
+
+
+def _function(*results: Expr) -> ScalarFunction:
+    """A function of as many parameters as its results take."""
+    found = {e.value: e.dtype for r in results for e in _params(r)}
+    return ScalarFunction(tuple(found[n] for n in sorted(found)), results, "f")
+
+
+def _params(expr: Expr) -> list[Expr]:
+    return [expr] if expr.op == "param" else [p for arg in expr.args for p in _params(arg)]
+
+
+def _prefix_sums(rows: int, columns: int, dim: str) -> MDHom:
+    """Prefix sums of a matrix along one of its dims, doubled, plus a row."""
+    sums = PrefixSum(named("add", ["f4"]))
+    x, y = (_buffer(name, (rows, columns)) for name in "xy")
+    return MDHom(
+        tuple(
+            Dim(name, extent, sums if name == dim else CC)
+            for name, extent in (("i", rows), ("j", columns))
+        ),
+        _function(_A),
+        (x, _buffer("b", (columns,))),
+        (y,),
+        (Access(0, _ROW_MAJOR),),
+        (Access(0, _ROW_MAJOR),),
+        Epilogue(_function(_A * 2 + _B), (Access(1, (AffineIndex.of("j"),)),)),
+    )
+
+
+def _compositions(count: int) -> MDHom:
+    """Prefixes of a chain of affine maps, whose operator does not commute."""
+    a, b, c, d = (param(n, "i4") for n in range(4))
+    then = Operator((a.dtype, b.dtype), (a * c, b * c + d), (1, 0), False, "then")
+    outputs = (_buffer("a", (count,), "i4"), _buffer("b", (count,), "i4"))
+    return MDHom(
+        (Dim("i", count, PrefixSum(then)),),
+        _function(a, cast(index_of("i"), "i4")),
+        (_buffer("x", (count,), "i4"),),
+        outputs,
+        (Access(0, _FLAT),),
+        (Access(0, _FLAT), Access(1, _FLAT)),
+    )
+
+
+def _largest(rows: int, columns: int) -> MDHom:
+    """The largest element of every row and its place, of equal ones the first."""
+    value, other = _A, _C
+    place, its_place = param(1, "i8"), param(3, "i8")
+    tied = apply("eq", other, value) & (its_place < place)
+    better = (other > value) | tied
+    largest = Operator(
+        (value.dtype, place.dtype),
+        (select(better, other, value), select(better, its_place, place)),
+        (float("-inf"), 1 << 62),
+        True,
+        "argmax",
+    )
+    return MDHom(
+        (Dim("i", rows, CC), Dim("j", columns, Pointwise(largest))),
+        _function(_A, index_of("j")),
+        (_buffer("x", (rows, columns)),),
+        (_buffer("y", (rows,)), _buffer("at", (rows,), "i8")),
+        (Access(0, _ROW_MAJOR),),
+        (Access(0, _FLAT), Access(1, _FLAT)),
+    )
+
+
+def _dense_layer(i: int, j: int, k: int) -> MDHom:
+    """max(2 A B + 3 C + b, 0): a matrix product that is finished before it is written."""
+    contracted, bias = (AffineIndex.of("i"), AffineIndex.of("k")), (AffineIndex.of("j"),)
+    return MDHom(
+        (Dim("i", i, CC), Dim("k", k, Pointwise(named("add", ["f4"]))), Dim("j", j, CC)),
+        _function(_A * _B),
+        (
+            _buffer("A", (i, k)),
+            _buffer("B", (k, j)),
+            _buffer("C", (i, j)),
+            _buffer("b", (j,)),
+        ),
+        (_buffer("y", (i, j)),),
+        (Access(0, contracted), Access(1, (AffineIndex.of("k"), AffineIndex.of("j")))),
+        (Access(0, _ROW_MAJOR),),
+        Epilogue(
+            _function(apply("max", _A * 2 + _B * 3 + _C, 0)),
+            (Access(2, _ROW_MAJOR), Access(3, bias)),
+        ),
+    )
+
+
+def _rows_of(i: int, j: int) -> MDHom:
+    """Rows of a matrix at places that an array tells."""
+    place = param(0, "i4")
+    return MDHom(
+        (Dim("i", i, CC), Dim("j", j, CC)),
+        ScalarFunction((place.dtype, _B.dtype), (_B,), "take"),
+        (_buffer("at", (i,), "i4"), _buffer("x", (7, j))),
+        (_buffer("y", (i, j)),),
+        (
+            Access(0, _FLAT),
+            Access(1, (ComputedIndex(cast(place, "i8")), AffineIndex.of("j"))),
+        ),
+        (Access(0, _ROW_MAJOR),),
+    )
+
+
+def _smoothed(i: int, j: int) -> MDHom:
+    """Each row's elements and their left neighbours, with what is nearest beyond the border."""
+    left = ComputedIndex(apply("max", index_of("j") - 1, 0))
+    return MDHom(
+        (Dim("i", i, CC), Dim("j", j, CC)),
+        _function(_A + _B * 2),
+        (_buffer("x", (i, j)),),
+        (_buffer("y", (i, j)),),
+        (Access(0, _ROW_MAJOR), Access(0, (AffineIndex.of("i"), left))),
+        (Access(0, _ROW_MAJOR),),
+    )
+
+
+_SMALL = (-9, 9)
+_UNSTAGED = ("",) * 2
+_CPU |= {
+    "scan_lanes": single_case(
+        _prefix_sums(3, 21, "j"),
+        cpu(2, (1,), registers=(1, 8), lane=1, width=4, staged=_UNSTAGED),
+        (_SMALL, _SMALL),
+    ),
+    "scan_columns": single_case(
+        _prefix_sums(7, 10, "i"),
+        cpu(2, (0,), registers=(2, 4), lane=1, width=4, staged=_UNSTAGED),
+        (_SMALL, _SMALL),
+    ),
+    "scan_split": single_case(
+        _prefix_sums(2, 61, "j"),
+        cpu(2, (1,), parts=(1, 3), registers=(1, 8), lane=1, width=8, staged=_UNSTAGED),
+        (_SMALL, _SMALL),
+    ),
+    "scan_general": single_case(
+        _prefix_sums(7, 10, "i"),
+        cpu(2, (0,), parts=(0, 0), registers=(2, 4), lane=1, width=4, staged=_UNSTAGED),
+        (_SMALL, _SMALL),
+        general=True,
+    ),
+    "scan_in_order": single_case(
+        _compositions(23), cpu(1, (0,), registers=(4,), lane=0, width=4, staged=("",)), (_SMALL,)
+    ),
+    "argmax_lanes": single_case(
+        _largest(3, 21), cpu(2, (1,), registers=(1, 8), lane=1, width=4, staged=("",)), (_SMALL,)
+    ),
+    "epilogue_tiles": single_case(
+        _dense_layer(5, 6, 9),
+        _cpu_matmul(tiles=(0, 4, 0), registers=(2, 1, 4), staged=("",) * 4),
+        (_SMALL,) * 4,
+    ),
+    "gather_lanes": single_case(
+        _rows_of(6, 7),
+        cpu(2, (), registers=(4, 1), lane=0, width=4, staged=_UNSTAGED),
+        (_SMALL,) * 2,
+    ),
+    "border_lanes": single_case(
+        _smoothed(2, 11), cpu(2, (), registers=(1, 4), lane=1, width=4, staged=_UNSTAGED), (_SMALL,)
+    ),
+}
+_GPU |= {
+    "gpu_scan_columns": single_case(
+        _prefix_sums(7, 10, "i"),
+        gpu(2, (0,), threads=(1, 4), registers=(2, 1), staged=_UNSTAGED),
+        (_SMALL, _SMALL),
+    ),
+    "gpu_scan_split": single_case(
+        _compositions(23), gpu(1, (0,), parts=(3,), registers=(2,), staged=("",)), (_SMALL,)
+    ),
+    "gpu_scan_general": single_case(
+        _prefix_sums(7, 10, "i"),
+        gpu(2, (0,), parts=(0, 0), threads=(1, 4), staged=_UNSTAGED),
+        (_SMALL, _SMALL),
+        general=True,
+    ),
+    "gpu_argmax_items": single_case(
+        _largest(3, 21), gpu(2, (1,), threads=(1, 4), registers=(1, 2), staged=("",)), (_SMALL,)
+    ),
+    "gpu_epilogue_local": single_case(
+        _dense_layer(5, 6, 9),
+        _gpu_matmul(tiles=(4, 4, 8), staged=("local", "local", "", "")),
+        (_SMALL,) * 4,
+    ),
+    "gpu_epilogue_split": single_case(
+        _dense_layer(5, 6, 9), _gpu_matmul(parts=(1, 2, 1), staged=("",) * 4), (_SMALL,) * 4
+    ),
+    "gpu_gather": single_case(
+        _rows_of(6, 7), gpu(2, (), threads=(2, 4), staged=_UNSTAGED), (_SMALL,) * 2
+    ),
+    "gpu_border": single_case(
+        _smoothed(2, 11), gpu(2, (), threads=(1, 4), staged=_UNSTAGED), (_SMALL,)
+    ),
+}
+
 CASES = _CPU | _GPU
 GPU_CASES = _GPU
 
@@ -132,6 +350,6 @@ GPU_CASES = _GPU
 def source(name: str, dialect: Dialect) -> KernelSource:
     """The program of a case in a dialect, with what it is in a comment at its head."""
     case = CASES[name]
-    head = f"{case.einsum.md_hom().describe()}\n{case.schedule.describe(case.problem())}"
+    head = f"{case.md_hom().describe()}\n{case.schedule.describe(case.problem())}"
     nests = lowered(case.problem(), case.schedule, head)
     return render(nests, dialect, inline=case.schedule.inline, streaming=case.schedule.streaming)

@@ -68,6 +68,9 @@ class Case:
     general: bool = False
     seed: int = 0
 
+    def md_hom(self) -> MDHom:
+        return self.einsum.md_hom()
+
     def problem(self) -> Problem:
         problem = problem_from_md_hom(self.einsum.md_hom())
         return generalised(problem)[0] if self.general else problem

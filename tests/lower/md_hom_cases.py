@@ -49,12 +49,35 @@ class MDHomCase:
     general: bool = False
     seed: int = 0
 
+    def md_hom(self) -> MDHom:
+        return self.drawn.md_hom
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of the only stage."""
+        (schedule,) = self.schedules
+        return schedule
+
+    def problem(self) -> Problem:
+        """The problem of the only stage."""
+        (problem,) = self.problems()
+        return problem
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         return stages(self.drawn.md_hom)
 
     def problems(self) -> list[Problem]:
         return [_problem(stage, general=self.general) for stage in self.stages]
+
+
+def single_case(
+    md_hom: MDHom, schedule: Schedule, ranges: Sequence[tuple[int, int]], *, general: bool = False
+) -> MDHomCase:
+    """A case of one stage on C-ordered arrays of whole numbers between the given ones."""
+    inputs, outputs = tuple(map(_layout, md_hom.inputs)), tuple(map(_layout, md_hom.outputs))
+    whole = Drawn(None, md_hom, inputs, outputs, tuple(ranges), exact=True)
+    return MDHomCase(whole, (schedule,), general)
 
 
 def _problem(stage: Stage, *, general: bool) -> Problem:
@@ -99,6 +122,8 @@ def check_md_hom(case: MDHomCase) -> bool:
 
 def other_shapes(case: MDHomCase) -> Iterator[MDHomCase]:
     """The case with other extents, where they have the same structure."""
+    if case.drawn.seed is None:
+        return
     rng = random.Random(case.seed)
     extents = {dim.name: rng.choice((2, 3, 5, 6, 11)) for dim in case.drawn.md_hom.dims}
     try:

@@ -42,10 +42,11 @@ class Drawn:
     """An md_hom, the layouts of its arrays, and the ranges from which elements are drawn.
 
     `exact` tells whether results have one right value, whatever the order of combination. The
-    same seed with other extents gives the same structure on other shapes.
+    same seed with other extents gives the same structure on other shapes; what was not drawn has
+    no seed.
     """
 
-    seed: int
+    seed: int | None
     md_hom: MDHom
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]

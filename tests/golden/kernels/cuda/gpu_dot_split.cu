@@ -92,7 +92,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
 }
 
 extern "C" __global__ __launch_bounds__(1)
-void kernel_1(const float* __restrict__ unused_I0, const float* __restrict__ unused_I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ given_I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
   const long long group = blockIdx.x;
   const float* I0 = (const float*)(scratch);

@@ -62,7 +62,7 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_1(__global const float* unused_I0, __global const float* unused_I1, __global float* O0, __global uchar* scratch)
+void kernel_1(__global const float* given_I0, __global const float* given_I1, __global float* O0, __global uchar* scratch)
 {
   const long group = get_group_id(0);
   __global const float* I0 = (__global const float*)(scratch);

@@ -1,0 +1,102 @@
+// out_view(y: float32[3] (i, j) -> (i); at: int64[3] (i, j) -> (i))
+// md_hom[i:3, j:21](f, (cc, pw(argmax)))
+// inp_view(x: float32[3, 21] (i, j) -> (i, j))
+// gpu: parts i:1 j:1; threads i:1 j:4
+// tiles i:0 j:0; registers i:1 j:2; lanes none
+// order i j | i | j
+// staged nothing
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(4)
+void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* __restrict__ O1, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long lo_i = 0;
+  const long long hi_i = 3;
+  const long long lo_j = 0;
+  const long long hi_j = 21;
+  const long long x_j = (item) % (4);
+  const long long y_j = (item) / (4);
+  __shared__ float L0[4];
+  __shared__ long long L1[4];
+  const long long turn1 = (item) % (2);
+  const long long turn2 = (item) % (4);
+  const long long t_i = lo_i;
+  const long long e_i = hi_i;
+  const long long t_j = lo_j;
+  const long long e_j = hi_j;
+  long long r_i = t_i;
+  for (; r_i < e_i; r_i++) {
+    float* o0 = O0 + r_i;
+    long long* o1 = O1 + r_i;
+    const float* b0 = I0 + 21*r_i;
+    float a0_0_0 = -INFINITY;
+    long long a0_0_1 = (long long)(4611686018427387904L);
+    long long r_j = 2*x_j + t_j;
+    for (; r_j + 8 <= e_j + 6; r_j += 8) {
+      const float* p0 = b0 + r_j;
+      const float x0 = p0[0];
+      const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
+      const long long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? (long long)(r_j) : a0_0_1);
+      a0_0_0 = n1_0;
+      a0_0_1 = n1_1;
+      const float x1 = p0[1];
+      const float n6_0 = (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1))) ? x1 : a0_0_0);
+      const long long n6_1 = (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1))) ? (long long)(r_j + 1) : a0_0_1);
+      a0_0_0 = n6_0;
+      a0_0_1 = n6_1;
+    }
+    for (; r_j < e_j; r_j++) {
+      const float* p0 = b0 + r_j;
+      const float x0 = p0[0];
+      const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
+      const long long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? (long long)(r_j) : a0_0_1);
+      a0_0_0 = n1_0;
+      a0_0_1 = n1_1;
+    }
+    __syncthreads();
+    L0[item] = a0_0_0;
+    L1[item] = a0_0_1;
+    __syncthreads();
+    if (turn1 < 1) {
+      if (item + 1 < 4) {
+        const float t0_0_1_0 = (((L0[item + 1] > L0[item]) | ((L0[item + 1] == L0[item]) & (L1[item + 1] < L1[item]))) ? L0[item + 1] : L0[item]);
+        const long long t0_0_1_1 = (((L0[item + 1] > L0[item]) | ((L0[item + 1] == L0[item]) & (L1[item + 1] < L1[item]))) ? L1[item + 1] : L1[item]);
+        L0[item] = t0_0_1_0;
+        L1[item] = t0_0_1_1;
+      }
+    }
+    __syncthreads();
+    if (turn2 < 1) {
+      if (item + 2 < 4) {
+        const float t0_0_2_0 = (((L0[item + 2] > L0[item]) | ((L0[item + 2] == L0[item]) & (L1[item + 2] < L1[item]))) ? L0[item + 2] : L0[item]);
+        const long long t0_0_2_1 = (((L0[item + 2] > L0[item]) | ((L0[item + 2] == L0[item]) & (L1[item + 2] < L1[item]))) ? L1[item + 2] : L1[item]);
+        L0[item] = t0_0_2_0;
+        L1[item] = t0_0_2_1;
+      }
+    }
+    __syncthreads();
+    a0_0_0 = L0[0];
+    a0_0_1 = L1[0];
+    if (item < 1) {
+      o0[0] = a0_0_0;
+      o1[0] = a0_0_1;
+    }
+  }
+}

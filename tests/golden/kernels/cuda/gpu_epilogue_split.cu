@@ -1,0 +1,123 @@
+// out_view(y: float32[5, 6] (i, k, j) -> (i, j))
+// epilogue(f)(A: float32[5, 9] (i, k, j) -> ; B: float32[9, 6] (i, k, j) -> ; C: float32[5, 6] (i, k, j) -> (i, j); b: float32[6] (i, k, j) -> (j))
+// md_hom[i:5, k:9, j:6](f, (cc, pw(add), cc))
+// inp_view(A: float32[5, 9] (i, k, j) -> (i, k); B: float32[9, 6] (i, k, j) -> (k, j); C: float32[5, 6] (i, k, j) -> ; b: float32[6] (i, k, j) -> )
+// gpu: parts i:1 k:2 j:1; threads i:4 k:1 j:4
+// tiles i:0 k:0 j:0; registers i:1 k:1 j:2; lanes none
+// order i k j | i j | k
+// staged nothing
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(16)
+void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const float* __restrict__ I2, const float* __restrict__ I3, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long z_k = group;
+  const long long lo_k = 5*z_k;
+  const long long hi_k = (lo_k + 5 < 9 ? lo_k + 5 : 9);
+  const long long lo_i = 0;
+  const long long hi_i = 5;
+  const long long lo_j = 0;
+  const long long hi_j = 6;
+  const long long x_j = (item) % (4);
+  const long long y_j = (item) / (4);
+  const long long x_i = (y_j) % (4);
+  const long long y_i = (y_j) / (4);
+  float* R0 = (float*)(scratch);
+  const long long t_i = lo_i;
+  const long long e_i = hi_i;
+  const long long t_k = lo_k;
+  const long long e_k = hi_k;
+  const long long t_j = lo_j;
+  const long long e_j = hi_j;
+  long long r_i = x_i + t_i;
+  for (; r_i + 4 <= e_i + 3; r_i += 4) {
+    long long r_j = 2*x_j + t_j;
+    for (; r_j + 8 <= e_j + 6; r_j += 8) {
+      float* o0 = R0 + 30*z_k + r_j + 6*r_i;
+      const float* b0 = I0 + 9*r_i;
+      const float* b1 = I1 + r_j;
+      const float* b2 = I2 + r_j + 6*r_i;
+      const float* b3 = I3 + r_j;
+      float a0_0 = 0.0f;
+      float a1_0 = 0.0f;
+      long long r_k = t_k;
+      for (; r_k < e_k; r_k++) {
+        const float* p0 = b0 + r_k;
+        const float* p1 = b1 + 6*r_k;
+        const float* p2 = b2;
+        const float* p3 = b3;
+        const float x0 = p0[0];
+        const float x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+        const float x2 = p1[1];
+        a1_0 = (a1_0 + (x0 * x2));
+      }
+      o0[0] = a0_0;
+      o0[1] = a1_0;
+    }
+  }
+}
+
+extern "C" __global__ __launch_bounds__(1)
+void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ given_I1, const float* __restrict__ given_I2, const float* __restrict__ given_I3, float* __restrict__ O0, unsigned char* __restrict__ scratch)
+{
+  const long long group = blockIdx.x;
+  const float* I0 = (const float*)(scratch);
+  const float* I1 = given_I0;
+  const float* I2 = given_I1;
+  const float* I3 = given_I2;
+  const float* I4 = given_I3;
+  const long long lo_i = 0;
+  const long long hi_i = 5;
+  const long long lo_j = 0;
+  const long long hi_j = 6;
+  const long long lo_groups = 0;
+  const long long hi_groups = 2;
+  const long long t_groups = lo_groups;
+  const long long e_groups = hi_groups;
+  const long long t_i = lo_i;
+  const long long e_i = hi_i;
+  const long long t_j = lo_j;
+  const long long e_j = hi_j;
+  long long r_i = t_i;
+  for (; r_i < e_i; r_i++) {
+    long long r_j = t_j;
+    for (; r_j < e_j; r_j++) {
+      float* o0 = O0 + r_j + 6*r_i;
+      const float* b0 = I0 + r_j + 6*r_i;
+      const float* b1 = I3 + r_j + 6*r_i;
+      const float* b2 = I4 + r_j;
+      float a0_0 = 0.0f;
+      long long r_groups = t_groups;
+      for (; r_groups < e_groups; r_groups++) {
+        const float* p0 = b0 + 30*r_groups;
+        const float* p1 = b1;
+        const float* p2 = b2;
+        const float x0 = p0[0];
+        a0_0 = (a0_0 + x0);
+      }
+      const float xe0 = b1[0];
+      const float xe1 = b2[0];
+      const float c0 = (((a0_0 * 2.0f) + (xe0 * 3.0f)) + xe1);
+      const float f0_0_0 = ((0.0f > c0) ? 0.0f : c0);
+      o0[0] = f0_0_0;
+    }
+  }
+}

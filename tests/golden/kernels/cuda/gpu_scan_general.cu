@@ -1,0 +1,118 @@
+// out_view(y: float32[7, 10] (i, j) -> (i, j))
+// epilogue(f)(x: float32[7, 10] (i, j) -> ; b: float32[10] (i, j) -> (j))
+// md_hom[i:7, j:10](f, (ps(add), cc))
+// inp_view(x: float32[7, 10] (i, j) -> (i, j); b: float32[10] (i, j) -> )
+// gpu: parts d0:0 d1:0; threads d0:1 d1:4
+// tiles d0:0 d1:0; registers d0:1 d1:1; lanes none
+// order d0 d1 | d1 | d0
+// staged nothing
+// tail split; streaming False; inline False
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+
+extern "C" __global__ __launch_bounds__(4)
+void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch, const long long N0, const long long N1, const long long stride0_0, const long long step0_0, const long long B_d0, const long long B_d1, const long long P_d0, const long long P_d1)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long z_d1 = (group) % (P_d1);
+  const long long g_d1 = (group) / (P_d1);
+  const long long lo_d1 = 4*z_d1*B_d1;
+  const long long hi_d1 = (lo_d1 + 4*B_d1 < N1 ? lo_d1 + 4*B_d1 : N1);
+  const long long z_d0 = g_d1;
+  const long long lo_d0 = z_d0*B_d0;
+  const long long hi_d0 = (lo_d0 + B_d0 < N0 ? lo_d0 + B_d0 : N0);
+  const long long x_d1 = (item) % (4);
+  const long long y_d1 = (item) / (4);
+  float* R0 = (float*)(scratch);
+  const long long t_d0 = lo_d0;
+  const long long e_d0 = hi_d0;
+  const long long t_d1 = lo_d1;
+  const long long e_d1 = hi_d1;
+  long long r_d1 = x_d1 + t_d1;
+  for (; r_d1 + 4 <= e_d1 + 3; r_d1 += 4) {
+    float* o0 = R0 + r_d1 + z_d0*N1;
+    const float* b0 = I0 + r_d1;
+    const float* b1 = I1 + r_d1;
+    float a0_0 = 0.0f;
+    long long r_d0 = t_d0;
+    for (; r_d0 < e_d0; r_d0++) {
+      const float* p0 = b0 + stride0_0*r_d0;
+      const float* p1 = b1;
+      const float x0 = p0[0];
+      a0_0 = (a0_0 + x0);
+    }
+    o0[0] = a0_0;
+  }
+}
+
+extern "C" __global__ __launch_bounds__(1)
+void kernel_1(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch, const long long N0, const long long N1, const long long stride0_0, const long long step0_0, const long long B_d0, const long long B_d1, const long long P_d0, const long long P_d1)
+{
+  const long long group = blockIdx.x;
+  float* R0 = (float*)(scratch);
+  for (long long m = 0; m < N1; m++) {
+    float a0 = 0.0f;
+    for (long long n = 0; n < P_d0; n++) {
+      const float t0 = R0[m + n*N1];
+      R0[m + n*N1] = a0;
+      const float n0 = (a0 + t0);
+      a0 = n0;
+    }
+  }
+}
+
+extern "C" __global__ __launch_bounds__(4)
+void kernel_2(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch, const long long N0, const long long N1, const long long stride0_0, const long long step0_0, const long long B_d0, const long long B_d1, const long long P_d0, const long long P_d1)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  const long long z_d1 = (group) % (P_d1);
+  const long long g_d1 = (group) / (P_d1);
+  const long long lo_d1 = 4*z_d1*B_d1;
+  const long long hi_d1 = (lo_d1 + 4*B_d1 < N1 ? lo_d1 + 4*B_d1 : N1);
+  const long long z_d0 = g_d1;
+  const long long lo_d0 = z_d0*B_d0;
+  const long long hi_d0 = (lo_d0 + B_d0 < N0 ? lo_d0 + B_d0 : N0);
+  const long long x_d1 = (item) % (4);
+  const long long y_d1 = (item) / (4);
+  float* R0 = (float*)(scratch);
+  const long long t_d0 = lo_d0;
+  const long long e_d0 = hi_d0;
+  const long long t_d1 = lo_d1;
+  const long long e_d1 = hi_d1;
+  long long r_d1 = x_d1 + t_d1;
+  for (; r_d1 + 4 <= e_d1 + 3; r_d1 += 4) {
+    float* o0 = O0 + r_d1;
+    float* c0 = R0 + r_d1 + z_d0*N1;
+    const float* b0 = I0 + r_d1;
+    const float* b1 = I1 + r_d1;
+    float a0_0 = c0[0];
+    long long r_d0 = t_d0;
+    for (; r_d0 < e_d0; r_d0++) {
+      const float* p0 = b0 + stride0_0*r_d0;
+      const float* p1 = b1;
+      float* q0 = o0 + step0_0*r_d0;
+      const float x0 = p0[0];
+      const float v0_0_0_0 = x0;
+      const float w0_0_0_0 = (a0_0 + v0_0_0_0);
+      a0_0 = w0_0_0_0;
+      const float xe0 = p1[0];
+      const float f0_0_0_0 = ((w0_0_0_0 * 2.0f) + xe0);
+      q0[0] = f0_0_0_0;
+    }
+  }
+}

@@ -1,0 +1,41 @@
+// out_view(y: float32[2, 11] (i, j) -> (i, j))
+// md_hom[i:2, j:11](f, (cc, cc))
+// inp_view(x: float32[2, 11] (i, j) -> (i, j), (i, max((j - 1), 0)))
+// gpu: parts i:1 j:1; threads i:1 j:4
+// tiles i:0 j:0; registers i:1 j:1; lanes none
+// order i j | i j | -
+// staged nothing
+// tail split; streaming False; inline False
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+
+__kernel __attribute__((reqd_work_group_size(4, 1, 1)))
+void kernel_0(__global const float* I0, __global float* O0, __global uchar* scratch)
+{
+  const long group = get_group_id(0);
+  const long item = get_local_id(0);
+  const long lo_i = 0;
+  const long hi_i = 2;
+  const long lo_j = 0;
+  const long hi_j = 11;
+  const long x_j = (item) % (4);
+  const long y_j = (item) / (4);
+  const long t_i = lo_i;
+  const long e_i = hi_i;
+  const long t_j = lo_j;
+  const long e_j = hi_j;
+  long r_i = t_i;
+  for (; r_i < e_i; r_i++) {
+    long r_j = x_j + t_j;
+    for (; r_j + 4 <= e_j + 3; r_j += 4) {
+      __global float* o0 = O0 + r_j + 11*r_i;
+      __global const float* b0 = I0 + r_j + 11*r_i;
+      __global const float* b1 = I0 + 11*r_i;
+      const float x0 = b0[0];
+      const long c0 = max((long)((ulong)((long)(r_j)) - (ulong)((long)(1L))), (long)(0L));
+      const long g1 = (long)((ulong)(max(min(((c0 < (long)(0L)) ? (long)((ulong)(c0) + (ulong)((long)(11))) : c0), (long)(10)), (long)(0L))) * (ulong)((long)(1)));
+      const float x2 = b1[g1];
+      float a0_0 = (x0 + (x2 * 2.0f));
+      o0[0] = a0_0;
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// out_view(y: float32[7, 10] (i, j) -> (i, j))
+// epilogue(f)(x: float32[7, 10] (i, j) -> ; b: float32[10] (i, j) -> (j))
+// md_hom[i:7, j:10](f, (ps(add), cc))
+// inp_view(x: float32[7, 10] (i, j) -> (i, j); b: float32[10] (i, j) -> )
+// gpu: parts i:1 j:1; threads i:1 j:4
+// tiles i:0 j:0; registers i:2 j:1; lanes none
+// order i j | j | i
+// staged nothing
+// tail split; streaming False; inline False
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+
+__kernel __attribute__((reqd_work_group_size(4, 1, 1)))
+void kernel_0(__global const float* I0, __global const float* I1, __global float* O0, __global uchar* scratch)
+{
+  const long group = get_group_id(0);
+  const long item = get_local_id(0);
+  const long lo_i = 0;
+  const long hi_i = 7;
+  const long lo_j = 0;
+  const long hi_j = 10;
+  const long x_j = (item) % (4);
+  const long y_j = (item) / (4);
+  const long t_i = lo_i;
+  const long e_i = hi_i;
+  const long t_j = lo_j;
+  const long e_j = hi_j;
+  long r_j = x_j + t_j;
+  for (; r_j + 4 <= e_j + 3; r_j += 4) {
+    __global float* o0 = O0 + r_j;
+    __global const float* b0 = I0 + r_j;
+    __global const float* b1 = I1 + r_j;
+    float a0_0 = 0.0f;
+    long r_i = t_i;
+    for (; r_i + 2 <= e_i; r_i += 2) {
+      __global const float* p0 = b0 + 10*r_i;
+      __global const float* p1 = b1;
+      __global float* q0 = o0 + 10*r_i;
+      const float x0 = p0[0];
+      const float v0_0_0_0 = x0;
+      const float w0_0_0_0 = (a0_0 + v0_0_0_0);
+      a0_0 = w0_0_0_0;
+      const float xe0 = p1[0];
+      const float f0_0_0_0 = ((w0_0_0_0 * 2.0f) + xe0);
+      q0[0] = f0_0_0_0;
+      const float x1 = p0[10];
+      const float v1_0_0_0 = x1;
+      const float w1_0_0_0 = (a0_0 + v1_0_0_0);
+      a0_0 = w1_0_0_0;
+      const float f1_0_0_0 = ((w1_0_0_0 * 2.0f) + xe0);
+      q0[10] = f1_0_0_0;
+    }
+    for (; r_i < e_i; r_i++) {
+      __global const float* p0 = b0 + 10*r_i;
+      __global const float* p1 = b1;
+      __global float* q0 = o0 + 10*r_i;
+      const float x0 = p0[0];
+      const float v0_0_0_0 = x0;
+      const float w0_0_0_0 = (a0_0 + v0_0_0_0);
+      a0_0 = w0_0_0_0;
+      const float xe0 = p1[0];
+      const float f0_0_0_0 = ((w0_0_0_0 * 2.0f) + xe0);
+      q0[0] = f0_0_0_0;
+    }
+  }
+}
