@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mdtensor.api.modes import tuning
     from mdtensor.api.operators import cc, operator, ps, pw
     from mdtensor.api.plan import Plan, compile, spec  # noqa: A004
+    from mdtensor.api.reduce import reduce, scan
     from mdtensor.api.statistics import stats
     from mdtensor.api.stencil import stencil
     from mdtensor.api.tune import tune
@@ -47,6 +48,8 @@ __all__ = [
     "operator",
     "ps",
     "pw",
+    "reduce",
+    "scan",
     "spec",
     "stats",
     "stencil",
@@ -73,6 +76,8 @@ _HOMES = {
     "operator": "api.operators",
     "ps": "api.operators",
     "pw": "api.operators",
+    "reduce": "api.reduce",
+    "scan": "api.reduce",
     "spec": "api.plan",
     "stats": "api.statistics",
     "stencil": "api.stencil",

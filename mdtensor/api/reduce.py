@@ -8,8 +8,10 @@ from typing import Any
 
 from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
+from mdtensor.api.records import by_columns
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate import associativity
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_from_reduction import Reduction, Said, md_hom_from_reduction
@@ -47,8 +49,9 @@ def reduce(
     several results.
 
     `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
-    `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`, or an associative function of two elements
-    (of two tuples, where `f` returns tuples) with its `identity`, if it has one. Or a dict with an
+    `fmin`, `fmax`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`, NumPy's function of that
+    meaning, one that `mdtensor.operator` made, or any associative function of two elements (of two
+    tuples, where `f` returns tuples) with its `identity`, if it has one. Or a dict with an
     operator for each dim; there `ps("add")` scans a dim that the output keeps. Where operators
     differ, the last dim is combined first, dims being ordered by their first use.
 
@@ -60,10 +63,11 @@ def reduce(
 
     `epilogue` is applied to every finished result, then to one element of each operand that
     stands after a semicolon: `"ij,jk->ik; k"` with `epilogue=lambda total, b: total + b`. Names
-    are `relu`, `gelu`, `bias`, `bias_relu`, `bias_gelu`. `check` tests operators for
-    associativity on random values.
+    are `relu`, `gelu`, `bias`, `bias_relu`, `bias_gelu`. `check` tests on random values that
+    operators are associative, and that those of different dims may be applied in any order.
 
-    Raises SubscriptError, DTypeError, ShapeError and TranslationError.
+    Raises SubscriptError, DTypeError, ShapeError and TranslationError; OperatorError, with a
+    counter-example, where `check` finds one.
 
     >>> import numpy as np
     >>> a = np.arange(6.0).reshape(2, 3)
@@ -108,8 +112,8 @@ def scan(
     scan in `reverse` begins at the last element; its element n is x[n] ⊗ x[n+1] ⊗ …, so operators
     meet their operands in the order of the array here, too.
 
-    Raises SubscriptError, DTypeError, ShapeError; TranslationError where an exclusive scan has
-    an operator without identity.
+    Raises what `reduce` raises, and TranslationError where an exclusive scan has an operator
+    without identity.
 
     >>> import numpy as np
     >>> scan("i->i", np.array([3, 1, 2]))
@@ -151,6 +155,8 @@ class _Call:
     def computation(self, specs: Sequence[TensorSpec]) -> Computation:
         """The computation on operands of these specs."""
         md_hom = md_hom_from_reduction(self.reduction, specs)
+        if self.check:
+            associativity.check_md_hom(md_hom)
         scanned = [dim.name for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)]
         if self.reverse:
             md_hom = reversed_along(md_hom, scanned)
@@ -180,7 +186,11 @@ def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None
 
 
 def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
-    return call(asked.key, operands, asked.computation, out)
+    split = by_columns(asked.reduction, asked.key, operands, out)
+    if split is None:
+        return call(asked.key, operands, asked.computation, out)
+    asked = replace(asked, reduction=split.reduction)
+    return split.joined(call(asked.key, split.operands, asked.computation, split.out))
 
 
 def _tuple(identity: Number | tuple[Number, ...] | None) -> tuple[Number, ...] | None:

@@ -16,7 +16,7 @@ from mdtensor.translate.epilogues import epilogue_named
 from mdtensor.translate.index_space import IndexSpace, index_space
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.md_hom_from_einsum import accumulation_dtype, buffers
-from mdtensor.translate.operators import operator_of
+from mdtensor.translate.operators import operator_name, operator_of
 from mdtensor.translate.python_source import scalar_function
 from mdtensor.translate.scalar import (
     BOOL,
@@ -197,15 +197,20 @@ def _is_argument(reduction: Reduction, combinations: Mapping[str, Combination]) 
     """Whether the values of indices are to be added to the elements, and alone come back."""
     if reduction.function is not None:
         return False
-    said = [c.operator for c in combinations.values() if c.kind != "cc"]
-    return bool(said) and all(isinstance(op, str) and op in PAIR_NAMES for op in said)
+    names = _names(combinations)
+    return bool(names) and all(name in PAIR_NAMES for name in names)
+
+
+def _names(combinations: Mapping[str, Combination]) -> list[str | None]:
+    """Names of the operators, None of those that have none."""
+    return [operator_name(c.operator) for c in combinations.values() if c.kind != "cc"]
 
 
 def _check_arguments(space: IndexSpace, combinations: Mapping[str, Combination]) -> None:
     for name, said in combinations.items():
         if said.kind != "cc" and space.extents[name] == 0:
             raise ShapeError(
-                f"{said.operator} of no elements: dim {name!r} is empty",
+                f"{operator_name(said.operator)} of no elements: dim {name!r} is empty",
                 hint="an f that returns (value, index) gives the operator's identity",
             )
 
@@ -246,9 +251,9 @@ def _result_dtypes(
     """Types of the combined tuple as it is stored: NumPy's, or those that were asked for."""
     if reduction.dtype is not None and not _is_argument(reduction, combinations):
         return _asked(reduction.dtype, len(natural))
-    said = [c.operator for c in combinations.values() if c.kind != "cc"]
-    counts = reduction.counts and any(op in ("add", "mul") for op in said if isinstance(op, str))
-    floats = any(op == "logaddexp" for op in said if isinstance(op, str))
+    names = _names(combinations)
+    counts = reduction.counts and any(name in ("add", "mul") for name in names)
+    floats = "logaddexp" in names
     return tuple(_natural_dtype(value.dtype, counts, floats) for value in natural)
 
 
@@ -279,8 +284,8 @@ def _held_dtypes(
     """
     if reduction.acc_dtype is not None:
         return _asked(reduction.acc_dtype, len(dtypes))
-    said = [c.operator for c in combinations.values() if c.kind != "cc"]
-    wraps = reduction.epilogue is None and all(op in ("add", "mul") for op in said)
+    names = _names(combinations)
+    wraps = reduction.epilogue is None and all(name in ("add", "mul") for name in names)
     return tuple(
         accumulation_dtype(dtype) if wraps or dtype.kind not in "iu" else dtype for dtype in dtypes
     )

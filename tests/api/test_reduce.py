@@ -12,7 +12,14 @@ import pytest
 
 import mdtensor.api.computation as module
 from mdtensor.api.reduce import reduce
-from mdtensor.errors import DTypeError, MdtensorError, ShapeError, SubscriptError, TranslationError
+from mdtensor.errors import (
+    DTypeError,
+    MdtensorError,
+    OperatorError,
+    ShapeError,
+    SubscriptError,
+    TranslationError,
+)
 from mdtensor.translate import reference
 from mdtensor.translate.combination import cc, ps, pw
 from mdtensor.translate.operators import operator
@@ -92,6 +99,16 @@ def test_arguments(name: str, dtype: str, executed: str) -> None:
     close(reduce("ij->j", a, combine=name), numpys(a, axis=0))
     close(reduce("ij->", a, combine=name), numpys(a))
     close(reduce("ij,i->j", a[:3], np.ones(3, a.dtype), combine=name), numpys(a[:3], axis=0))
+
+
+def test_functions_of_numpy_and_python() -> None:
+    a, mask = values(RNG, (5, 13), "float64"), values(RNG, (9,), "bool")
+    for function in (np.add, np.sum, np.maximum, np.min, np.argmax, np.multiply):
+        numpys = getattr(function, "reduce", function)
+        close(reduce("ij->i", a, combine=function), numpys(a, axis=1))
+    close(reduce("ij->i", a, combine=max), a.max(axis=1))
+    close(reduce("i->", mask, combine=sum), mask.sum())
+    close(reduce("i->", mask, combine=np.logical_or), mask.any())
 
 
 def test_value_and_index() -> None:
@@ -338,6 +355,21 @@ def test_an_epilogue_sees_the_wide_sum() -> None:
 def test_an_epilogue_after_an_argument() -> None:
     a = values(RNG, (4, 9), "float64")
     close(reduce("ij->i", a, combine="argmax", epilogue=lambda j: j + 1), a.argmax(axis=1) + 1)
+
+
+# ---- check
+
+
+def test_check_finds_what_is_not_associative() -> None:
+    a = values(RNG, (3, 4), "float64")
+    close(reduce("ij->i", a, combine="max", check=True), a.max(axis=1))
+    close(reduce("ij->i", a, combine={"j": "add", "i": ps("add")}, check=True), a.sum(1).cumsum())
+    with pytest.raises(OperatorError, match=r"(?s)not associative.*\(a ∘ b\) ∘ c = .*hint: "):
+        reduce("ij->i", a, combine=lambda x, y: x - y, check=True)
+    with pytest.raises(OperatorError, match=r"(?s)identity.*changes a value"):
+        reduce("ij->i", a, combine=lambda x, y: x + y, identity=1.0, check=True)
+    with pytest.raises(OperatorError, match=r"'add' \(∘\) and 'max' \(⊕\).*do not interchange"):
+        reduce("ij->", a, combine={"i": "max", "j": "add"}, check=True)
 
 
 # ---- the table of calls
