@@ -83,6 +83,10 @@ class ProgramError(TranslationError):
     """A Python function says something that cannot be translated; `text` is the line."""
 
 
+class OperatorError(TranslationError):
+    """An operator lacks a property that it must have; `notes` show a counter-example."""
+
+
 class LoweringError(MdtensorError):
     """A schedule does not fit an `md_hom` or a target."""
 
