@@ -16,19 +16,19 @@ from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.md_hom_from_slices import (
+from mdtensor.translate.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.scalar import Expr, Number, apply, cast, select, truth
+from mdtensor.translate.slices import (
     Fused,
     Leaf,
     broadcast,
     combined,
     fused_from_source,
-    md_homs_from_slices,
     reduced,
     renumbered,
     sliced,
     transposed,
 )
-from mdtensor.translate.scalar import Expr, Number, apply, cast, select, truth
 
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
 Axis = int | Sequence[int] | None
@@ -206,7 +206,7 @@ class LazyArray(NDArrayOperatorsMixin):
             raise DTypeError(f"np.{ufunc.__name__}{what} takes no lazy arrays", hint=_EVALUATE)
         results = _applied(ufunc, inputs)
         if out is not None:
-            return _into(results[0], out[0]) if ufunc.nout == 1 else tuple(map(_into, results, out))
+            results = tuple(map(_into, results, out))
         return results[0] if ufunc.nout == 1 else results
 
     def __array_function__(
@@ -320,7 +320,14 @@ def _imaginary_part(element: Expr) -> Expr:
 
 
 def _into(value: LazyArray, out: Any) -> Any:
-    return value if out is None else value.evaluate(out)
+    """The value, computed into an array if there is one; `y += x` gives a lazy y a new value."""
+    if out is None:
+        return value
+    if not isinstance(out, LazyArray):
+        return value.evaluate(out)
+    if value.shape != out.shape or not np.can_cast(value.dtype, out.dtype, "same_kind"):
+        raise ShapeError(f"{value.dtype}{value.shape} does not go into {out.dtype}{out.shape}")
+    return value.astype(out.dtype)
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:

@@ -235,6 +235,58 @@ def test_other_functions() -> None:
     assert np.size(mdt.lazy(a)) == 12
 
 
+STEPS: tuple[Callable[[Any], Any], ...] = (
+    lambda u: u.T,
+    lambda u: u[None],
+    lambda u: u[..., ::-1] if u.ndim else u,
+    lambda u: u[1::2] if u.ndim else u,
+    lambda u: u[..., -3:-1] if u.ndim else u,
+    lambda u: u[0] if u.ndim and u.shape[0] else u,
+    lambda u: u * 0.5 + 1,
+    lambda u: np.minimum(abs(u), 2),
+    lambda u: u.sum(axis=-1) / 4 if u.ndim else u,
+    lambda u: u.mean(axis=0, keepdims=True) if u.ndim and u.shape[0] else u,
+    lambda u: u - u.max() if 0 not in u.shape else u,
+)
+
+
+@given(st.data())
+def test_random_programs(data: st.DataObject) -> None:
+    """Values made of earlier values, by NumPy and lazily, with the same choices."""
+    arrays = [np.arange(12.0).reshape(3, 4) / 5, np.arange(4.0), np.array(2.5)]
+    pairs = [(array, mdt.lazy(array)) for array in arrays]
+    for _ in range(data.draw(st.integers(1, 8))):
+        known, symbolic = data.draw(st.sampled_from(pairs))
+        step = data.draw(st.sampled_from([*STEPS, None]))
+        if step is not None:
+            made = [step(known), step(symbolic)]
+        else:
+            other, lazily = data.draw(st.sampled_from(pairs))
+            try:
+                made = [known + 2 * other, symbolic + 2 * lazily]
+            except ValueError:
+                continue
+        pairs.append((made[0], made[1]))
+    expected, result = pairs[-1]
+    assert result.shape == expected.shape
+    before, computation.executor = computation.executor, reference.compute
+    try:
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+    finally:
+        computation.executor = before
+
+
+def test_in_place_operators_give_new_values() -> None:
+    u = v = mdt.lazy(np.arange(3, dtype=np.float32))
+    u += np.float64(0.5)
+    assert u.dtype == np.float32
+    np.testing.assert_array_equal(u, [0.5, 1.5, 2.5])
+    np.testing.assert_array_equal(v, [0, 1, 2])
+    with pytest.raises(ShapeError) as caught:
+        v *= 1j
+    assert str(caught.value) == "complex64(3,) does not go into float32(3,)"
+
+
 def test_out() -> None:
     a, b = RNG.uniform(size=(2, 5, 6))
     out = np.empty((5, 6), np.float32)

@@ -6,19 +6,19 @@ import pytest
 from mdtensor.errors import IndexingError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
-from mdtensor.translate.md_hom_from_slices import (
+from mdtensor.translate.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.scalar import Expr, cast
+from mdtensor.translate.slices import (
     Fused,
     Leaf,
     broadcast,
     combined,
     fused_from_source,
-    md_homs_from_slices,
     reduced,
     renumbered,
     sliced,
     transposed,
 )
-from mdtensor.translate.scalar import Expr, cast
 
 A = np.random.default_rng(0).uniform(-1, 1, (6, 7))
 B = np.random.default_rng(1).uniform(-1, 1, (7,))

@@ -1,0 +1,267 @@
+"""Expressions of slices: values at every point of a shape, made of elements at affine indices.
+
+Slicing, transposing and broadcasting change the indices, arithmetic the expression. A reduction
+is a source whose elements are read like those of an array.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import IndexingError, ShapeError
+from mdtensor.translate.scalar import Expr, Number, as_expr, param, params_in, substitute
+from mdtensor.translate.views import AffineIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array that is read: a number that stands for it, its shape and type."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A fused value whose axes are combined by the operator of that name."""
+
+    of: Fused
+    op: str
+    axes: frozenset[int]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that stay."""
+        return tuple(axis for axis in range(len(self.of.shape)) if axis not in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes that stay."""
+        return tuple(self.of.shape[axis] for axis in self.kept)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.of.dtype
+
+
+Source = Leaf | Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An element of a source for every point; axis n of the fused value is the dim `i<n>`."""
+
+    source: Source
+    index: tuple[AffineIndex, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A value for every point of a shape: an expression of the elements read there."""
+
+    shape: tuple[int, ...]
+    expr: Expr
+    reads: tuple[Read, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.expr.dtype
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The arrays that are read, in order of first use."""
+        found: dict[Leaf, None] = {}
+        for read in self.reads:
+            source = read.source
+            found |= dict.fromkeys([source] if isinstance(source, Leaf) else source.of.leaves)
+        return tuple(found)
+
+
+def fused_from_source(source: Source) -> Fused:
+    """The elements of a source as they are."""
+    index = tuple(AffineIndex.of(dim_of(axis)) for axis in range(len(source.shape)))
+    return Fused(source.shape, param(0, source.dtype), (Read(source, index),))
+
+
+def combined(operands: Sequence[Fused | Number], build: Callable[..., Expr]) -> Fused:
+    """An expression of the operands' elements, broadcast against each other.
+
+    `build` makes the expression from theirs. Raises ShapeError where shapes do not fit.
+    """
+    shapes = [operand.shape for operand in operands if isinstance(operand, Fused)]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(
+            f"shapes {', '.join(map(str, dict.fromkeys(shapes)))} do not broadcast",
+            hint="axes are matched from the last one on; np.newaxis adds one of extent 1",
+        ) from None
+    reads: dict[Read, Expr] = {}
+    elements: list[Expr] = []
+    for operand in operands:
+        if not isinstance(operand, Fused):
+            elements.append(as_expr(operand))
+            continue
+        stretched = broadcast(operand, shape)
+        taken = [
+            reads.setdefault(read, param(len(reads), read.source.dtype)) for read in stretched.reads
+        ]
+        elements.append(substitute(stretched.expr, taken))
+    return _without_unused(Fused(shape, build(*elements), tuple(reads)))
+
+
+def _without_unused(fused: Fused) -> Fused:
+    used = params_in(fused.expr)
+    if len(used) == len(fused.reads):
+        return fused
+    reads = [fused.reads[n] for n in used]
+    numbers = {n: position for position, n in enumerate(used)}
+    moved = [param(numbers.get(n, 0), read.source.dtype) for n, read in enumerate(fused.reads)]
+    return Fused(fused.shape, substitute(fused.expr, moved), tuple(reads))
+
+
+def broadcast(fused: Fused, shape: Sequence[int]) -> Fused:
+    """The value on a larger shape, which axes of extent 1 and missing ones are repeated over.
+
+    Raises ShapeError where it does not fit.
+    """
+    added = len(shape) - len(fused.shape)
+    if added < 0 or any(
+        have not in (1, want) for have, want in zip(fused.shape, shape[added:], strict=True)
+    ):
+        raise ShapeError(f"shape {fused.shape} does not broadcast to {tuple(shape)}")
+    places = [
+        AffineIndex() if have == 1 else AffineIndex.of(dim_of(added + axis))
+        for axis, have in enumerate(fused.shape)
+    ]
+    return _viewed(fused, shape, places)
+
+
+def transposed(fused: Fused, axes: Sequence[int]) -> Fused:
+    """The value with its axes in another order."""
+    places = [AffineIndex.of(dim_of(axes.index(axis))) for axis in range(len(fused.shape))]
+    return _viewed(fused, [fused.shape[axis] for axis in axes], places)
+
+
+def sliced(fused: Fused, key: object) -> Fused:
+    """The value at a basic index of NumPy: integers, slices, np.newaxis and an ellipsis.
+
+    Raises IndexingError for other indices, and for those out of range.
+    """
+    shape: list[int] = []
+    places: list[AffineIndex] = []
+    for item in _expanded(key, len(fused.shape)):
+        if item is None:
+            shape.append(1)
+            continue
+        extent = fused.shape[len(places)]
+        if isinstance(item, slice):
+            start, stop, step = item.indices(extent)
+            places.append(AffineIndex(((dim_of(len(shape)), step),), start))
+            shape.append(len(range(start, stop, step)))
+            continue
+        if not -extent <= item < extent:
+            raise IndexingError(
+                f"index {item} is out of range for axis {len(places)}, which has {extent} elements"
+            )
+        places.append(AffineIndex.of(offset=item % extent))
+    return _viewed(fused, shape, places)
+
+
+def _expanded(key: object, ndim: int) -> list[int | slice | None]:
+    """One item for each axis, and None for each new one."""
+    listed: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
+    items = [item if item is None or item is ... else _basic(item) for item in listed]
+    used = sum(item is not None and item is not ... for item in items)
+    if used > ndim:
+        raise IndexingError(f"{used} indices for {ndim} axes")
+    dots = [n for n, item in enumerate(items) if item is ...]
+    if len(dots) > 1:
+        raise IndexingError("an index has more than one ellipsis")
+    at = dots[0] if dots else len(items)
+    return [*items[:at], *[slice(None)] * (ndim - used), *items[at + 1 :]]
+
+
+def _basic(item: Any) -> int | slice:
+    if isinstance(item, slice):
+        return item  # pyright: ignore[reportUnknownVariableType]
+    is_mask = isinstance(item, bool | np.bool_)
+    try:
+        if is_mask or getattr(item, "ndim", 0):
+            raise TypeError
+        return operator.index(item)
+    except TypeError:
+        raise IndexingError(
+            f"a lazy array cannot be indexed by {item!r}",
+            hint="integers, slices, ... and np.newaxis; mdtensor.reduce reads at computed indices",
+        ) from None
+
+
+def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = False) -> Fused:
+    """The value with axes combined by a named operator; `keepdims` leaves them with extent 1.
+
+    Raises ShapeError where max or min have nothing to choose from.
+    """
+    if op in ("min", "max") and 0 in (fused.shape[axis] for axis in axes):
+        raise ShapeError(f"nothing to take the {op} of: shape {fused.shape}, axes {tuple(axes)}")
+    result = fused_from_source(Reduction(fused, op, frozenset(axes)))
+    if not keepdims:
+        return result
+    return sliced(
+        result,
+        tuple(None if axis in axes else slice(None) for axis in range(len(fused.shape))),
+    )
+
+
+def renumbered(fused: Fused, numbers: dict[int, int]) -> Fused:
+    """The same value with other numbers for its leaves."""
+
+    def source(given: Source) -> Source:
+        if isinstance(given, Leaf):
+            return replace(given, number=numbers[given.number])
+        return replace(given, of=renumbered(given.of, numbers))
+
+    return replace(fused, reads=tuple(Read(source(r.source), r.index) for r in fused.reads))
+
+
+def _viewed(fused: Fused, shape: Sequence[int], places: Sequence[AffineIndex]) -> Fused:
+    """The value on other axes; `places` are indices into its own."""
+    reads: dict[Read, int] = {}
+    moved = [
+        reads.setdefault(Read(read.source, composed(read.index, places)), len(reads))
+        for read in fused.reads
+    ]
+    elements = [
+        param(number, read.source.dtype) for number, read in zip(moved, fused.reads, strict=True)
+    ]
+    return Fused(tuple(shape), substitute(fused.expr, elements), tuple(reads))
+
+
+def composed(
+    indices: Sequence[AffineIndex], places: Sequence[AffineIndex]
+) -> tuple[AffineIndex, ...]:
+    """The indices where the dim of axis n has the value `places[n]`."""
+    composed: list[AffineIndex] = []
+    for index in indices:
+        offset = index.offset
+        terms: dict[str, int] = {}
+        for dim, factor in index.coefficients:
+            place = places[int(dim[1:])]
+            offset += factor * place.offset
+            for name, coefficient in place.coefficients:
+                terms[name] = terms.get(name, 0) + factor * coefficient
+        composed.append(AffineIndex(tuple(terms.items()), offset))
+    return tuple(composed)
+
+
+def dim_of(axis: int) -> str:
+    """The name of the dim that runs over an axis of a value."""
+    return f"i{axis}"
