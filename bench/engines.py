@@ -8,41 +8,50 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from bench.workloads import Workload
-
-Call = Callable[[], Any]
-
-# The call of mdtensor that is compared: a plan that writes into `out`.
-PLAN = "plan"
+from bench.kernels.kernel import Kernel
+from bench.workload import PLAN, Arrays, Call, Workload
+from bench.workloads import Contraction
 
 
-class Engine(Protocol):
-    """A library that can compute cases."""
+class Library:
+    """A library that can compute cases.
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The distributions whose versions belong into a result."""
-        ...
+    `word` is what cases call it by, `packages` are the distributions whose versions belong into a
+    result.
+    """
+
+    word: str
+    packages: tuple[str, ...]
 
     def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Workload, operands: list[np.ndarray], outs: Arrays
     ) -> Mapping[str, Call]:
-        """The ways to compute a case, by name; each returns its result."""
-        ...
+        """The ways to compute a case, by name; each returns its results."""
+        if isinstance(workload, Contraction):
+            return self.contraction(workload, operands, outs[0])
+        assert isinstance(workload, Kernel)
+        return workload.calls(self.word, operands, outs)
+
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
+    ) -> Mapping[str, Call]:
+        """The ways to compute a contraction."""
+        raise NotImplementedError(f"{self.word} computes no contractions")
 
 
-class NumPy:
+class NumPy(Library):
     """The best of dot, matmul, tensordot and einsum; plain einsum too where that is feasible."""
 
+    word = "numpy"
     packages = ("numpy",)
 
-    def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
     ) -> Mapping[str, Call]:
         text, (a, b) = workload.subscripts, operands
         calls: dict[str, Call] = {
@@ -71,13 +80,14 @@ class NumPy:
         return calls
 
 
-class OptEinsum:
+class OptEinsum(Library):
     """opt_einsum on NumPy: a call, and an expression that was made before."""
 
+    word = "opt_einsum"
     packages = ("opt_einsum", "numpy")
 
-    def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
     ) -> Mapping[str, Call]:
         import opt_einsum
 
@@ -91,9 +101,10 @@ class OptEinsum:
         }
 
 
-class Torch:
+class Torch(Library):
     """torch on the CPU, without gradients: einsum, and the product that fits, into `out`."""
 
+    word = "torch"
     packages = ("torch",)
 
     def __init__(self) -> None:
@@ -101,8 +112,8 @@ class Torch:
         # As a context around each call it would cost small shapes a microsecond.
         self.torch.inference_mode().__enter__()
 
-    def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
     ) -> Mapping[str, Call]:
         torch = self.torch
         text = workload.subscripts
@@ -126,20 +137,49 @@ class TorchOneThread(Torch):
         self.torch.set_num_threads(1)
 
 
-class Tuned:
+class SciPy(Library):
+    """scipy.ndimage and scipy.signal."""
+
+    word = "scipy"
+    packages = ("scipy",)
+
+
+class Numba(Library):
+    """Loops compiled by numba, parallel and with fast mathematics."""
+
+    word = "numba"
+    packages = ("numba", "llvmlite")
+
+    def __init__(self) -> None:
+        importlib.import_module("numba")
+
+
+class Jax(Library):
+    """Functions compiled by XLA for the CPU."""
+
+    word = "jax"
+    packages = ("jax", "jaxlib")
+
+    def __init__(self) -> None:
+        importlib.import_module("jax")
+
+
+class Tuned(Library):
     """mdtensor: a plan with `out`, and the calls of a user who keeps no plan."""
 
+    word = "mdtensor"
     packages = ("mdtensor", "pyopencl", "intel-opencl-rt", "numpy")
 
-    def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
     ) -> Mapping[str, Call]:
         return _plan_and_calls(workload, operands, out)
 
 
-class Untuned:
+class Untuned(Library):
     """mdtensor as it is on shapes that nobody tuned; the whole process ignores the store."""
 
+    word = "mdtensor"
     packages = ("mdtensor",)
 
     def __init__(self) -> None:
@@ -148,14 +188,14 @@ class Untuned:
         self._off: Any = mdtensor.tuning("off")
         self._off.__enter__()
 
-    def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    def contraction(
+        self, workload: Contraction, operands: list[np.ndarray], out: np.ndarray
     ) -> Mapping[str, Call]:
         return _plan_and_calls(workload, operands, out)
 
 
 def _plan_and_calls(
-    workload: Workload, operands: list[np.ndarray], out: np.ndarray
+    workload: Contraction, operands: list[np.ndarray], out: np.ndarray
 ) -> Mapping[str, Call]:
     import mdtensor
 
@@ -172,20 +212,29 @@ def _plan_and_calls(
 OURS = "mdtensor"
 UNTUNED = "mdtensor untuned"
 ONE_THREAD = "torch 1 thread"
-ENGINES: Mapping[str, Callable[[], Engine]] = {
+ENGINES: Mapping[str, type[Library]] = {
     OURS: Tuned,
     UNTUNED: Untuned,
     "numpy": NumPy,
+    "scipy": SciPy,
     "opt_einsum": OptEinsum,
+    "numba": Numba,
     "torch": Torch,
     ONE_THREAD: TorchOneThread,
+    "jax": Jax,
 }
 PEERS = tuple(name for name in ENGINES if name not in (OURS, UNTUNED))
 # These set what holds for a whole process, so they can share theirs with nobody.
 SOLITARY = (UNTUNED, ONE_THREAD)
 
 
-def matrix_factors(workload: Workload, operands: list[Any]) -> tuple[Any, Any] | None:
+def engines_for(*workloads: Workload) -> tuple[str, ...]:
+    """The engines that can say one of these cases."""
+    words = {word for workload in workloads for word in workload.words}
+    return tuple(name for name, engine in ENGINES.items() if engine.word in words)
+
+
+def matrix_factors(workload: Contraction, operands: list[Any]) -> tuple[Any, Any] | None:
     """Two arrays whose `matmul` is the case, or None where it is no product of matrices.
 
     `operands` are arrays of NumPy or torch; transposed ones are views.
@@ -215,7 +264,7 @@ def _arranged(array: Any, term: str, wanted: str) -> Any:
     return permuted(axes)
 
 
-def versions(engine: Engine) -> dict[str, str]:
+def versions(engine: Library) -> dict[str, str]:
     """The versions of an engine's packages, as far as they are installed."""
     found: dict[str, str] = {}
     for package in engine.packages:

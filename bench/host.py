@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.engines import PLAN, Call
 from bench.timing import after_pauses, batch
-from bench.workloads import Workload
+from bench.workload import PLAN, Call
+from bench.workloads import Contraction
 
 ROUNDS = 7
 BATCH_SECONDS = 0.02
@@ -22,7 +22,7 @@ FIRST_CALLS = 40
 
 
 def profile(
-    workload: Workload, operands: list[np.ndarray], calls: dict[str, Call]
+    workload: Contraction, operands: list[np.ndarray], calls: dict[str, Call]
 ) -> dict[str, Any]:
     """Seconds of the hot calls, of their enqueue alone, and of calls after a pause.
 
@@ -32,7 +32,7 @@ def profile(
     program = program_of(workload, operands)
     calls[PLAN]()
     # Sets the arguments of this program's kernels; a plan's own ones are out of reach.
-    program(*operands, workload.empty_output())
+    program(*operands, *workload.empty_outputs())
     all_calls = {**calls, "enqueue": bare(program)}
     medians: dict[str, list[float]] = {name: [] for name in all_calls}
     for _ in range(ROUNDS):
@@ -52,7 +52,7 @@ def profile(
     }
 
 
-def program_of(workload: Workload, operands: list[np.ndarray]) -> Any:
+def program_of(workload: Contraction, operands: list[np.ndarray]) -> Any:
     """The program that a plan runs for a case."""
     import mdtensor
 

@@ -5,13 +5,12 @@ The limits are calls like those of engines, timed in the same rounds, on the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bench.engines import Call
-from bench.workloads import Workload
+from bench.workload import Arrays, Call, Workload
 
 LIMITS = "limits"
 FMA_ROUNDS = 400_000
@@ -45,14 +44,14 @@ kernel void write_rate(global float16* a, ulong vectors) {
 """
 # How many runs a group reads at once; which is best depends on the prefetchers.
 READ_STREAMS = (1, 2, 8)
-_TYPES = {"float64": "double", "int32": "int"}
+_TYPES = {"float64": "double", "float32": "float", "float16": "float", "int32": "int"}
 
 
 class Limits:
-    """The calls "fma", "read …" (all operands) and "write" (the result) of a case.
+    """The calls "fma", "read …" (all operands) and "write" (all results) of a case.
 
     Integers other than int32 have no arithmetic limit here: what is best for them is no chain of
-    multiply-adds of their own type.
+    multiply-adds of their own type. Neither have records.
     """
 
     packages = ()
@@ -67,22 +66,24 @@ class Limits:
         self._arithmetic: dict[str, tuple[Call, float]] = {}
 
     def calls(
-        self, workload: Workload, operands: list[np.ndarray], out: np.ndarray
+        self, workload: Workload, operands: list[np.ndarray], outs: Arrays
     ) -> Mapping[str, Call]:
         """The calls that bound a case; transfers only where the operands exceed the caches."""
         calls: dict[str, Call] = {}
-        if workload.dtype != "int8":
-            calls["fma"] = self._fma(_TYPES.get(workload.dtype, "float"))[0]
+        if (real := _real(workload)) is not None:
+            calls["fma"] = self._fma(real)[0]
         if is_in_memory(workload):
             if workload.bytes_read > IN_MEMORY_BYTES:
                 calls |= {f"read {n}": self._read(n, operands) for n in READ_STREAMS}
             if workload.bytes_written > IN_MEMORY_BYTES:
-                calls["write"] = self._write(out)
+                calls["write"] = self._write(outs)
         return calls
 
-    def flops(self, dtype: str) -> float:
-        """Operations of the call "fma"."""
-        return self._fma(_TYPES.get(dtype, "float"))[1]
+    def flops(self, workload: Workload) -> float:
+        """Operations of the call "fma" of a case."""
+        real = _real(workload)
+        assert real is not None
+        return self._fma(real)[1]
 
     def _fma(self, real: str) -> tuple[Call, float]:
         if real in self._arithmetic:
@@ -125,19 +126,19 @@ class Limits:
             kernel.set_arg(2, self.device.argument(sums))
             launches.append(self._launch(kernel, groups, operand, sums))
 
-        def read() -> None:
-            for launch in launches:
-                launch()
+        return _one_after_another(launches)
 
-        return read
-
-    def _write(self, out: np.ndarray) -> Call:
-        flat = out.reshape(-1).view(np.uint8)
-        flat = flat[-flat.ctypes.data % 64 :]
-        kernel = self.device.cl.Kernel(self.device.build(_WRITE), "write_rate")
-        kernel.set_arg(0, self.device.argument(flat))
-        kernel.set_arg(1, np.uint64(flat.nbytes // 64))
-        return self._launch(kernel, self.groups, flat)
+    def _write(self, outs: Arrays) -> Call:
+        program = self.device.build(_WRITE)
+        launches: list[Call] = []
+        for out in outs:
+            flat = out.reshape(-1).view(np.uint8)
+            flat = flat[-flat.ctypes.data % 64 :]
+            kernel = self.device.cl.Kernel(program, "write_rate")
+            kernel.set_arg(0, self.device.argument(flat))
+            kernel.set_arg(1, np.uint64(flat.nbytes // 64))
+            launches.append(self._launch(kernel, self.groups, flat))
+        return _one_after_another(launches)
 
     def _launch(self, kernel: Any, groups: int, *kept: np.ndarray) -> Call:
         cl, queue = self.device.cl, self.device.queue
@@ -147,6 +148,19 @@ class Limits:
             queue.finish()
 
         return launch
+
+
+def _one_after_another(launches: Sequence[Call]) -> Call:
+    def launch_all() -> None:
+        for launch in launches:
+            launch()
+
+    return launch_all
+
+
+def _real(workload: Workload) -> str | None:
+    """The type of OpenCL C that a case computes with, if its multiply-adds are a limit."""
+    return _TYPES.get(workload.inputs[0].dtype.name)
 
 
 def is_in_memory(workload: Workload) -> bool:
@@ -159,7 +173,7 @@ def bound(
 ) -> tuple[float, str] | None:
     """The least seconds that a case can take and what bounds it, from rates per second.
 
-    >>> from bench.workloads import selected
+    >>> from bench.families import selected
     >>> bound(selected("dot-2^24")[0], 500e9, 100e9, None)
     (0.00134217728, 'memory')
     """

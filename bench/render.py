@@ -6,28 +6,48 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.families import BEYOND, EINSUM, FAMILIES
 from bench.results import CaseResult, Run, read
 
 RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parents[1] / "README.md"
-# What the README quotes: how it reads there, and the case's name.
-QUOTED = (
-    ("matrix product 1024³", "matmul-1024x1024x1024"),
-    ("matrix product 64×800×500", "matmul-64x800x500"),
-    ("matrix product 16×1000×2048", "matmul-16x1000x2048"),
-    ("batched product 16×(10×500×64)", "bmatmul-16x10x500x64"),
-    ("matrix times vector 4096²", "matvec-4096"),
-    ("dot product 2²⁴", "dot-2^24"),
-    ("CCSD(T) abcdef-gdab-efgc", "ccsdt-abcdef-gdab-efgc"),
-    ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
-)
+# What the README quotes of each family: how it reads there, and the case's name.
+QUOTED = {
+    EINSUM: (
+        ("matrix product 1024³", "matmul-1024x1024x1024"),
+        ("matrix product 64×800×500", "matmul-64x800x500"),
+        ("matrix product 16×1000×2048", "matmul-16x1000x2048"),
+        ("batched product 16×(10×500×64)", "bmatmul-16x10x500x64"),
+        ("matrix times vector 4096²", "matvec-4096"),
+        ("dot product 2²⁴", "dot-2^24"),
+        ("CCSD(T) abcdef-gdab-efgc", "ccsdt-abcdef-gdab-efgc"),
+        ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
+    ),
+    BEYOND: (
+        ("Gaussian blur 5×5, 4096²", "gaussian-4096x4096"),
+        ("Jacobi 3-D, 256³", "jacobi3d-256^3"),
+        ("prefix sum 2²⁴", "scan-add-2^24"),
+        ("first convolution of ResNet-50", "mcc-resnet-1x230x230x3-64x7x7-s2"),
+        ("the same on capsules", "capsule-resnet-1x230x230x3-64x7x7-s2-4x4"),
+        ("min-plus product 1024³", "min-plus-1024x1024x1024"),
+        ("log-sum-exp product 512³", "logsumexp-512x512x512"),
+        ("argmax of rows 4096²", "argmax-rows-4096x4096"),
+    ),
+}
+_COMPARED = {
+    EINSUM: "| einsum, float32 | tuned plan | best of NumPy, opt_einsum, torch | ratio |",
+    BEYOND: "| float32 | tuned call | best of NumPy, SciPy, numba, torch, jax | ratio |",
+}
+_MARKS = {EINSUM: "bench", BEYOND: "bench-kernels"}
+_TITLES = {EINSUM: "contractions", BEYOND: "beyond einsum"}
 HEADER = """# Results
 
 `make bench` measures these on the machine at hand. Every engine computes the same operands, is
 checked against a float64 reference, and takes turns with the others in one run; times are medians
-of the batches' medians. *Ratio*: time of the best peer / time of the tuned plan. *Limit*: the
-least time that the multiply-adds and the memory of this device allow, as measured in the same
-run / time of the tuned plan. *Untuned*: time of the tuned plan / time before tuning.
+of the batches' medians. *Ratio*: time of the best peer / time of mdtensor when tuned: a plan for
+contractions, a call of the public interface with `out=` for all else. *Limit*: the least time that
+the multiply-adds and the memory of this device allow, as measured in the same run and process /
+time of mdtensor. *Untuned*: time of mdtensor / its time before tuning.
 """
 
 
@@ -38,7 +58,8 @@ def rendered(run: Run, name: str) -> str:
 
 def _lines(run: Run, name: str) -> Iterator[str]:
     versions = ", ".join(f"{package} {version}" for package, version in run.versions.items())
-    yield f"## {run.device['name']} × {run.device['cores']}, {run.date[:10]}"
+    device = f"{run.device['name']} × {run.device['cores']}"
+    yield f"## {_TITLES[_family(name)]}: {device}, {run.date[:10]}"
     yield ""
     yield f"[{name}]({name}); {run.device['driver']}; Python {run.system['python']}, {versions}."
     yield ""
@@ -59,6 +80,11 @@ def _lines(run: Run, name: str) -> Iterator[str]:
     if profiled:
         yield ""
         yield from _host_lines(profiled)
+
+
+def _family(name: str) -> str:
+    """The family of a result file, by its name."""
+    return BEYOND if name.endswith(f"-{BEYOND}.json") else EINSUM
 
 
 def _row(case: CaseResult) -> str:
@@ -117,20 +143,23 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.2f} µs" if abs(seconds) < 1e-4 else f"{seconds * 1e6:.0f} µs"
 
 
-def quote_in(readme: Path, run: Run, name: str) -> None:
-    """Puts the cases of `QUOTED` between the marks in a README."""
-    begin, end = "<!-- bench:begin -->", "<!-- bench:end -->"
-    before, rest = readme.read_text(encoding="utf-8").split(begin)
+def quote_in(readme: Path, family: str, run: Run, name: str) -> None:
+    """Puts the cases of `QUOTED` between the family's marks in a README that has them."""
+    begin, end = (f"<!-- {_MARKS[family]}:{place} -->" for place in ("begin", "end"))
+    text = readme.read_text(encoding="utf-8")
+    if begin not in text:
+        return
+    before, rest = text.split(begin)
     _, after = rest.split(end)
-    table = "\n".join(_quoted(run, name))
+    table = "\n".join(_quoted(family, run, name))
     readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
 
 
-def _quoted(run: Run, name: str) -> Iterator[str]:
+def _quoted(family: str, run: Run, name: str) -> Iterator[str]:
     cases = {case.name: case for case in run.cases}
-    yield "| einsum, float32 | tuned plan | best of NumPy, opt_einsum, torch | ratio |"
+    yield _COMPARED[family]
     yield "|---|--:|--:|--:|"
-    for label, wanted in QUOTED:
+    for label, wanted in QUOTED[family]:
         case = cases.get(wanted)
         if case is not None and case.ours and case.peer and case.ratio:
             ours, peer = _time(case.ours.seconds), _time(case.peer.seconds)
@@ -142,14 +171,19 @@ def _quoted(run: Run, name: str) -> Iterator[str]:
     )
 
 
+def result_files(family: str = "*") -> list[Path]:
+    """The result files of a family, or of all, the newest first."""
+    return sorted(RESULTS.glob(f"*-{family}.json"), reverse=True)
+
+
 def main() -> None:
-    """Renders all result files, the newest first."""
-    paths = sorted(RESULTS.glob("*-einsum.json"), reverse=True)
-    sections = [rendered(read(path), path.name) for path in paths]
+    """Renders all result files."""
+    sections = [rendered(read(path), path.name) for path in result_files()]
     text = "\n".join([HEADER, *sections])
     (RESULTS / "README.md").write_text(text, encoding="utf-8")
-    if paths:
-        quote_in(README, read(paths[0]), paths[0].name)
+    for family in FAMILIES:
+        for path in result_files(family)[:1]:
+            quote_in(README, family, read(path), path.name)
 
 
 if __name__ == "__main__":

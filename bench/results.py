@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.engines import OURS, PEERS, PLAN, UNTUNED
-from bench.workloads import Workload
+from bench.engines import OURS, PEERS, UNTUNED
+from bench.workload import CALL, PLAN, Workload
 
 VERSION = 1
 
@@ -43,8 +43,9 @@ class Limit:
 class CaseResult:
     """A case: what was measured in one run, and why a call is missing.
 
-    `load` is the number of threads that wanted a core in the minute before, this run's included;
-    `refused` says by engine and call what was wrong with those left out.
+    `subscripts` is the einsum string, or what a case beyond einsum computes, and `dtype` the type
+    of its first operand. `load` is the number of threads that wanted a core in the minute before,
+    this run's included; `refused` says by engine and call what was wrong with those left out.
     """
 
     name: str
@@ -71,13 +72,13 @@ class CaseResult:
 
     @property
     def ours(self) -> Measurement | None:
-        """The tuned plan."""
-        return self.best(OURS, PLAN)
+        """The tuned plan, or call."""
+        return self.best(OURS, PLAN) or self.best(OURS, CALL)
 
     @property
     def untuned(self) -> Measurement | None:
-        """The plan before tuning."""
-        return self.best(UNTUNED, PLAN)
+        """The plan or call before tuning."""
+        return self.best(UNTUNED, PLAN) or self.best(UNTUNED, CALL)
 
     @property
     def peer(self) -> Measurement | None:
@@ -87,7 +88,7 @@ class CaseResult:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the best peer the tuned plan is."""
+        """How many times faster than the best peer mdtensor is when tuned."""
         return _quotient(self.peer, self.ours)
 
     @property
@@ -97,7 +98,7 @@ class CaseResult:
 
     @property
     def limit_ratio(self) -> float | None:
-        """The tuned plan's speed as a share of the limit."""
+        """The speed when tuned as a share of the limit."""
         if self.limit is None or self.ours is None:
             return None
         return self.limit.seconds / self.ours.seconds
@@ -186,9 +187,9 @@ def case_of(workload: Workload, **found: Any) -> CaseResult:
     """The result of a case from what was measured."""
     return CaseResult(
         name=workload.name,
-        subscripts=workload.subscripts,
-        shapes=workload.shapes,
-        dtype=workload.dtype,
+        subscripts=workload.formula,
+        shapes=tuple(spec.shape for spec in workload.inputs),
+        dtype=str(workload.inputs[0].dtype),
         flops=workload.flops,
         bytes=workload.bytes_read + workload.bytes_written,
         floor=workload.floor,

@@ -1,6 +1,6 @@
 """Tunes the cases, measures mdtensor and its peers in turns, and writes a result file.
 
-`python -m bench.run [--only PATTERN] [--tune-budget 60] [--quick] [--out FILE]`
+`python -m bench.run [--family kernels] [--only PATTERN] [--tune-budget 60] [--quick] [--out FILE]`
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ import numpy as np
 
 from bench import render
 from bench.child import Child, ChildError
-from bench.engines import ENGINES, ONE_THREAD, OURS, PLAN, SOLITARY, UNTUNED
+from bench.engines import ONE_THREAD, OURS, SOLITARY, UNTUNED, engines_for
+from bench.families import EINSUM, FAMILIES, selected
 from bench.limits import LIMITS, bound
 from bench.results import CaseResult, Limit, Measurement, Run, case_of, read, write
 from bench.timing import spread
-from bench.workloads import Workload, selected
+from bench.workload import CALL, PLAN, Workload
 
 RESULTS = Path(__file__).parent / "results"
 # OpenBLAS's threads spin for more than 20 ms after a call and keep a core from the next engine.
 PAUSE_SECONDS = 0.06
 # A call of an engine that is this much slower than its best one takes no part in the rounds.
 WORTH_REPEATING = 1.3
+# An engine that is this much slower than the best peer takes no part in the rounds either; one
+# batch has shown enough of it.
+RIVALS = 4.0
 # With more operations, one thread is never the better choice.
 WORTH_THREADS = 20_000_000
 
@@ -56,8 +60,9 @@ class Settings:
 class Driver:
     """The workers of a run: one per engine, and one that hosts all for cases bound by memory."""
 
-    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+    def __init__(self, settings: Settings, stack: ExitStack, family: str = EINSUM) -> None:
         self.settings = settings
+        self.engines = engines_for(*FAMILIES[family])
         self.stack = stack
         self.children: dict[tuple[str, ...], Child] = {}
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -72,12 +77,12 @@ class Driver:
 
     def placed(self, workload: Workload) -> dict[str, Child]:
         """The worker of every engine that takes part in a case."""
-        together = tuple(name for name in ENGINES if name not in SOLITARY)
+        together = tuple(name for name in self.engines if name not in SOLITARY)
         placed = {
             name: self.child(*together)
             if workload.shared and name in together
             else self.child(name)
-            for name in ENGINES
+            for name in engines_for(workload)
             if name != ONE_THREAD or workload.flops < WORTH_THREADS
         }
         return {**placed, LIMITS: placed[OURS]}
@@ -85,7 +90,7 @@ class Driver:
     def describe(self) -> Run:
         """A run without cases yet."""
         versions: dict[str, str] = {}
-        for name in ENGINES:
+        for name in self.engines:
             versions.update(self.child(name).ask("describe")["versions"])
         return Run(
             date=_now(),
@@ -107,12 +112,11 @@ class Driver:
         ours = self.child(OURS)
         tuning = ours.ask("tune", case=workload.name, budget=budget, patience=600 + 3 * budget)
         placed = self.placed(workload)
-        reference = self.folder / "reference.npy"
-        np.save(reference, workload.reference(workload.operands()))
+        references = self._references(workload)
         refused: dict[str, str] = {}
         errors: dict[tuple[str, str], float] = {}
         for child in _distinct(placed):
-            child.ask("load", case=workload.name, reference=str(reference))
+            child.ask("load", case=workload.name, references=list(map(str, references)))
         for name, child in placed.items():
             reply = child.ask("prepare", engine=name)
             errors |= {(name, call): error for call, error in reply["errors"].items()}
@@ -124,7 +128,8 @@ class Driver:
         limit = _limit(workload, times, placed[LIMITS])
         for child in _distinct(placed):
             child.ask("drop")
-        reference.unlink()
+        for path in references:
+            path.unlink()
         measurements = tuple(
             Measurement(
                 name,
@@ -149,6 +154,14 @@ class Driver:
             host=host,
         )
 
+    def _references(self, workload: Workload) -> list[Path]:
+        """The files of a case's right results."""
+        paths: list[Path] = []
+        for number, result in enumerate(workload.reference(workload.operands())):
+            paths.append(self.folder / f"reference-{number}.npy")
+            np.save(paths[-1], result)
+        return paths
+
     def _rounds(
         self, workload: Workload, placed: dict[str, Child], calls: list[tuple[str, str]]
     ) -> dict[tuple[str, str], list[float]]:
@@ -156,10 +169,11 @@ class Driver:
         pilot = {key: self._batch(placed, key) for key in calls}
         kept = [key for key in calls if workload.is_small or _worth(key, pilot)]
         times: dict[tuple[str, str], list[float]] = {key: [] for key in kept}
+        rivals = [key for key in kept if workload.is_small or _is_rival(key, pilot)]
         for number in range(self.settings.rounds):
-            for key in kept if number % 2 == 0 else reversed(kept):
+            for key in rivals if number % 2 == 0 else reversed(rivals):
                 times[key].append(self._batch(placed, key))
-        return times
+        return {key: medians or [pilot[key]] for key, medians in times.items()}
 
     def _batch(self, placed: dict[str, Child], key: tuple[str, str]) -> float:
         time.sleep(PAUSE_SECONDS)
@@ -171,7 +185,14 @@ class Driver:
 def _worth(key: tuple[str, str], pilot: dict[tuple[str, str], float]) -> bool:
     engine, call = key
     best = min(seconds for (name, _), seconds in pilot.items() if name == engine)
-    return engine == LIMITS or call == PLAN or pilot[key] <= WORTH_REPEATING * best
+    return engine == LIMITS or call in (PLAN, CALL) or pilot[key] <= WORTH_REPEATING * best
+
+
+def _is_rival(key: tuple[str, str], pilot: dict[tuple[str, str], float]) -> bool:
+    """Whether a call is ours, a limit, or not hopelessly slower than the best peer."""
+    ours = (OURS, UNTUNED, LIMITS)
+    best = min((seconds for (name, _), seconds in pilot.items() if name not in ours), default=0.0)
+    return key[0] in ours or pilot[key] <= RIVALS * best
 
 
 def _distinct(placed: dict[str, Child]) -> list[Child]:
@@ -206,15 +227,15 @@ def _processor() -> str:
     return f"{name}, family {family}, model {model}"
 
 
-def _file_for(run: Run) -> Path:
+def _file_for(run: Run, family: str) -> Path:
     device = re.sub(r"[^a-z0-9]+", "-", f"{run.device['name']} x{run.device['cores']}".lower())
-    return RESULTS / f"{run.date[:10]}-{device.strip('-')}-einsum.json"
+    return RESULTS / f"{run.date[:10]}-{device.strip('-')}-{family}.json"
 
 
 def _line(case: CaseResult) -> str:
     ours, untuned, peer = case.ours, case.untuned, case.peer
     parts = [f"{case.name:<28}"]
-    parts += [f"{ours.seconds * 1e6:>11.2f} µs" if ours else f"{'no plan':>14}"]
+    parts += [f"{ours.seconds * 1e6:>11.2f} µs" if ours else f"{'no call':>14}"]
     parts += [f"untuned {untuned.seconds * 1e6:>11.2f} µs" if untuned else ""]
     parts += [f"{peer.engine} {peer.call} {peer.seconds * 1e6:.2f} µs" if peer else "no peer"]
     parts += [f"ratio {case.ratio:.2f}" if case.ratio else ""]
@@ -230,13 +251,13 @@ def main(arguments: list[str] | None = None) -> int:
     settings = Settings.quick(budget) if options.quick else Settings(budget)
     failures = 0
     with ExitStack() as stack:
-        driver = Driver(settings, stack)
+        driver = Driver(settings, stack, options.family)
         run = driver.describe()
-        path = options.out or _file_for(run)
+        path = options.out or _file_for(run, options.family)
         if path.exists():
             earlier = read(path)
             run = dataclasses.replace(run, cases=earlier.cases, first_calls=earlier.first_calls)
-        for workload in selected(options.only):
+        for workload in selected(options.only, options.family):
             if options.resume and workload.name in {case.name for case in run.cases}:
                 continue
             try:
@@ -250,12 +271,15 @@ def main(arguments: list[str] | None = None) -> int:
             print(_line(case), flush=True)
             for call, why in case.refused.items():
                 print(f"    {call}: {why}", file=sys.stderr, flush=True)
-        first = driver.child(UNTUNED).ask("first_calls")
-        run = dataclasses.replace(run, first_calls=first)
-        write(run, path)
+        if options.family == EINSUM:
+            first = driver.child(UNTUNED).ask("first_calls")
+            run = dataclasses.replace(run, first_calls=first)
+            write(run, path)
     for name, value in run.summary().items():
         print(f"{name}: {value:.2f}")
-    print(f"first calls: {run.first_calls}\n{path}")
+    if run.first_calls:
+        print(f"first calls: {run.first_calls}")
+    print(path)
     if path.parent == RESULTS:
         render.main()
     return int(failures > 0)
@@ -263,6 +287,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> Any:
     parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
+    parser.add_argument("--family", choices=FAMILIES, default=EINSUM, help="which cases")
     parser.add_argument("--only", help="names, parts of names or patterns, separated by commas")
     parser.add_argument("--tune-budget", type=float, default=60.0, help="seconds per case")
     parser.add_argument("--quick", action="store_true", help="a first look, not a result")

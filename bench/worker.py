@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from bench import host
-from bench.engines import ENGINES, OURS, UNTUNED, Call, Engine, versions
+from bench.engines import ENGINES, OURS, UNTUNED, Library, Tuned, versions
+from bench.families import named
 from bench.limits import LIMITS, Limits
 from bench.timing import batch
-from bench.workloads import WORKLOADS, Workload
+from bench.workload import CALL, Arrays, Call, Workload, poison
+from bench.workloads import WORKLOADS, Contraction
 
 Reply = dict[str, Any]
 
@@ -30,10 +32,11 @@ class Host:
     """The engines of this process, and the case that they were last asked to prepare."""
 
     def __init__(self, names: list[str]) -> None:
-        self.engines: dict[str, Engine] = {name: ENGINES[name]() for name in names}
-        self.workload = WORKLOADS[0]
+        self.engines: dict[str, Library] = {name: ENGINES[name]() for name in names}
+        self.workload: Workload = WORKLOADS[0]
         self.operands: list[np.ndarray] = []
-        self.out = np.empty(0)
+        self.outs: Arrays = ()
+        self.references: Arrays = ()
         self.calls: dict[str, dict[str, Call]] = {}
 
     @cached_property
@@ -63,34 +66,39 @@ class Host:
     def tune(self, case: str, budget: float) -> Reply:
         """Tunes a case unless the store knows a winner."""
         import mdtensor
-        from mdtensor.specs import TensorSpec
 
-        workload = _workload(case)
-        specs = [TensorSpec.of(shape, workload.dtype) for shape in workload.shapes]
-        reports = mdtensor.compile(workload.subscripts, *specs).tune(budget=budget, quiet=True)
+        workload = named(case)
+        if isinstance(workload, Contraction):
+            plan = mdtensor.compile(workload.subscripts, *workload.inputs)
+            reports = plan.tune(budget=budget, quiet=True)
+        else:
+            call = Tuned().calls(workload, workload.operands(), workload.empty_outputs())[CALL]
+            with mdtensor.tuning("record") as seen:
+                call()
+            reports = mdtensor.tune(seen, budget=budget, quiet=True)
         return {
             "trials": sum(report.trials for report in reports),
             "seconds": sum(report.elapsed for report in reports),
             "cached": all(report.cached for report in reports),
         }
 
-    def load(self, case: str, reference: str) -> Reply:
+    def load(self, case: str, references: list[str]) -> Reply:
         """Makes the operands of a case; each engine is prepared after that."""
         self.drop()
-        self.workload = _workload(case)
+        self.workload = named(case)
         self.operands = self.workload.operands()
-        self.out = self.workload.empty_output()
-        self.reference = np.load(reference, mmap_mode="r")
+        self.outs = self.workload.empty_outputs()
+        self.references = tuple(np.load(path, mmap_mode="r") for path in references)
         return {}
 
     def prepare(self, engine: str) -> Reply:
         """Makes the calls of an engine and checks what each computes; wrong ones are left out."""
         if engine == LIMITS:
-            self.calls[engine] = dict(self.limits.calls(self.workload, self.operands, self.out))
+            self.calls[engine] = dict(self.limits.calls(self.workload, self.operands, self.outs))
             return {"errors": dict.fromkeys(self.calls[engine], 0.0), "refused": {}}
         errors: dict[str, float] = {}
         refused: dict[str, str] = {}
-        calls = dict(self.engines[engine].calls(self.workload, self.operands, self.out))
+        calls = dict(self.engines[engine].calls(self.workload, self.operands, self.outs))
         for name in list(calls):
             try:
                 errors[name] = self._checked(calls[name])
@@ -119,9 +127,9 @@ class Host:
         worst = 0.0
         # The second call takes the path of all later ones.
         for _ in range(2):
-            self.out[...] = self.workload.empty_output()[...]
-            result = np.asarray(call())
-            worst = max(worst, self.workload.error(result, self.reference))
+            for out in self.outs:
+                poison(out)
+            worst = max(worst, self.workload.error(call(), self.references))
         return worst
 
     def time(self, engine: str, call: str, seconds: float) -> Reply:
@@ -131,10 +139,11 @@ class Host:
 
     def fma_flops(self) -> Reply:
         """Operations of the limits' call "fma" for the current case."""
-        return {"flops": self.limits.flops(self.workload.dtype)}
+        return {"flops": self.limits.flops(self.workload)}
 
     def profile(self) -> Reply:
         """Where the time of a small case's calls goes."""
+        assert isinstance(self.workload, Contraction)
         return host.profile(self.workload, self.operands, self.calls[OURS])
 
     def first_calls(self) -> Reply:
@@ -144,12 +153,8 @@ class Host:
     def drop(self) -> Reply:
         """Lets go of the arrays."""
         self.calls, self.operands = {}, []
-        self.out = self.reference = np.empty(0)
+        self.outs = self.references = ()
         return {}
-
-
-def _workload(name: str) -> Workload:
-    return next(w for w in WORKLOADS if w.name == name)
 
 
 def main() -> None:

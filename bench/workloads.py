@@ -1,31 +1,24 @@
-"""The cases as data: what is computed, on which shapes, and how fast it should be."""
+"""The contractions as data: what is computed, on which shapes, and how fast it should be."""
 
 from __future__ import annotations
 
-import fnmatch
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from mdtensor.backends.memory import aligned_empty
-
-SEED = 2002
+from bench.workload import Arrays, Workload
+from mdtensor.specs import TensorSpec
 
 
 @dataclass(frozen=True)
-class Workload:
+class Contraction(Workload):
     """A contraction of two operands.
 
-    `floor` is the least accepted ratio to the best peer, `limit_floor` the least accepted share of
-    the limit. `shared` cases are bound by memory: how fast it can be read depends on where a
-    process got its pages, so all engines read the same arrays in one process.
-
-    >>> case = Workload("matmul", "ik,kj->ij", ((4, 5), (5, 6)))
-    >>> case.output_shape, case.reduction, case.flops
-    ((4, 6), 5, 240)
+    >>> case = Contraction("matmul", "ik,kj->ij", ((4, 5), (5, 6)))
+    >>> case.outputs, case.reduction, case.flops
+    ((float32[4, 6],), 5, 240)
     """
 
     name: str
@@ -35,6 +28,13 @@ class Workload:
     floor: float | None = None
     limit_floor: float | None = None
     shared: bool = False
+
+    words = ("mdtensor", "numpy", "opt_einsum", "torch")
+
+    @property
+    def formula(self) -> str:
+        """The einsum string."""
+        return self.subscripts
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -57,9 +57,14 @@ class Workload:
         return extents
 
     @property
-    def output_shape(self) -> tuple[int, ...]:
-        """The shape of the result."""
-        return tuple(self.extents[index] for index in self.output)
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Types and shapes of the operands."""
+        return tuple(TensorSpec.of(shape, self.dtype) for shape in self.shapes)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Type and shape of the result."""
+        return (TensorSpec.of([self.extents[index] for index in self.output], self.dtype),)
 
     @property
     def reduction(self) -> int:
@@ -71,94 +76,37 @@ class Workload:
         """Multiplications and additions."""
         return 2 * math.prod(self.extents.values())
 
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the operands."""
-        return sum(math.prod(shape) for shape in self.shapes) * np.dtype(self.dtype).itemsize
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the result."""
-        return math.prod(self.output_shape) * np.dtype(self.dtype).itemsize
-
-    @property
-    def is_small(self) -> bool:
-        """Whether overheads matter: less than a million operations."""
-        return self.flops < 1_000_000
-
-    @property
-    def tolerance(self) -> float:
-        """Accepted error, relative to an element plus the typical size of all elements."""
-        if not np.issubdtype(self.dtype, np.floating):
-            return 0.0
-        return 4 * float(np.finfo(self.dtype).eps) * math.sqrt(self.reduction)
-
-    def operands(self) -> list[np.ndarray]:
-        """The operands, the same in every process, on 64-byte boundaries for every engine alike."""
-        generator = np.random.default_rng(SEED)
+    def drawn(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """Normally distributed numbers; integers whose sums of products float64 holds exactly."""
         if np.issubdtype(self.dtype, np.integer):
-            # Sums of products stay exact in float64, which computes the reference.
             most = min(1000, np.iinfo(self.dtype).max)
-            drawn = [generator.integers(-most, most, shape, np.int64) for shape in self.shapes]
-        elif self.dtype == "float64":
-            drawn = [generator.standard_normal(shape) for shape in self.shapes]
-        else:
-            drawn = [generator.standard_normal(shape, np.float32) for shape in self.shapes]
-        return [_aligned(array.astype(self.dtype, copy=False)) for array in drawn]
+            return [generator.integers(-most, most, shape, np.int64) for shape in self.shapes]
+        if self.dtype == "float64":
+            return [generator.standard_normal(shape) for shape in self.shapes]
+        return [generator.standard_normal(shape, np.float32) for shape in self.shapes]
 
-    def empty_output(self) -> np.ndarray:
-        """A result that every correct engine overwrites: NaN, or the least integer."""
-        dtype = np.dtype(self.dtype)
-        poison = np.nan if dtype.kind == "f" else np.iinfo(dtype).min
-        return _aligned(np.full(self.output_shape, poison, dtype))
-
-    def reference(self, operands: list[np.ndarray]) -> np.ndarray:
+    def reference(self, operands: list[np.ndarray]) -> Arrays:
         """The result in float64; exact and wrapped around for integers."""
         wide = [operand.astype(np.float64, copy=False) for operand in operands]
         result = np.asarray(np.einsum(self.subscripts, *wide, optimize=True))
         if np.issubdtype(self.dtype, np.integer):
-            return result.astype(np.int64).astype(self.dtype)
-        return np.asarray(result, order="C")
-
-    def error(self, result: np.ndarray, reference: np.ndarray) -> float:
-        """The largest error, measured as `tolerance` is; NaN and infinities count as infinite."""
-        if result.shape != reference.shape:
-            return math.inf
-        worst, scale = 0.0, float(np.sqrt(np.mean(np.square(reference, dtype=np.float64))))
-        # In pieces: temporaries of a large result would fill the memory.
-        for got, expected in zip(_pieces(result), _pieces(reference), strict=True):
-            difference = np.abs(got.astype(np.float64) - expected)
-            relative = float(np.max(difference / (np.abs(expected.astype(np.float64)) + scale)))
-            worst = max(worst, relative if math.isfinite(relative) else math.inf)
-        return worst
-
-
-def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-    flat = np.ascontiguousarray(array).reshape(-1)
-    for start in range(0, flat.size, 1 << 22):
-        yield flat[start : start + (1 << 22)]
-
-
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins at a cache line, wherever the allocator would have put it."""
-    copy = aligned_empty(array.shape, array.dtype)
-    copy[...] = array
-    return copy
+            return (result.astype(np.int64).astype(self.dtype),)
+        return (np.asarray(result, order="C"),)
 
 
 def _matmul(
     m: int, n: int, k: int, dtype: str = "float32", floor: float | None = None, name: str = ""
-) -> Workload:
+) -> Contraction:
     name = name or f"matmul-{m}x{n}x{k}" + ("" if dtype == "float32" else f"-{dtype}")
-    return Workload(name, "ik,kj->ij", ((m, k), (k, n)), dtype, floor)
+    return Contraction(name, "ik,kj->ij", ((m, k), (k, n)), dtype, floor)
 
 
-def _dot(n: int, label: str) -> Workload:
-    return Workload(f"dot-{label}", "k,k->", ((n,), (n,)), "float32", 0.95, 0.85, shared=True)
+def _dot(n: int, label: str) -> Contraction:
+    return Contraction(f"dot-{label}", "k,k->", ((n,), (n,)), "float32", 0.95, 0.85, shared=True)
 
 
-def _matvec(n: int) -> Workload:
-    return Workload(f"matvec-{n}", "ik,k->i", ((n, n), (n,)), "float32", 1.05, 0.85, shared=True)
+def _matvec(n: int) -> Contraction:
+    return Contraction(f"matvec-{n}", "ik,k->i", ((n, n), (n,)), "float32", 1.05, 0.85, shared=True)
 
 
 # The case studies: 002, section 4.5; 003, figure 3. Sizes of matrix products are M×N×K.
@@ -175,8 +123,8 @@ CASE_STUDIES = (
     _matmul(16, 1000, 2048, floor=1.3),
     _matmul(64, 800, 500, floor=1.15),
     _matmul(333, 777, 513, floor=1.1),
-    Workload("matmulT-10x500x64", "ki,jk->ji", ((64, 10), (500, 64))),
-    Workload("bmatmul-16x10x500x64", "bik,bkj->bij", ((16, 10, 64), (16, 64, 500)), floor=1.3),
+    Contraction("matmulT-10x500x64", "ki,jk->ji", ((64, 10), (500, 64))),
+    Contraction("bmatmul-16x10x500x64", "bik,bkj->bij", ((16, 10, 64), (16, 64, 500)), floor=1.3),
     _matmul(256, 256, 256, "int32", floor=4.0),
     _matmul(256, 256, 256, "int8", floor=4.0),
     _matmul(256, 256, 256, "float16", floor=4.0),
@@ -197,7 +145,7 @@ _CCSDT_INPUTS = (
 
 # Coupled cluster: 002, figure 25; a…g as in 002, section 5.7.
 CCSDT = tuple(
-    Workload(
+    Contraction(
         f"ccsdt-abcdef-{left}-{right}",
         f"{left},{right}->abcdef",
         tuple(tuple(_CCSDT_EXTENTS[index] for index in term) for term in (left, right)),
@@ -240,15 +188,3 @@ TABLE_6 = tuple(
 )
 
 WORKLOADS = (*CASE_STUDIES, *CCSDT, *TABLE_6)
-
-
-def selected(pattern: str | None) -> list[Workload]:
-    """The cases whose name fits a pattern, or contains it; all cases for None."""
-    if pattern is None:
-        return list(WORKLOADS)
-    patterns = [part.strip() for part in pattern.split(",")]
-    return [
-        w
-        for w in WORKLOADS
-        if any(fnmatch.fnmatchcase(w.name, part) or part in w.name for part in patterns)
-    ]

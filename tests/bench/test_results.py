@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench import render
+from bench.families import BEYOND, EINSUM, FAMILIES, selected
 from bench.results import Limit, Measurement, Run, case_of, from_json, read, to_json, write
-from bench.workloads import selected
 
 
 def measured(engine: str, call: str, seconds: float) -> Measurement:
@@ -118,8 +118,47 @@ def test_table(run: Run) -> None:
     )
 
 
+def test_table_of_a_case_beyond_einsum(run: Run) -> None:
+    (scan,) = selected("scan-add-2^24", BEYOND)
+    case = case_of(
+        scan,
+        date="2026-01-01",
+        processes="one for all",
+        measurements=(
+            measured("mdtensor", "call", 0.004),
+            measured("mdtensor untuned", "call", 0.005),
+            measured("numba", "loop", 0.016),
+        ),
+        limit=Limit(0.0036, "memory", None, 40e9, 35e9),
+    )
+    beyond = Run(run.date, run.device, run.system, run.versions, {}, (case,))
+    assert from_json(to_json(beyond)) == beyond
+    assert case.ok is False
+    assert (
+        "| scan-add-2^24 | 0.0168 | 134 | 4 ms | 16 ms numba loop | **4.00** | 4.5 missed "
+        "| 90% memory | 0.80 |" in render.rendered(beyond, "cpu-kernels.json").splitlines()
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_quoted_cases_exist(family: str) -> None:
+    names = {workload.name for workload in FAMILIES[family]}
+    assert {name for _, name in render.QUOTED[family]} <= names
+
+
+def test_quotes_stand_between_the_marks_of_their_family(run: Run, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb\n", encoding="utf-8")
+    render.quote_in(readme, EINSUM, run, "file.json")
+    render.quote_in(readme, BEYOND, run, "file.json")
+    lines = readme.read_text(encoding="utf-8").splitlines()
+    assert (lines[0], lines[-1]) == ("a", "b")
+    assert "old" not in lines
+    assert any("from `file.json`" in line for line in lines)
+
+
 def test_kept_results_are_well_formed() -> None:
-    for path in render.RESULTS.glob("*-einsum.json"):
+    for path in render.result_files():
         run = read(path)
         assert run.cases
         assert all(m.seconds > 0 for case in run.cases for m in case.measurements)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from bench.engines import NumPy, OptEinsum, matrix_factors
+from bench.families import selected
 from bench.limits import bound
-from bench.workloads import CCSDT, TABLE_6, WORKLOADS, Workload, selected
+from bench.workloads import CCSDT, TABLE_6, WORKLOADS, Contraction
 
 
-def shrunk(workload: Workload) -> Workload:
+def shrunk(workload: Contraction) -> Contraction:
     """The case with extents that a test can afford."""
     extents = {index: min(extent, 7) for index, extent in workload.extents.items()}
     shapes = tuple(tuple(extents[index] for index in term) for term in workload.terms)
@@ -35,26 +36,25 @@ def test_indices_fit_shapes() -> None:
 
 def test_index_with_two_extents_is_refused() -> None:
     with pytest.raises(ValueError, match="wrong: index 'k' has two extents"):
-        _ = Workload("wrong", "ik,kj->ij", ((2, 3), (4, 5))).extents
+        _ = Contraction("wrong", "ik,kj->ij", ((2, 3), (4, 5))).extents
 
 
 def test_sizes_of_a_coupled_cluster_case() -> None:
     case = CCSDT[0]
     assert case.shapes == ((24, 24, 24, 16), (16, 16, 24, 16))
-    assert case.output_shape == (24, 16, 16, 24, 16, 16)
+    assert case.outputs[0].shape == (24, 16, 16, 24, 16, 16)
     assert (case.reduction, case.flops) == (24, 2 * 24 * 24 * 16 * 16 * 24 * 16 * 16)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
-def test_peers_agree_with_the_reference(workload: Workload) -> None:
+def test_peers_agree_with_the_reference(workload: Contraction) -> None:
     small = shrunk(workload)
     operands = small.operands()
-    reference = small.reference(operands)
-    assert reference.shape == small.output_shape
+    references = small.reference(operands)
+    assert references[0].shape == small.outputs[0].shape
     for engine in (NumPy(), OptEinsum()):
-        out = small.empty_output()
-        for call in engine.calls(small, operands, out).values():
-            assert small.error(np.asarray(call()), reference) <= small.tolerance
+        for call in engine.calls(small, operands, small.empty_outputs()).values():
+            assert small.error(call(), references) <= small.tolerance
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_matrix_factors(subscripts: str) -> None:
     extents = {"b": 2, "i": 3, "j": 4, "k": 5}
     left, right = subscripts.partition("->")[0].split(",")
     shapes = tuple(tuple(extents[index] for index in term) for term in (left, right))
-    case = Workload("case", subscripts, shapes, "float64")
+    case = Contraction("case", subscripts, shapes, "float64")
     operands = case.operands()
     factors = matrix_factors(case, operands)
     assert factors is not None
-    np.testing.assert_allclose(np.matmul(*factors), case.reference(operands), rtol=1e-12)
+    np.testing.assert_allclose(np.matmul(*factors), case.reference(operands)[0], rtol=1e-12)
 
 
 def test_no_matrix_factors_of_a_coupled_cluster_case() -> None:
@@ -76,19 +76,19 @@ def test_no_matrix_factors_of_a_coupled_cluster_case() -> None:
 
 
 def test_error_finds_what_is_wrong() -> None:
-    case = Workload("case", "ik,kj->ij", ((4, 5), (5, 6)))
-    reference = case.reference(case.operands())
-    right = reference.astype("f4")
-    assert case.error(right, reference) <= case.tolerance
-    assert case.error(case.empty_output(), reference) == np.inf
+    case = Contraction("case", "ik,kj->ij", ((4, 5), (5, 6)))
+    references = case.reference(case.operands())
+    right = references[0].astype("f4")
+    assert case.error(right, references) <= case.tolerance
+    assert case.error(case.empty_outputs(), references) == np.inf
     right[3, 5] += 0.01
-    assert case.error(right, reference) > case.tolerance
+    assert case.error(right, references) > case.tolerance
 
 
 def test_integers_wrap_around() -> None:
-    case = Workload("case", "ik,kj->ij", ((3, 50), (50, 3)), "int8")
+    case = Contraction("case", "ik,kj->ij", ((3, 50), (50, 3)), "int8")
     a, b = case.operands()
-    np.testing.assert_array_equal(case.reference([a, b]), np.einsum("ik,kj->ij", a, b))
+    np.testing.assert_array_equal(case.reference([a, b])[0], np.einsum("ik,kj->ij", a, b))
 
 
 def test_selection_by_part_and_pattern() -> None:

@@ -1,0 +1,87 @@
+"""A case beyond einsum: its reference, and the words that each library has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bench.workload import Arrays, Call, Workload
+from mdtensor.specs import TensorSpec
+
+# Makes the calls of a library, by name, from the operands and the arrays for the results.
+Say = Callable[[list[np.ndarray], Arrays], Mapping[str, Call]]
+Draw = Callable[[np.random.Generator, TensorSpec], np.ndarray]
+
+# A pass of numba's loops over more than this takes seconds.
+LOOPS_FLOPS = 4_000_000_000
+
+
+def normal(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:
+    """Normally distributed numbers."""
+    return generator.standard_normal(spec.shape, np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel(Workload):
+    """A case said in each library's own words.
+
+    `exact` computes the results from floating-point operands in float64, integers as they are.
+    `says` has the ways by word of a library: a library that cannot say the case is left out.
+    mdtensor's way is a call of its public interface that writes into the results, named
+    `engines.CALL`.
+    """
+
+    name: str
+    formula: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    reduction: int
+    flops: int
+    exact: Callable[..., Any]
+    says: Mapping[str, Say]
+    draw: tuple[Draw, ...] = ()
+    floor: float | None = None
+    limit_floor: float | None = None
+    shared: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The libraries that can say the case."""
+        return tuple(self.says)
+
+    def calls(self, word: str, operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+        """The ways of a library to compute the case."""
+        return self.says[word](operands, outs)
+
+    def drawn(self, generator: np.random.Generator) -> list[np.ndarray]:
+        """Normally distributed numbers, where `draw` says nothing else."""
+        draws = self.draw or (normal,) * len(self.inputs)
+        return [draw(generator, spec) for draw, spec in zip(draws, self.inputs, strict=True)]
+
+    def reference(self, operands: list[np.ndarray]) -> Arrays:
+        """The results, floating-point ones in float64."""
+        results = self.exact(*map(_widened, operands))
+        return results if isinstance(results, tuple) else (np.asarray(results),)
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def without_slow_loops(says: Mapping[str, Say], flops: int) -> Mapping[str, Say]:
+    """The ways less numba's, where its loops would take seconds and be no rival."""
+    if flops <= LOOPS_FLOPS:
+        return says
+    return {word: say for word, say in says.items() if word != "numba"}
+
+
+def xla(function: Callable[..., Any], operands: list[np.ndarray]) -> Call:
+    """A call of a function of arrays, compiled by jax; it returns when the result is there."""
+    import jax
+
+    compiled: Any = jax.jit(function)
+    arrays = [jax.numpy.asarray(operand) for operand in operands]
+    return lambda: jax.block_until_ready(compiled(*arrays))

@@ -1,0 +1,116 @@
+"""The cases beyond einsum: every way that a library has for one computes its reference."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+
+import numpy as np
+import pytest
+
+from bench.engines import ENGINES, Library
+from bench.families import FAMILIES, named
+from bench.kernels import KERNELS
+from bench.kernels.convolutions import Convolution, capsules, convolution
+from bench.kernels.kernel import Kernel
+from bench.kernels.reductions import (
+    argmax_rows,
+    double_reduction,
+    histogram,
+    log_sum_exp,
+    min_plus,
+)
+from bench.kernels.scans import mbbs, scan
+from bench.kernels.stencils import gaussian, jacobi
+from bench.workload import CALL
+
+SMALL = (
+    gaussian(13),
+    jacobi(1, 17),
+    jacobi(2, 9),
+    jacobi(3, 7),
+    scan(37, "37"),
+    mbbs(11),
+    histogram(101, 7, "int32", "101"),
+    histogram(101, 7, "uint8", "101"),
+    min_plus(9),
+    log_sum_exp(9),
+    argmax_rows(19),
+    double_reduction(53, "53"),
+    convolution("valid", Convolution(2, 7, 7, 5, 3, 3, 3)),
+    convolution("strided", Convolution(2, 9, 8, 3, 4, 3, 3, stride=2, padding=1)),
+    convolution("product", Convolution(1, 4, 4, 5, 3, 1, 1)),
+    convolution("depthwise", Convolution(1, 6, 6, 4, 4, 3, 3, padding=1, groups=4)),
+    capsules("capsules", Convolution(2, 7, 7, 2, 3, 3, 3, stride=2)),
+)
+
+
+def installed(engine: type[Library]) -> bool:
+    if engine.word == "mdtensor":
+        return True
+    return importlib.util.find_spec(engine.word) is not None
+
+
+WORDS = {e.word: e for e in ENGINES.values() if installed(e)}
+SAID = [(kernel, word) for kernel in SMALL for word in kernel.words if word in WORDS]
+
+
+@pytest.mark.parametrize(("kernel", "word"), SAID, ids=lambda value: getattr(value, "name", value))
+def test_every_way_agrees_with_the_reference(kernel: Kernel, word: str) -> None:
+    operands = kernel.operands()
+    references = kernel.reference(operands)
+    assert [r.shape for r in references] == [spec.shape for spec in kernel.outputs]
+    with warnings.catch_warnings():
+        # Peers warn of what a newer NumPy will no longer do.
+        warnings.simplefilter("ignore")
+        for name, call in kernel.calls(word, operands, kernel.empty_outputs()).items():
+            assert kernel.error(call(), references) <= kernel.tolerance, name
+
+
+def test_numpy_says_every_case() -> None:
+    assert all("numpy" in kernel.words for kernel in KERNELS)
+
+
+def test_mdtensor_says_every_case_by_one_call_into_the_results() -> None:
+    for kernel in SMALL:
+        operands, outs = kernel.operands(), kernel.empty_outputs()
+        calls = kernel.calls("mdtensor", operands, outs)
+        assert list(calls) == [CALL]
+
+
+def test_names_are_distinct() -> None:
+    workloads = [workload for cases in FAMILIES.values() for workload in cases]
+    assert len({workload.name for workload in workloads}) == len(workloads)
+    assert all(named(workload.name) is workload for workload in workloads)
+
+
+def test_sizes_of_first_layers() -> None:
+    sizes = {k.name: k.outputs[0].shape for k in KERNELS if k.name.startswith(("mcc", "capsule"))}
+    assert sizes["mcc-resnet-16x230x230x3-64x7x7-s2"] == (16, 112, 112, 64)
+    assert sizes["mcc-vgg-1x224x224x3-64x3x3"] == (1, 224, 224, 64)
+    assert sizes["mcc-mobilenet-1x225x225x3-32x3x3-s2"] == (1, 112, 112, 32)
+    assert sizes["capsule-resnet-1x230x230x3-64x7x7-s2-4x4"] == (1, 112, 112, 64, 4, 4)
+    assert sizes["mcc-1x7x7x512-512x3x3"] == (1, 5, 5, 512)
+
+
+def test_operations_of_a_resnet_layer() -> None:
+    (layer,) = [k for k in KERNELS if k.name == "resnet50-02-1x56x56x64-64x1x1"]
+    assert layer.flops == 2 * 56 * 56 * 64 * 64
+    assert layer.bytes_read == 4 * (56 * 56 * 64 + 64 * 64)
+
+
+def test_wrong_integers_are_no_small_error() -> None:
+    kernel = argmax_rows(5)
+    references = kernel.reference(kernel.operands())
+    assert kernel.error(references[0] + 1, references) == np.inf
+    assert kernel.error(kernel.empty_outputs(), references) == np.inf
+    assert kernel.error(references, references) == 0
+
+
+def test_each_of_several_results_counts() -> None:
+    kernel = double_reduction(16, "16")
+    references = kernel.reference(kernel.operands())
+    total, most = references
+    assert kernel.error((total, most), references) == 0
+    assert kernel.error((total, most + 1), references) > kernel.tolerance
+    assert kernel.error(total, references) == np.inf
