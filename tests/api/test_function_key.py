@@ -1,0 +1,78 @@
+"""Functions count by what they say: their code, and all that it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.function_key import function_key
+from mdtensor.translate.combination import ps
+from mdtensor.translate.operators import operator
+
+FACTOR: Any = 2.0
+
+
+def by_global(x: float) -> Any:
+    return x * FACTOR
+
+
+def calling(x: float) -> Any:
+    return by_global(x) + 1
+
+
+def by_closure(factor: Any) -> Callable[..., Any]:
+    return lambda x: x * factor
+
+
+def by_default(factor: Any) -> Callable[..., Any]:
+    return lambda x, factor=factor: x * factor
+
+
+def test_values_around_a_function_count() -> None:
+    for made in (by_closure, by_default):
+        keys = [function_key(made(v)) for v in (1, 1.0, True, 0.0, -0.0, np.float32(1), 1)]
+        assert len(set(keys)) == 6
+        assert keys[0] == keys[-1]
+
+
+def test_globals_count_also_through_calls() -> None:
+    global FACTOR
+    before = function_key(by_global), function_key(calling)
+    FACTOR = 3.0
+    after = function_key(by_global), function_key(calling)
+    FACTOR = 2.0
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    assert before == (function_key(by_global), function_key(calling))
+
+
+def test_other_code_is_another_key() -> None:
+    assert function_key(lambda x: x + 1) != function_key(lambda x: x + 2)
+
+
+def test_what_cannot_be_hashed_counts_by_identity() -> None:
+    table = np.arange(3)
+    assert function_key(by_closure(table)) == function_key(by_closure(table))
+    assert function_key(by_closure(table)) != function_key(by_closure(table.copy()))
+    assert function_key(by_closure([1, 2])) == function_key(by_closure([1, 2]))
+    assert function_key(by_closure({"a": 1})) != function_key(by_closure({"a": 2}))
+
+
+def test_functions_that_call_themselves_have_keys() -> None:
+    def outer() -> Callable[..., Any]:
+        def again(x: float) -> Any:
+            return again(x)
+
+        return again
+
+    hash(function_key(outer()))
+
+
+def test_operators_count_by_their_functions() -> None:
+    def made(value: float) -> Any:
+        return operator(identity=value)(lambda a, b: a + b + value)
+
+    assert function_key({"i": ps(made(1.0))}) == function_key({"i": ps(made(1.0))})
+    assert function_key({"i": ps(made(1.0))}) != function_key({"i": ps(made(2.0))})
