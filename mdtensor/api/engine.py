@@ -23,7 +23,7 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.candidates import plain, ranked, with_parts
+from mdtensor.lower.candidates import plain, ranked, scattering, with_parts
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.lowering import lowered
@@ -235,7 +235,8 @@ class Engine:
 def _without_parts(problem: Problem, schedule: Schedule) -> Schedule:
     """The general schedule: parts decided at launch, reductions split only where they were."""
     parts = tuple(0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims)
-    return replace(schedule, parts=parts, inline=False)
+    general = replace(schedule, parts=parts, inline=False)
+    return scattering(problem, general) if schedule.scatter else general
 
 
 def _launch_sizes(problem: Problem, schedule: Schedule) -> list[int]:

@@ -21,6 +21,7 @@ from mdtensor.translate.scalar import Values, evaluate
 # Points of the index space that are evaluated in all, and in one chunk.
 _EVALUATIONS = 1 << 22
 _CHUNK = 1 << 19
+_FEWEST = 4  # points that are checked, however long the reductions are
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,14 @@ def sampled_points(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     extents = [problem.extent(d) for d in problem.kept]
     total = math.prod(extents)
     reduced = math.prod(problem.extent(d) for d in problem.contracted)
-    count = max(64, _EVALUATIONS // max(1, reduced))
+    count = max(_FEWEST, _EVALUATIONS // max(1, reduced))
     flat = np.arange(total) if total <= count else np.unique(rng.integers(0, total, count))
     points = np.stack(np.unravel_index(flat, extents), axis=1) if extents else np.zeros((1, 0), int)
     if total > count:
         edges = [sorted({0, 1, n // 2, n - 2, n - 1} & set(range(n))) for n in extents]
         if math.prod(map(len, edges)) <= 4096:
             corners = np.array(list(itertools.product(*edges)))
+            corners = rng.permutation(corners)[: 4 * count]
             points = np.concatenate([points, corners])
     return points.astype(np.int64)
 

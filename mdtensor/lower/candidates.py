@@ -14,12 +14,14 @@ from mdtensor.lower.cost import estimate
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
 
 GROUPS_PER_CORE = 4
 # Seconds of work from which waking the device's other threads pays.
 WORTH_THREADS = 12e-6
 _ROWS = (1, 2, 4, 6, 8, 12)
+_COPIES = (1, 4, 8)
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
 _FAR = 1 << 20  # what a stride that is a name counts as
@@ -92,10 +94,39 @@ def plain(problem: Problem, asm: str = "cpu") -> Schedule:
     )
 
 
+def can_scatter(problem: Problem) -> bool:
+    """Whether a dim can be indexed by what the scalar function selects."""
+    return selection_of(problem) is not None and not problem.keeps_order
+
+
+def scattering(problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule that scatters, without all that does not go with that."""
+    selection = selection_of(problem)
+    assert selection is not None
+    count = len(problem.extents)
+    return replace(
+        schedule,
+        tiles=(0,) * count,
+        registers=tuple(schedule.registers[d] if problem.reduced[d] else 1 for d in problem.dims),
+        parts=tuple(1 if d == selection.dim else p for d, p in enumerate(schedule.parts)),
+        lane=-1,
+        width=1,
+        staged=("",) * len(problem.streams),
+        tail="split",
+        streaming=False,
+        scatter=True,
+    )
+
+
 def cpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Schedules with various lanes, register tiles and staging; all dims in one part."""
     base = plain(problem)
     yield base
+    if can_scatter(problem):
+        longest = base.reduce_order[-1]
+        for count in _COPIES:
+            registers = tuple(count if d == longest else 1 for d in problem.dims)
+            yield scattering(problem, replace(base, registers=registers))
     width = lane_width(problem, target)
     if width < 2:
         return
@@ -190,7 +221,10 @@ def with_parts(
         copied_again = any(not stream.uses(d) for stream in staged)
         return copied_again, d == schedule.lane, -blocks[d]
 
-    for d in sorted(problem.kept, key=preference):
+    kept = problem.kept
+    if schedule.scatter:
+        kept = tuple(d for d in kept if any(s.uses(d) for s in problem.streams))
+    for d in sorted(kept, key=preference):
         missing = -(-wanted // math.prod(parts))
         if missing > 1:
             parts[d] = max(1, min(missing, blocks[d]))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
 from mdtensor.translate.scalar import Expr
 
@@ -21,6 +22,7 @@ LATENCY = 4.0
 LOADS_PER_CYCLE = 2.0
 GATHER_PER_ELEMENT = 0.8
 LOOP_OVERHEAD = 1.0
+SCATTER = 3.0
 TILE_OVERHEAD = 12.0
 SPILL = 2.0
 # Bytes per cycle and core, from L2, L3 and main memory.
@@ -56,8 +58,12 @@ def estimate(
     """
     shape = _shape(problem, schedule)
     hertz = target.rate * 4 / target.vector_bytes
-    cycles = _arithmetic(problem, schedule, target, shape, general)
-    transfer = _memory(problem, schedule, target, shape)
+    if schedule.scatter:
+        cycles = _scattering(problem, schedule, shape)
+        transfer = bytes_moved(problem) / BYTES_PER_CYCLE[-1]
+    else:
+        cycles = _arithmetic(problem, schedule, target, shape, general)
+        transfer = _memory(problem, schedule, target, shape)
     packing = _staging(problem, schedule, shape)
     work = max(cycles, transfer) + 0.3 * min(cycles, transfer) + packing
     groups = math.prod(shape.parts)
@@ -151,6 +157,17 @@ def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float)
     if schedule.lane == problem.scanned:
         inside = 2.0 * math.log2(schedule.width) * combining
     return max(step + inside, LATENCY * combining) + stores
+
+
+def _scattering(problem: Problem, schedule: Schedule, shape: Shape) -> float:
+    """Cycles for going to a place in memory for every element, and for all copies of the places."""
+    selection = selection_of(problem)
+    assert selection is not None
+    elements = math.prod(n for d, n in enumerate(shape.extents) if d != selection.dim)
+    copies = math.prod(shape.registers[d] * shape.parts[d] for d in problem.contracted)
+    places = math.prod(shape.extents[d] for d in problem.kept) * copies
+    waiting = LATENCY / math.prod(shape.registers[d] for d in problem.contracted)
+    return elements * (SCATTER + waiting) + places * 2.0
 
 
 def _tiles_along(

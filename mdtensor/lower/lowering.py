@@ -32,9 +32,11 @@ from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
+from mdtensor.lower.passes.scatter import copies, scatter
 from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
 from mdtensor.lower.problem import Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.selection import selecting, selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.translate.scalar import ScalarFunction, param
 
@@ -63,6 +65,8 @@ def lowered(problem: Problem, schedule: Schedule, head: str = "") -> tuple[LoopN
     validate(problem, schedule)
     tilings = tilings_of(problem, schedule)
     frame = Frame(problem, schedule, tilings, stage_inputs.layouts_of(problem, schedule, tilings))
+    if schedule.scatter:
+        return _scattered(frame, head)
     partials = _partials(frame)
     if partials is None:
         return (_nest(frame, None, head),)
@@ -72,6 +76,51 @@ def lowered(problem: Problem, schedule: Schedule, head: str = "") -> tuple[LoopN
         return first, _second_stage(problem, schedule, partials, head)
     between = _between(frame, partials, first)
     return first, between, replace(_nest(frame, partials, head), name="kernel_2")
+
+
+def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
+    """A kernel that goes to the selected points, and one that combines the groups' copies."""
+    problem, tilings = frame.problem, frame.tilings
+    selection = selection_of(problem)
+    assert selection is not None
+    count = as_index(copies(frame))
+    for d in problem.contracted:
+        count = count * tilings[d].parts
+    strides, size = _dense(problem)
+    partials = Partials(count, strides, size)
+    inner = replace(frame, problem=selecting(problem, selection))
+    order = frame.schedule.group_order
+    body: list[Statement] = group_bounds(tilings, order)
+    group = as_index(0)
+    for d in problem.contracted:
+        if tilings[d].is_split:
+            group = group * tilings[d].parts + name(tilings[d].var("z"))
+    destinations: list[Destination] = []
+    for k, dtype in enumerate(problem.scalar.result_dtypes):
+        memory = register_dtype(dtype)
+        body.append(partials.pointer(k, memory, const=False))
+        offset = group * copies(frame) * size
+        destinations.append(Destination(f"R{k}", memory, strides, offset, False))
+
+    def inside(_level: int) -> list[Statement]:
+        return scatter(inner, selection.dim, destinations, size)
+
+    body += cache_tiles(tilings, order, inside)
+    groups = as_index(1)
+    for tiling in tilings:
+        groups = groups * tiling.parts
+    cells = CELL * len(destinations)
+    first = LoopNest(
+        "kernel_0",
+        _arguments(problem),
+        _size_names(frame),
+        1,
+        tuple(body),
+        groups,
+        count * size * cells,
+        head,
+    )
+    return first, _second_stage(problem, frame.schedule, partials, head)
 
 
 def _between(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
@@ -91,15 +140,20 @@ def _partials(frame: Frame) -> Partials | None:
     split = [d for d in problem.contracted if tilings[d].is_split]
     if not split:
         return None
+    count = as_index(1)
+    for d in split:
+        count = count * tilings[d].parts
+    return Partials(count, *_dense(problem))
+
+
+def _dense(problem: Problem) -> tuple[tuple[Index, ...], Index]:
+    """Strides of an array on the kept dims, and its size."""
     strides = [as_index(0)] * len(problem.extents)
     size = as_index(1)
     for d in reversed(problem.kept):
         strides[d] = size
         size = size * problem.extents[d]
-    count = as_index(1)
-    for d in split:
-        count = count * tilings[d].parts
-    return Partials(count, tuple(strides), size)
+    return tuple(strides), size
 
 
 def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:

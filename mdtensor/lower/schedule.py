@@ -24,6 +24,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index
 from mdtensor.lower.problem import Problem
+from mdtensor.lower.selection import selection_of
 
 TAILS = ("split", "pad", "overlap")
 
@@ -43,6 +44,8 @@ class Schedule:
     - `tail`: what is left of the lane dim runs in narrower vectors ("split"), padded ones
       ("pad"), or in one that overlaps its neighbour ("overlap").
     - `streaming`: results bypass the caches.
+    - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
+      `lower.selection`).
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
     """
 
@@ -60,10 +63,14 @@ class Schedule:
     tail: str = "split"
     streaming: bool = False
     inline: bool = False
+    scatter: bool = False
 
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        fields = asdict(self)
+        if not self.scatter:
+            del fields["scatter"]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
@@ -92,7 +99,8 @@ class Schedule:
                 "order "
                 + " | ".join(map(order, (self.group_order, self.loop_order, self.reduce_order))),
                 f"staged {staged or 'nothing'}",
-                f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}",
+                f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
+                + ("; scatter" if self.scatter else ""),
             )
         )
 
@@ -139,6 +147,8 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
     if threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
+    if schedule.scatter:
+        _validate_scatter(problem, schedule)
     if problem.scanned >= 0:
         _validate_scan(problem, schedule)
     else:
@@ -182,6 +192,21 @@ def _validate_order(problem: Problem, schedule: Schedule) -> None:
             raise LoweringError(
                 f"{what} would change the order of an operator that does not commute"
             )
+
+
+def _validate_scatter(problem: Problem, schedule: Schedule) -> None:
+    """What goes to a computed place goes there element by element."""
+    selection = selection_of(problem)
+    if selection is None:
+        raise LoweringError("the scalar function selects no dim")
+    if problem.keeps_order:
+        raise LoweringError("scattering would change the order of an operator")
+    if schedule.lane >= 0 or any(schedule.tiles) or any(schedule.staged):
+        raise LoweringError("scattering has no lanes, no tiles, and stages nothing")
+    if any(threads > 1 for threads in schedule.threads):
+        raise LoweringError("work-items do not share what is scattered")
+    if schedule.parts[selection.dim] != 1 or any(schedule.registers[d] > 1 for d in problem.kept):
+        raise LoweringError("kept dims have no register tiles where results are scattered")
 
 
 def _validate_scan(problem: Problem, schedule: Schedule) -> None:

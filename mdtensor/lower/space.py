@@ -14,11 +14,13 @@ from random import Random
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.candidates import (
+    can_scatter,
     combining_order,
     lane_dims,
     lane_width,
     nearest_first,
     plain,
+    scattering,
 )
 from mdtensor.lower.parameter import Constraint, Parameter, Value, over
 from mdtensor.lower.problem import Problem
@@ -48,6 +50,7 @@ def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
         *_orders(problem),
         *_staging(problem),
         *_finish(problem),
+        Parameter("scatter", (False, True) if can_scatter(problem) else (False,)),
     )
 
 
@@ -283,7 +286,7 @@ def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, 
         assert isinstance(value, tuple)
         return tuple(d for d in value if isinstance(d, int))
 
-    return Schedule(
+    schedule = Schedule(
         asm=target.kind,
         parts=parts,
         tiles=tuple(_integer(configuration, f"t{d}", 0) for d in problem.dims),
@@ -299,6 +302,7 @@ def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, 
         streaming=bool(configuration.get("streaming", False)),
         inline=bool(configuration.get("inline", False)),
     )
+    return scattering(problem, schedule) if configuration.get("scatter", False) else schedule
 
 
 def configuration_from(schedule: Schedule) -> dict[str, Value]:
@@ -311,6 +315,7 @@ def configuration_from(schedule: Schedule) -> dict[str, Value]:
         "inline": schedule.inline,
         "tail": schedule.tail,
         "streaming": schedule.streaming,
+        "scatter": schedule.scatter,
         "group_order": schedule.group_order,
         "loop_order": schedule.loop_order,
         "reduce_order": schedule.reduce_order,
