@@ -385,7 +385,7 @@ class _Renderer:
         """A condition as a byte, 0 or 1."""
         if calc.lanes == 1:
             return f"({kind}){self._truth(calc)}"
-        mask = self._mask(calc, calc.lanes, _mask_size(calc) or 1)
+        mask = self._mask(calc, calc.lanes, _mask_size(calc))
         return f"(convert_{kind}{mask} & ({kind})(1))"
 
     def _zero(self, calc: Calc) -> str:
@@ -435,7 +435,7 @@ class _Renderer:
         kind = self.type(np.dtype(f"i{size}"), lanes)
         if not (isinstance(value, Calc) and is_condition(value)):
             return f"(convert_{kind}({self.value(value, lanes)}) != ({kind})(0))"
-        held = _mask_size(value) or size
+        held = _mask_size(value)
         if value.op in COMPARISONS:
             lhs, rhs = (self.value(arg, lanes) for arg in value.args)
             text = f"({lhs} {_COMPARE[value.op]} {rhs})"
@@ -447,10 +447,9 @@ class _Renderer:
         return text if held == size else f"convert_{kind}{text}"
 
 
-def _mask_size(condition: Value) -> int | None:
-    """Bytes per lane of what a condition's comparisons give; None where they differ."""
+def _mask_size(condition: Value) -> int:
+    """Bytes per lane of the smallest mask that a condition's comparisons give."""
     assert isinstance(condition, Calc)
     if condition.op in COMPARISONS:
         return condition.args[0].dtype.itemsize
-    sizes = {_mask_size(arg) for arg in condition.args}
-    return sizes.pop() if len(sizes) == 1 else None
+    return min(map(_mask_size, condition.args))

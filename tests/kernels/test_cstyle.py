@@ -109,7 +109,7 @@ X, Y = Ref("x", I4), Ref("y", I4, 4)
 D4 = Ref("d", F8, 4)
 LESS, LESS_4 = Calc("lt", (A4, A4), U1), Calc("lt", (B4, B4), U1, 4)
 MORE_4 = Calc("gt", (D4, D4), U1, 4)
-BOTH = "(convert_uchar4(convert_char4(b < b) & convert_char4(d > d)) & (uchar4)(1))"
+BOTH = "(convert_uchar4((b < b) & convert_int4(d > d)) & (uchar4)(1))"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ BOTH = "(convert_uchar4(convert_char4(b < b) & convert_char4(d > d)) & (uchar4)(
         ),
         (
             Calc("select", (Calc("and", (LESS_4, MORE_4), U1, 4), D4, D4), F8, 4),
-            "select(d, d, (convert_long4(b < b) & (d > d)))",
+            "select(d, d, convert_long4((b < b) & convert_int4(d > d)))",
         ),
         (
             Calc("select", (Ref("t", U1, 4), B4, B4), F4, 4),
