@@ -87,6 +87,10 @@ class OperatorError(TranslationError):
     """An operator lacks a property that it must have; `notes` show a counter-example."""
 
 
+class FieldError(TranslationError, AttributeError):
+    """A record has no such field, or a part of it is used as what it is not."""
+
+
 class LoweringError(MdtensorError):
     """A schedule does not fit an `md_hom` or a target."""
 

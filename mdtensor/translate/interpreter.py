@@ -667,6 +667,8 @@ def merge(condition: Expr, then: Any, otherwise: Any) -> Any:
             raise _NoMergeError(f"a tuple of {len(then)} or of {len(otherwise)} values")
         merged = [merge(condition, a, b) for a, b in zip(then, otherwise, strict=True)]
         return merged if isinstance(then, list) else tuple(merged)
+    if isinstance(then, dict) and isinstance(otherwise, dict) and then.keys() == otherwise.keys():
+        return {name: merge(condition, then[name], otherwise[name]) for name in then}
     if is_scalar(then) and is_scalar(otherwise):
         if (
             not isinstance(then, Expr)
@@ -741,7 +743,7 @@ def _compared(op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
 
 
 def _contains(holder: Any, value: Any) -> Any:
-    if not is_symbolic(value) and not is_symbolic(holder):
+    if not is_symbolic(value) and not is_sequence(holder):
         return value in holder
     return reduce(disjunction, (equality(value, element) for element in holder), False)
 

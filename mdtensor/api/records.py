@@ -1,0 +1,106 @@
+"""Arrays of records and of strings, as operands and as results of reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.operands import Array
+from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_from_reduction import Reduction
+from mdtensor.translate.records import Column, columns_of, has_parts
+from mdtensor.translate.reduction_of_records import RecordReduction, reduction_of_records
+
+_table: dict[Hashable, RecordReduction] = {}
+_TABLE_SIZE = 1024
+
+
+@dataclass(frozen=True)
+class ByColumns:
+    """A call on columns: the reduction, its operands, and the arrays of its results, if given."""
+
+    reduction: Reduction
+    operands: tuple[Array, ...]
+    out: tuple[Array, ...] | None
+    _names: tuple[str, ...] | None
+    _dtype: np.dtype | None
+    _given: Array | None
+
+    def joined(self, results: Any) -> Any:
+        """What the caller gets: one array of records where results have names."""
+        if self._given is not None:
+            return self._given
+        if self._names is None:
+            return results
+        several: tuple[Any, ...] = results if isinstance(results, tuple) else (results,)  # pyright: ignore[reportUnknownVariableType]
+        pairs = list(zip(self._names, several, strict=True))
+        dtype = self._dtype or np.dtype([(name, np.asarray(r).dtype) for name, r in pairs])
+        joined = np.empty(np.shape(several[0]), dtype)
+        for name, values in pairs:
+            joined[name] = values
+        return joined[()] if joined.ndim == 0 else joined
+
+
+def by_columns(
+    reduction: Reduction, key: Hashable, operands: Sequence[object], out: Any
+) -> ByColumns | None:
+    """A call in which an operand or the result has records or strings, on columns; None for others.
+
+    `key` holds all that shapes the computation besides the operands' layouts.
+
+    Raises what `reduction_of_records` raises, and DTypeError where `out` and `dtype` differ.
+    """
+    result = _result_dtype(reduction, out)
+    if result is None and not any(_has_parts(operand) for operand in operands):
+        return None
+    arrays = [_array(operand) for operand in operands]
+    seen = (key, result, tuple((array.dtype, array.shape) for array in arrays))
+    found = _table.get(seen)
+    if found is None:
+        specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
+        found = reduction_of_records(reduction, specs, result)
+        if len(_table) >= _TABLE_SIZE:
+            _table.clear()
+        _table[seen] = found
+    columns: list[Array] = []
+    for array, wanted, apart in zip(arrays, found.columns, found.apart, strict=True):
+        columns += [array] if wanted == (Column(),) else columns_of(array, wanted, apart=apart)
+    is_structured = getattr(getattr(out, "dtype", None), "names", None) is not None
+    given = tuple(out[name] for name in out.dtype.names) if is_structured else out
+    return ByColumns(
+        found.reduction, tuple(columns), given, found.names, result, out if is_structured else None
+    )
+
+
+def _has_parts(operand: Any) -> bool:
+    return isinstance(getattr(operand, "dtype", None), np.dtype) and has_parts(operand.dtype)
+
+
+def _array(operand: Any) -> Array:
+    return np.asarray(operand) if isinstance(operand, np.generic | list) else operand
+
+
+def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:
+    """The structured type of the result; None where it has no fields."""
+    asked = _structured(reduction.dtype)
+    given = _structured(getattr(out, "dtype", None))
+    if given is None and asked is not None and out is not None:
+        raise ShapeError(
+            "out is no array of records, but dtype is",
+            notes=[f"its fields are {', '.join(asked.names or ())}"],
+        )
+    if given is not None and asked is not None and given != asked:
+        raise DTypeError(f"out has elements of type {given}, but dtype is {asked}")
+    return given or asked
+
+
+def _structured(dtype: Any) -> np.dtype | None:
+    """A type with fields, also as a list of them."""
+    if isinstance(dtype, list):
+        dtype = np.dtype(dtype)  # type: ignore[call-overload]
+    is_structured = isinstance(dtype, np.dtype) and dtype.names
+    return dtype if is_structured else None  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,389 @@
+"""Records in traced functions: elements with fields, sub-arrays and strings of fixed length.
+
+A kernel reads numbers only. So an array of records is read as columns: one array for every number
+of an element that a function uses. A string is compared as 32-bit words, in which it is padded
+with zeros, so that equal strings have equal words, as NumPy's have.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import FieldError
+from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.python_functions import conjunction, equality, negation
+from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr
+
+WORD, CHARACTER = np.dtype(np.uint32), np.dtype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of every element of an array.
+
+    `path` leads from the element to it: names of fields, positions in sub-arrays. Where it ends at
+    a string, `part` is "word" or "character", and `position` says which.
+    """
+
+    path: tuple[str | int, ...] = ()
+    part: str = "value"
+    position: int = 0
+
+
+Read = Callable[[Column], Expr]
+
+
+def has_parts(dtype: np.dtype) -> bool:
+    """Whether elements of a type are no numbers but have columns.
+
+    >>> [has_parts(np.dtype(name)) for name in ("f4", "S8", "U2")]
+    [False, True, True]
+    """
+    return dtype.names is not None or dtype.kind in "SU"
+
+
+def symbol_of(dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...] = ()) -> Any:
+    """What stands for an element of a type in a traced function, or for a part of it.
+
+    `read` gives the value of a column. `what` is the element's name in errors.
+
+    >>> from mdtensor.translate.scalar import param
+    >>> person = np.dtype([("id", "i8"), ("name", "S8")])
+    >>> symbol = symbol_of(person, lambda column: param(column.position, "u4"), "person")
+    >>> symbol["name"] == b"Ann"
+    ((p0 == 7237185) & (p1 == 0))
+    """
+    if dtype.names is not None:
+        return Record(dtype, read, what, path)
+    if dtype.subdtype is not None:
+        return SubArray(dtype, read, what, path)
+    if dtype.kind in "SU":
+        return _text(dtype, read, what, path)
+    if dtype.kind not in "biufc":
+        raise FieldError(
+            f"{what} is {dtype}, with which no kernel computes",
+            hint="convert it to an integer, a float or a string of fixed length",
+        )
+    return read(Column(path))
+
+
+class _Part(Arithmetic):
+    """What is no number: arithmetic and conditions on it are errors."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def applied(self, op: str, *operands: Any) -> Any:
+        """Raises the error that this is no number."""
+        raise FieldError(f"operation {op!r} takes numbers, not {self!r}", hint=self._way_out())
+
+    def __bool__(self) -> bool:
+        raise FieldError(f"{self!r} is no condition", hint=self._way_out())
+
+    def __eq__(self, other: object) -> Any:
+        return self._equals(other)
+
+    def __ne__(self, other: object) -> Any:
+        return negation(self._equals(other))
+
+    def _equals(self, other: object) -> Any:
+        raise NotImplementedError
+
+    def _way_out(self) -> str:
+        raise NotImplementedError
+
+
+class Record(_Part):
+    """An element with fields, by key and by attribute; `==` compares all fields."""
+
+    __slots__ = ("_dtype", "_path", "_read", "_what")
+
+    def __init__(
+        self, dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...] = ()
+    ) -> None:
+        self._dtype = dtype
+        self._read = read
+        self._what = what
+        self._path = path
+
+    def __getitem__(self, name: Any) -> Any:
+        names = self._dtype.names or ()
+        if isinstance(name, int) and -len(names) <= name < len(names):
+            name = names[name]
+        if name not in names:
+            raise FieldError(
+                f"{self._what} has no field {name!r}", hint=f"its fields are {', '.join(names)}"
+            )
+        what = f"field {name!r} of {self._what}"
+        return symbol_of(self._dtype[name], self._read, what, (*self._path, name))
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def __len__(self) -> int:
+        return len(self._dtype.names or ())
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[name] for name in self._dtype.names or ())
+
+    def _equals(self, other: object) -> Any:
+        if not isinstance(other, Record):
+            raise FieldError(f"{self!r} is compared with {other!r}", hint=self._way_out())
+        if self._dtype.names != other._dtype.names:
+            raise FieldError(
+                f"{self!r} and {other!r} have different fields",
+                hint="compare the fields that both have",
+            )
+        return _all(equality(mine, its) for mine, its in zip(self, other, strict=True))
+
+    def _way_out(self) -> str:
+        names = self._dtype.names or ()
+        return f"take one of its fields: {', '.join(names)}"
+
+    def __repr__(self) -> str:
+        return f"{self._what} (a record)"
+
+
+class SubArray(_Part):
+    """A field that is an array, indexed by constants; it has a length and can be iterated."""
+
+    __slots__ = ("_base", "_path", "_read", "_shape", "_what")
+
+    def __init__(
+        self, dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...] = ()
+    ) -> None:
+        self._base, self._shape = dtype.base, dtype.shape
+        self._read = read
+        self._what = what
+        self._path = path
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self._shape)
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        first, *rest = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+        position = _position(first, len(self), self._what)
+        inner = part_dtype(np.dtype((self._base, self._shape)), position)
+        part = symbol_of(inner, self._read, self._what, (*self._path, position))
+        if not rest:
+            return part
+        if not isinstance(part, SubArray):
+            raise FieldError(f"{self!r} has {self.ndim} axes, but there are more indices")
+        return part[tuple(rest)]
+
+    def _equals(self, other: object) -> Any:
+        if not isinstance(other, SubArray) or self.shape != other.shape:
+            raise FieldError(f"{self!r} is compared with {other!r}", hint=self._way_out())
+        return _all(equality(mine, its) for mine, its in zip(self, other, strict=True))
+
+    def _way_out(self) -> str:
+        return "take one of its elements, or loop over them"
+
+    def __repr__(self) -> str:
+        extents = ", ".join(map(str, self._shape))
+        return f"{self._what} ({self._base}[{extents}])"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Text(_Part):
+    """A string of fixed length; zeros at its end do not count, as in NumPy.
+
+    `kind` is that of its type, "S" or "U". `character(n)` is the code of a character. `word(n)`
+    holds one character of "U", four of "S"; parts of strings have none.
+    """
+
+    kind: str
+    length: int
+    what: str
+    character: Callable[[int], Expr]
+    word: Callable[[int], Expr] | None = None
+
+    def __len__(self) -> int:
+        return self.length
+
+    def _equals(self, other: object) -> Any:
+        if isinstance(other, str | bytes):
+            return self._equals_constant(other)
+        if not isinstance(other, Text):
+            raise FieldError(f"{self!r} is compared with {other!r}, a number", hint=self._way_out())
+        if self.kind != other.kind:
+            raise FieldError(
+                f"{self!r} is compared with {other!r}",
+                hint="bytes (S) and text (U) differ; convert one array by astype",
+            )
+        if self.word is not None and other.word is not None:
+            return _same(self._words(self.word), other._words(other.word))
+        return _same(self._characters(), other._characters())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            places = range(self.length)[index]
+            return Text(self.kind, len(places), self.what, lambda n: self.character(places[n]))
+        place = _position(index, self.length, self.what)
+        if self.kind == "S":
+            return self.character(place)
+        return Text(self.kind, 1, self.what, lambda _: self.character(place))
+
+    def _equals_constant(self, given: str | bytes) -> Any:
+        codes = self._codes(given)
+        if len(codes) > self.length:
+            raise FieldError(
+                f"{given!r} has {len(codes)} characters, but {self!r} holds {self.length}",
+                hint=f"it equals no such string; compare with {given[: self.length]!r}",
+            )
+        if self.word is None or self.kind == "U":
+            return _same(self._characters(), codes)
+        padded = bytes(codes) + bytes(-len(codes) % WORD.itemsize)
+        return _same(self._words(self.word), np.frombuffer(padded, "<u4").tolist())
+
+    def _codes(self, given: str | bytes) -> list[int]:
+        if self.kind == "U" and isinstance(given, bytes):
+            raise FieldError(
+                f"{self!r} is compared with bytes", hint=f"with text: {given.decode('latin1')!r}"
+            )
+        if self.kind == "U":
+            return [ord(c) for c in str(given).rstrip("\0")]
+        if isinstance(given, str) and not given.isascii():
+            raise FieldError(
+                f"{self!r} is compared with {given!r}, which is not ASCII",
+                hint=f"encode it as the field is: {given!r}.encode(…)",
+            )
+        encoded = given.encode() if isinstance(given, str) else given
+        return list(encoded.rstrip(b"\0"))
+
+    def _words(self, word: Callable[[int], Expr]) -> list[Expr]:
+        size = WORD.itemsize if self.kind == "S" else 1
+        return [word(n) for n in range(-(-self.length // size))]
+
+    def _characters(self) -> list[Expr]:
+        return [self.character(n) for n in range(self.length)]
+
+    def _way_out(self) -> str:
+        return "compare strings by == and !=, with strings or constants"
+
+    def __repr__(self) -> str:
+        return f"{self.what} ({self.kind}{self.length})"
+
+
+def _text(dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...]) -> Text:
+    def word(position: int) -> Expr:
+        return read(Column(path, "word", position))
+
+    def character(position: int) -> Expr:
+        return read(Column(path, "character", position))
+
+    if dtype.kind == "U":
+        return Text("U", dtype.itemsize // 4, what, word, word)
+    return Text("S", dtype.itemsize, what, character, word)
+
+
+def _same(mine: Sequence[Any], its: Sequence[Any]) -> Any:
+    """Whether words or characters are the same; zeros stand behind the shorter string."""
+    longest = max(len(mine), len(its))
+    padded = ([*side, *[0] * (longest - len(side))] for side in (mine, its))
+    return _all(apply("eq", as_expr(a), b) for a, b in zip(*padded, strict=True))
+
+
+def _all(conditions: Any) -> Any:
+    return reduce(conjunction, conditions, True)
+
+
+def _position(index: Any, extent: int, what: str) -> int:
+    if isinstance(index, Expr) and index.op == "const":
+        index = index.value
+    try:
+        place = operator.index(index)
+    except (TypeError, SymbolError):
+        raise FieldError(
+            f"{what} is indexed by {index!r}", hint="positions in it must be known constants"
+        ) from None
+    if not -extent <= place < extent:
+        raise FieldError(f"index {place} is out of reach: {what} has {extent} elements")
+    return place % extent
+
+
+# ---- columns of arrays -------------------------------------------------------------------------
+
+
+def column_dtype(dtype: np.dtype, column: Column) -> np.dtype:
+    """The type of a column of an array with elements of a type, in the machine's byte order."""
+    inner = reduce(part_dtype, column.path, dtype)
+    if inner.kind not in "SU":
+        return inner.newbyteorder("=")
+    return CHARACTER if column.part == "character" and inner.kind == "S" else WORD
+
+
+def part_dtype(dtype: np.dtype, step: str | int) -> np.dtype:
+    """The type of a field, or of an element of a sub-array."""
+    if isinstance(step, str):
+        return dtype[step]
+    shape = dtype.shape[1:]
+    return np.dtype((dtype.base, shape)) if shape else dtype.base
+
+
+def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> list[np.ndarray]:
+    """The columns as arrays of the shape of the array.
+
+    Numbers are views where they are aligned; strings are copied. With `apart`, all columns are
+    contiguous copies, which are faster to read many times.
+
+    >>> people = np.array([(1, b"Ann")], [("id", "<i8"), ("name", "S8")])
+    >>> columns_of(people, [Column(("id",)), Column(("name",), "word", 0)], apart=False)
+    [array([1]), array([7237185], dtype=uint32)]
+    """
+    words: dict[tuple[object, ...], np.ndarray] = {}
+    found: list[np.ndarray] = []
+    for column in columns:
+        values = _at(array, column.path)
+        if values.dtype.kind in "SU":
+            key = (column.path, column.part)
+            if key not in words:
+                words[key] = _split(values, column.part)
+            values = words[key][..., column.position]
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        found.append(np.ascontiguousarray(native).reshape(array.shape) if apart else native)
+    return found
+
+
+def _at(array: np.ndarray, path: Sequence[str | int]) -> np.ndarray:
+    values = array
+    for step in path:
+        # The axes of sub-arrays stand behind those of the array.
+        values = (
+            values[step] if isinstance(step, str) else values[(slice(None),) * array.ndim + (step,)]
+        )
+    return values
+
+
+def _split(texts: np.ndarray, part: str) -> np.ndarray:
+    """Strings as numbers along one more axis."""
+    size = 4 if texts.dtype.kind == "U" or part == "word" else 1
+    count = max(1, -(-texts.dtype.itemsize // size))
+    kind = f"S{count * size}" if texts.dtype.kind == "S" else f"U{count}"
+    padded = texts.astype(kind, order="C").reshape(texts.size)
+    return padded.view(f"u{size}").reshape(*texts.shape, count)
