@@ -25,9 +25,10 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.candidates import plain, ranked, scattering, with_parts
 from mdtensor.lower.cost import estimate
+from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
+from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.translate.md_hom import MDHom

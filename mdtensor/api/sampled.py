@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Computed, Problem, Read
 from mdtensor.translate import reference
 from mdtensor.translate.scalar import Values, evaluate
@@ -47,11 +48,13 @@ class Expected:
 
 
 def span(
-    problem: Problem, accesses: Sequence[tuple[tuple[int, ...], int, Sequence[Computed]]]
+    problem: Problem,
+    accesses: Sequence[tuple[tuple[int, ...], Index | int, Sequence[Computed]]],
 ) -> tuple[int, int]:
     """Lowest and highest address of accesses (strides, offset, computed) over the index space."""
     low, high = 0, 0
-    for strides, offset, computed in accesses:
+    for strides, first, computed in accesses:
+        offset = _number(first)
         reach = [s * (problem.extent(d) - 1) for d, s in enumerate(strides)]
         for part in computed:
             extent, stride = numbers((part.extent, part.stride))
@@ -64,6 +67,12 @@ def span(
 def numbers(strides: Sequence[object]) -> tuple[int, ...]:
     """Strides of a problem with fixed extents, as integers."""
     return tuple(getattr(stride, "constant", 0) or 0 for stride in strides)
+
+
+def _number(value: Index | int) -> int:
+    constant = as_index(value).constant
+    assert constant is not None
+    return constant
 
 
 def random_values(rng: np.random.Generator, dtype: np.dtype, count: int) -> np.ndarray:
@@ -107,7 +116,7 @@ def expected(problem: Problem, inputs: Sequence[Flat], rng: np.random.Generator)
     scale = tuple(max(c[1][k] for c in chunks) for k in range(count))
     written = grid if problem.scanned >= 0 else grid[:, :1] * 0
     addresses = tuple(
-        _places(problem, numbers(write.strides), points, written).ravel() + write.offset
+        _places(problem, numbers(write.strides), points, written).ravel() + _number(write.offset)
         for write in problem.writes
     )
     return Expected(addresses, values, scale)
@@ -176,7 +185,7 @@ def _read(
     indices: dict[str, Values],
 ) -> np.ndarray:
     stream = problem.streams[read.stream]
-    places = _places(problem, numbers(stream.strides), points, grid) + read.offset
+    places = _places(problem, numbers(stream.strides), points, grid) + _number(read.offset)
     for part in read.computed:
         extent, stride = numbers((part.extent, part.stride))
         index = np.asarray(evaluate(part.expr, params, indices)).astype(np.int64)

@@ -1,8 +1,7 @@
 """Problem: an MDHom as the lowering sees it: flat buffers, linear addresses, numbered dims.
 
 Extents, strides and offsets are index expressions. In a problem for one shape they are numbers;
-`generalised` replaces extents and strides by names, which gives the one problem that stands for
-all shapes of a structure.
+in the one problem that stands for all shapes of a structure they are names (`lower.generalised`).
 """
 
 from __future__ import annotations
@@ -14,15 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.index import ZERO, Index, as_index, name
+from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction, const, dims_in, with_dims
+from mdtensor.translate.scalar import Expr, ScalarFunction, const, dims_in
 from mdtensor.translate.total_operators import with_total_operators
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
-
-LITERAL_STRIDES = (-1, 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Read:
     """An element that a scalar function takes: a stream, an offset, and what is computed."""
 
     stream: int
-    offset: int
+    offset: Index | int
     computed: tuple[Computed, ...] = ()
 
 
@@ -65,7 +62,7 @@ class Write:
 
     buffer: int
     strides: tuple[Index, ...]
-    offset: int
+    offset: Index | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,75 +322,6 @@ def _merge(problem: Problem, outer: int, inner: int) -> Problem:
     )
 
 
-def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
-    """The structure of a problem, and the sizes that give back this one problem.
-
-    Extents become names, and strides too unless they are -1, 0 or 1 (which decide how memory is
-    accessed); equal strides of one access keep separate names. Labels become numbers, so that
-    equal structures compare equal.
-    """
-    values: list[int] = []
-    names: list[str] = []
-
-    def named(label: str, value: Index) -> Index:
-        names.append(label)
-        constant = value.constant
-        assert constant is not None
-        values.append(constant)
-        return name(label)
-
-    def strides(label: str, given: tuple[Index, ...]) -> tuple[Index, ...]:
-        return tuple(
-            stride if stride.constant in LITERAL_STRIDES else named(f"{label}{d}", stride)
-            for d, stride in enumerate(given)
-        )
-
-    extents = tuple(named(f"N{d}", extent) for d, extent in enumerate(problem.extents))
-    streams = tuple(
-        replace(stream, strides=strides(f"stride{n}_", stream.strides))
-        for n, stream in enumerate(problem.streams)
-    )
-    writes = tuple(
-        replace(write, strides=strides(f"step{n}_", write.strides))
-        for n, write in enumerate(problem.writes)
-    )
-    labels = {label: f"d{d}" for d, label in enumerate(problem.labels)}
-
-    def read(number: int, given: Read) -> Read:
-        parts = tuple(
-            Computed(
-                with_dims(part.expr, labels),
-                named(f"axis{number}_{k}", part.extent),
-                named(f"gap{number}_{k}", part.stride),
-            )
-            for k, part in enumerate(given.computed)
-        )
-        return replace(given, computed=parts)
-
-    def function(given: ScalarFunction) -> ScalarFunction:
-        return replace(given, results=tuple(with_dims(r, labels) for r in given.results))
-
-    reads = tuple(read(n, given) for n, given in enumerate(problem.reads))
-    finish = problem.finish
-    if finish is not None:
-        finish = Finish(function(finish.function), finish.reads)
-    general = replace(
-        problem,
-        labels=tuple(labels.values()),
-        extents=extents,
-        scalar=function(problem.scalar),
-        streams=streams,
-        reads=reads,
-        writes=writes,
-        sizes=tuple(names),
-        finish=finish,
-    )
-    return general, tuple(values)
-
-
 def points(problem: Problem) -> int:
     """Number of points of the index space of a problem with fixed extents."""
     return math.prod(problem.extent(d) for d in problem.dims)
-
-
-__all__ = ["ZERO", "Problem", "Read", "Stream", "Write", "generalised", "problem_from_md_hom"]

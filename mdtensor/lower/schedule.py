@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
-from mdtensor.lower.index import Index
+from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
 
@@ -231,7 +231,8 @@ def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
         others = [stride for d, stride in enumerate(write.strides) if d != lane]
         if write.strides[lane].constant != 1:
             raise LoweringError("streaming stores need results next to each other along the lanes")
-        if write.offset % width or any(not _is_multiple(stride, width) for stride in others):
+        steps = (as_index(write.offset), *others)
+        if any(not _is_multiple(step, width) for step in steps):
             raise LoweringError(
                 f"streaming stores need strides and offsets of results in multiples of {width}"
             )

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.nest import BOOL, U8, Calc, Literal, Value, register_dtype
+from mdtensor.lower.index import name
+from mdtensor.lower.nest import BOOL, I64, U8, Calc, FromIndex, Literal, Value, register_dtype
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, Number
 
@@ -32,6 +33,9 @@ def value_of(
     if expr.op == "const":
         assert expr.value is not None and not isinstance(expr.value, str)
         return literal(expr.value, expr.dtype)
+    if expr.op == "size":
+        assert isinstance(expr.value, str)
+        return FromIndex(name(expr.value), I64)
     if expr.op == "index":
         assert isinstance(expr.value, str)
         return indices(expr.value)

@@ -27,8 +27,9 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
+from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
+from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
@@ -204,6 +205,7 @@ def work(names: Sequence[str]) -> None:
             print(json.dumps({"end": name, "outcome": outcome}), flush=True)
         except Exception as error:  # whatever goes wrong is the case's outcome
             lines = [str(error).splitlines()[0] if str(error) else repr(error)]
+            lines += [line for line in str(error).splitlines() if " error: " in line][:2]
             if not isinstance(error, MismatchError):
                 lines += traceback.format_exc().splitlines()[-6:]
             text = f"{type(error).__name__}: " + "\n    ".join([*lines, _repr(name)])
@@ -250,7 +252,8 @@ def run_cases(names: Sequence[str], *, verbose: bool = False) -> Report:
             waiting = _run_batch(waiting, report)
         if verbose:
             done = min(start + BATCH, len(names))
-            print(f"{done}/{len(names)}", dict(report.counts), len(report.failures), flush=True)
+            failed = " ".join(report.failures)
+            print(f"{done}/{len(names)}", dict(report.counts), failed, flush=True)
     report.seconds = time.monotonic() - begun
     return report
 

@@ -11,8 +11,9 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
+from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import Problem, generalised, problem_from_md_hom
+from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.combine import Combine, Concat
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom

@@ -8,7 +8,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from mdtensor.lower.problem import Problem, generalised
+from mdtensor.lower.generalised import generalised
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from tests.lower.random_problems import Placed, guarded
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import generalised, problem_from_md_hom
+from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from tests.kernels.kernel_cases import CASES, cpu, einsum, gpu, matmul
 from tests.lower import fuzz

@@ -122,12 +122,13 @@ def staged_dtype(problem: Problem, number: int) -> np.dtype:
 
     Where elements are used as they are, or converted to several types, it is their own.
     """
+    places = [part.expr for read in problem.reads for part in read.computed]
     used = {
         dtype
         for position, read in enumerate(problem.reads)
         if read.stream == number
-        for result in problem.scalar.results
-        for dtype in _uses(result, position)
+        for expr in (*problem.scalar.results, *places)
+        for dtype in _uses(expr, position)
     }
     own = problem.inputs[problem.streams[number].buffer]
     return register_dtype(used.pop()) if len(used) == 1 and BOOL not in used else own
@@ -177,7 +178,7 @@ class Source:
 
     buffer: str
     memory: np.dtype
-    offset: int
+    offset: Index | int
 
     def load(self, layout: Layout, index: Index, lanes: int = 1, stride: Index | int = 1) -> Value:
         """Elements from the source, converted to the type of the staged tile."""

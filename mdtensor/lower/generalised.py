@@ -1,0 +1,132 @@
+"""The structure of a problem: what all shapes share, with names where they differ.
+
+One kernel serves all shapes of a structure; the sizes that go with the names are its arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.problem import Computed, Finish, Problem, Read
+from mdtensor.translate.scalar import Expr, ScalarFunction, dims_in, with_dims
+
+# These decide how memory is accessed.
+LITERAL_STRIDES = (-1, 0, 1)
+# Neighbours that are that close are told apart by the offset itself, so that loads are shared.
+LITERAL_OFFSET = 32
+
+
+def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
+    """The structure of a problem, and the sizes that give back this one problem.
+
+    Extents become names, and strides too unless they are -1, 0 or 1; offsets and constants beside
+    indices unless they are small. Equal strides of one access keep separate names. Labels become
+    numbers, so that equal structures compare equal.
+    """
+    return _Names(problem).structure()
+
+
+@dataclass(slots=True)
+class _Names:
+    """Collects names and their values in the order in which they are given."""
+
+    problem: Problem
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+
+    def structure(self) -> tuple[Problem, tuple[int, ...]]:
+        problem = self.problem
+        self.labels = {label: f"d{d}" for d, label in enumerate(problem.labels)}
+        extents = tuple(self.name(f"N{d}", extent) for d, extent in enumerate(problem.extents))
+        streams = tuple(
+            replace(stream, strides=self.strides(f"stride{n}_", stream.strides))
+            for n, stream in enumerate(problem.streams)
+        )
+        writes = tuple(
+            replace(
+                write,
+                strides=self.strides(f"step{n}_", write.strides),
+                offset=self.offset(f"to{n}", write.offset),
+            )
+            for n, write in enumerate(problem.writes)
+        )
+        finish = problem.finish
+        if finish is not None:
+            reads = tuple(self.read(f"after{n}_", read) for n, read in enumerate(finish.reads))
+            finish = Finish(self.function("after", finish.function), reads)
+        general = replace(
+            problem,
+            labels=tuple(self.labels.values()),
+            extents=extents,
+            scalar=self.function("in", problem.scalar),
+            streams=streams,
+            reads=tuple(self.read(f"read{n}_", read) for n, read in enumerate(problem.reads)),
+            writes=writes,
+            finish=finish,
+        )
+        return replace(general, sizes=tuple(self.sizes)), tuple(self.sizes.values())
+
+    def name(self, label: str, value: Index | int) -> Index:
+        constant = as_index(value).constant
+        assert constant is not None
+        self.sizes[label] = constant
+        return name(label)
+
+    def strides(self, label: str, given: tuple[Index, ...]) -> tuple[Index, ...]:
+        return tuple(
+            stride if stride.constant in LITERAL_STRIDES else self.name(f"{label}{d}", stride)
+            for d, stride in enumerate(given)
+        )
+
+    def offset(self, label: str, value: Index | int) -> Index | int:
+        constant = as_index(value).constant
+        assert constant is not None
+        return value if abs(constant) <= LITERAL_OFFSET else self.name(label, value)
+
+    def read(self, label: str, given: Read) -> Read:
+        computed = tuple(
+            Computed(
+                self.expression(f"{label}place{k}_", part.expr),
+                self.name(f"{label}axis{k}", part.extent),
+                self.name(f"{label}gap{k}", part.stride),
+            )
+            for k, part in enumerate(given.computed)
+        )
+        return replace(given, offset=self.shared_offset(label, given), computed=computed)
+
+    def shared_offset(self, label: str, given: Read) -> Index | int:
+        """The offset; reads at the same place of a stream keep one name, so that they are one."""
+        same = (
+            n
+            for n, read in enumerate(self.problem.reads)
+            if (read.stream, read.offset) == (given.stream, given.offset)
+        )
+        first = next(same, None)
+        return self.offset(label + "at" if first is None else f"read{first}_at", given.offset)
+
+    def function(self, label: str, given: ScalarFunction) -> ScalarFunction:
+        results = tuple(
+            self.expression(f"{label}{n}_", result) for n, result in enumerate(given.results)
+        )
+        return replace(given, results=results)
+
+    def expression(self, label: str, expr: Expr) -> Expr:
+        return self.sized(label, with_dims(expr, self.labels))
+
+    def sized(self, label: str, expr: Expr) -> Expr:
+        """The expression with names for the large constants that indices are compared with."""
+        if not expr.args or not dims_in(expr):
+            return expr
+        args: list[Expr] = []
+        for n, arg in enumerate(expr.args):
+            place = f"{label}{n}"
+            large = arg.op == "const" and arg.dtype == np.int64 and expr.op != "select"
+            if large and isinstance(arg.value, int) and abs(arg.value) > LITERAL_OFFSET:
+                self.name(place, arg.value)
+                args.append(Expr("size", (), arg.dtype, place))
+            else:
+                args.append(self.sized(place, arg))
+        return replace(expr, args=tuple(args))
