@@ -12,6 +12,7 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named, operator_from_function
+from mdtensor.translate.python_source import traced
 from mdtensor.translate.scalar import BOOL, Number
 
 _OF_FUNCTIONS: Mapping[Any, str] = {
@@ -62,8 +63,8 @@ class OperatorFunction:
         return getattr(self.function, "__name__", "op")
 
     def __call__(self, lhs: Any, rhs: Any) -> Any:
-        """What the function returns."""
-        return self.function(lhs, rhs)
+        """What the function returns, also for symbolic values."""
+        return traced(self.function, lhs, rhs)
 
     def on(self, dtypes: Sequence[np.dtype]) -> Operator:
         """The operator on tuples of these types."""

@@ -15,6 +15,7 @@ import pytest
 
 from mdtensor.errors import MdtensorError, ProgramError
 from mdtensor.translate.interpreter import Interpreter
+from mdtensor.translate.operators import operator as operator_function
 from mdtensor.translate.python_source import scalar_function, source_of, traced
 from mdtensor.translate.scalar import Expr, evaluate, param
 
@@ -264,6 +265,27 @@ def test_objects_have_their_own_say() -> None:
     assert repr(traced(lambda w, v: 1 if w == v else 2, word, other)) == "select((p0 > 5), 1, 2)"
     assert repr(traced(lambda w: w[2] + w.name, word)) == "((p0 + 2) + p1)"
     assert repr(traced(lambda w, x: w.larger(x), word, A)) == "select((p1 > p0), p1, p0)"
+
+
+class Threshold:
+    """A callable of somebody else."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def __call__(self, value):
+        return value if value > self.limit else self.limit
+
+
+def test_callable_objects_are_functions() -> None:
+    threshold = Threshold(2.5)
+    assert repr(traced(threshold, A)) == "select((p0 > 2.5), p0, 2.5)"
+    assert "2.5" in repr(traced(lambda a: threshold(a) if a > 0 else a, A))
+    largest = operator_function(lambda a, b: a if a > b else b)
+    assert largest(1, 2) == 2
+    assert repr(traced(lambda a, b: largest(a, largest(b, 0)), A, B)) == (
+        "select((p0 > select((p1 > 0), p1, 0)), p0, select((p1 > 0), p1, 0))"
+    )
 
 
 def test_stores_know_their_conditions() -> None:
