@@ -22,8 +22,8 @@ from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module
 from mdtensor.errors import DTypeError, FilterError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.borders import Border
 from mdtensor.translate.md_hom_from_filter import Filter, computed_dtype, md_homs_from_filter
-from mdtensor.translate.md_hom_from_stencil import Border
 
 __all__ = [
     "convolve",

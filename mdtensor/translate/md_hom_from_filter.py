@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.borders import Border
 from mdtensor.translate.combine import Pointwise, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.md_hom_from_stencil import Border, Stencil, md_homs_from_stencil
+from mdtensor.translate.md_hom_from_stencil import Stencil, md_homs_from_stencil
 from mdtensor.translate.scalar import (
     BOOL,
     I64,

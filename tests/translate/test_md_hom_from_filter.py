@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.borders import Border
 from mdtensor.translate.md_hom_from_filter import Filter, computed_dtype, md_homs_from_filter
-from mdtensor.translate.md_hom_from_stencil import Border
 
 
 def spec(dtype: str, *shape: int) -> TensorSpec:

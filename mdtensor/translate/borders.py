@@ -1,0 +1,174 @@
+"""Borders: what is read outside of an array, along each axis of a block of points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.errors import DTypeError, TranslationError
+from mdtensor.translate.combine import CC
+from mdtensor.translate.md_hom import Dim
+from mdtensor.translate.scalar import Expr, Number, apply, const, index_of, select
+from mdtensor.translate.views import AffineIndex, ComputedIndex
+
+MODES = ("valid", "constant", "nearest", "reflect", "mirror", "wrap")
+
+Index = AffineIndex | ComputedIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """What lies outside of an array, in the words of scipy.ndimage; `cval` is for `constant`.
+
+    With a, b, c, d in the array: `nearest` a a | a b c d | d d, `reflect` b a | a b c d | d c,
+    `mirror` c b | a b c d | c b, `wrap` c d | a b c d | a b. With `valid` nothing lies there, and
+    the result is smaller.
+
+    Raises TranslationError for other words.
+    """
+
+    mode: str
+    cval: Number = 0.0
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise TranslationError(
+                f"unknown border {self.mode!r}", hint=f"one of {', '.join(MODES)}"
+            )
+
+
+def outside(border: Border, dtype: np.dtype) -> Expr:
+    """The value outside of an array, in the type in which its elements are taken."""
+    given = np.asarray(border.cval)
+    if dtype.kind in "fc" and np.can_cast(given.dtype, dtype, "same_kind"):
+        return const(border.cval, dtype)
+    value = np.real(given).astype(dtype)
+    if value != given:
+        raise DTypeError(
+            f"the border's value {border.cval!r} does not go into {dtype.name}",
+            hint="convert the array, or give another cval=",
+        )
+    return const(value.item(), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Points from `start` on along an axis, all of whose neighbours exist."""
+
+    start: int
+    extent: int
+    written_from: int
+
+    def dims(self, axis: int) -> tuple[Dim, ...]:
+        """The dims that run over these points of an axis."""
+        return (Dim(f"i{axis}", self.extent, CC),)
+
+    def written(self, axis: int) -> AffineIndex:
+        """The index of the point in the result."""
+        return AffineIndex.of(f"i{axis}", offset=self.written_from)
+
+    def index(
+        self, axis: int, relative: AffineIndex, border: Border, reach: tuple[int, int]
+    ) -> tuple[Index, Expr | None]:
+        """The index that a relative one leads to, and when something is there (None: always).
+
+        `reach` are the smallest and the largest value of the relative index.
+        """
+        terms = ((f"i{axis}", 1), *relative.coefficients)
+        return AffineIndex(terms, self.start + relative.offset), None
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The first and the last `width` points of an axis, as two dims: which end, and which point.
+
+    Indices count from the nearer end, below zero from the upper one as computed indices do, so
+    that no expression holds the extent: one kernel serves all shapes.
+    """
+
+    width: int
+    extent: int
+
+    def dims(self, axis: int) -> tuple[Dim, ...]:
+        """The dims that run over these points of an axis."""
+        return Dim(f"s{axis}", 2, CC), Dim(f"i{axis}", self.width, CC)
+
+    def written(self, axis: int) -> AffineIndex:
+        """The index of the point in the result."""
+        return AffineIndex(((f"s{axis}", self.extent - self.width), (f"i{axis}", 1)))
+
+    def index(
+        self, axis: int, relative: AffineIndex, border: Border, reach: tuple[int, int]
+    ) -> tuple[Index, Expr | None]:
+        """The index that a relative one leads to, and when something is there (None: always).
+
+        `reach` are the smallest and the largest value of the relative index.
+        """
+        if reach == (0, 0):
+            written = self.written(axis)
+            return AffineIndex((*written.coefficients, *relative.coefficients)), None
+        side = index_of(f"s{axis}")
+        place = _place(axis, relative) - (side if self.width == 1 else self.width * side)
+        at_low = side < 1
+        if border.mode == "wrap":
+            return ComputedIndex(place), None
+        if border.mode == "constant":
+            return ComputedIndex(place), select(at_low, place >= 0, place < 0)
+        low, high = {
+            "nearest": (const(0, np.int64), const(-1, np.int64)),
+            "reflect": (-1 - place, -1 - place),
+            "mirror": (-place, -2 - place),
+        }[border.mode]
+        within = select(at_low, apply("max", place, low), apply("min", place, high))
+        return ComputedIndex(within), None
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All points of an axis that may be shorter than the neighbourhood."""
+
+    extent: int
+
+    def dims(self, axis: int) -> tuple[Dim, ...]:
+        """The dims that run over these points of an axis."""
+        return (Dim(f"i{axis}", self.extent, CC),)
+
+    def written(self, axis: int) -> AffineIndex:
+        """The index of the point in the result."""
+        return AffineIndex.of(f"i{axis}")
+
+    def index(
+        self, axis: int, relative: AffineIndex, border: Border, reach: tuple[int, int]
+    ) -> tuple[Index, Expr | None]:
+        """The index that a relative one leads to, and when something is there (None: always).
+
+        `reach` are the smallest and the largest value of the relative index.
+        """
+        if reach == (0, 0):
+            return AffineIndex(((f"i{axis}", 1), *relative.coefficients)), None
+        place, last = _place(axis, relative), self.extent - 1
+        if border.mode in ("nearest", "constant"):
+            within = apply("min", apply("max", place, 0), last)
+            if border.mode == "nearest":
+                return ComputedIndex(within), None
+            return ComputedIndex(within), (place >= 0) & (place <= last)
+        if border.mode == "wrap":
+            return ComputedIndex(apply("mod", place, self.extent)), None
+        # The array and its mirror image, again and again; `mirror` shares the elements at the ends.
+        end = 2 * last + 1 if border.mode == "reflect" else 2 * last
+        period = max(1, 2 * self.extent if border.mode == "reflect" else 2 * last)
+        there = apply("mod", place, period)
+        return ComputedIndex(apply("min", there, end - there)), None
+
+
+Part = Inside | Sides | Whole
+"""The points of one axis that a block has."""
+
+
+def _place(axis: int, relative: AffineIndex) -> Expr:
+    """The index that a relative one leads to from the point of a dim."""
+    place = index_of(f"i{axis}")
+    for dim, coefficient in relative.coefficients:
+        place = place + coefficient * index_of(dim)
+    return place + relative.offset if relative.offset else place
