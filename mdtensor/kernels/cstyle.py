@@ -372,6 +372,9 @@ class _Renderer:
                 return self._wrapped(calc, _INFIX[op], args)
             return self._narrowed(calc, f"({args[0]} {_INFIX[op]} {args[1]})")
         function = self.dialect.functions.get(op, op)
+        if lanes == 1 and calc.dtype.kind in "iu" and calc.dtype.itemsize < 4:
+            # Computed as int, they would not tell which function of that name is meant.
+            args = [f"({kind}){arg}" for arg in args]
         return f"{function}({', '.join(args)})"
 
     def _narrowed(self, calc: Calc, text: str) -> str:

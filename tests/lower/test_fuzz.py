@@ -9,8 +9,25 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.lowering import lowered
+from mdtensor.lower.passes.stage_inputs import staged_dtype
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Pointwise, named
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar import (
+    Expr,
+    ScalarFunction,
+    apply,
+    cast,
+    const,
+    index_of,
+    param,
+    select,
+)
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz
+from tests.lower.md_hom_cases import single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
 
 COUNT = 300
@@ -189,3 +206,71 @@ ONCE_WRONG = {
 @pytest.mark.parametrize("name", ONCE_WRONG)
 def test_what_was_wrong_once(name):
     assert fuzz.check(ONCE_WRONG[name])
+
+
+def of_elements(*results: Expr, types: tuple[str, ...]) -> MDHom:
+    """The md_hom that applies expressions of elements of several vectors to all of them."""
+    every = (AffineIndex.of("i"),)
+    outputs = [Buffer(f"y{n}", TensorSpec.of((37,), r.dtype)) for n, r in enumerate(results)]
+    return MDHom(
+        (Dim("i", 37, CC),),
+        ScalarFunction(tuple(map(np.dtype, types)), results),
+        tuple(Buffer(f"x{n}", TensorSpec.of((37,), t)) for n, t in enumerate(types)),
+        tuple(outputs),
+        tuple(Access(n, every) for n in range(len(types))),
+        tuple(Access(n, every) for n in range(len(results))),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2"])
+def test_small_integers_keep_their_type_inside_functions(dtype):
+    a, b = param(0, dtype), param(1, dtype)
+    chosen = select(apply("lt", a, b), a, b)
+    md_hom = of_elements(apply("min", a | b, b), apply("max", chosen, a), types=(dtype,) * 2)
+    schedule = cpu(1, (), registers=(4,), staged=("",) * 2)
+    assert fuzz.check(single_case(md_hom, schedule, ((0, 9), (0, 9))))
+
+
+def test_a_staged_array_keeps_the_type_that_its_places_are_computed_from():
+    """Places of a gather are computed from what the scalar function takes as floats."""
+    given, taken = param(0, "u1"), param(1, "f4")
+    place = ComputedIndex(cast(given * 16, "i8"))
+    rows, all_of = (AffineIndex.of("i"),), (AffineIndex.of("i"), AffineIndex.of("j"))
+    md_hom = MDHom(
+        (Dim("i", 9, CC), Dim("j", 5, CC)),
+        ScalarFunction((given.dtype, taken.dtype), (cast(given, "f4") + taken,)),
+        (Buffer("at", TensorSpec.of((9,), "u1")), Buffer("x", TensorSpec.of((300, 5), "f4"))),
+        (Buffer("y", TensorSpec.of((9, 5), "f4")),),
+        (Access(0, rows), Access(1, (place, AffineIndex.of("j")))),
+        (Access(0, all_of),),
+    )
+    problem = problem_from_md_hom(md_hom)
+    assert staged_dtype(problem, 0) == np.uint8
+    schedule = cpu(2, (), registers=(2, 1), staged=("private", ""))
+    assert fuzz.check(single_case(md_hom, schedule, ((0, 255), (-9, 9))))
+
+
+def test_counting_what_remains():
+    """Where an If guarded what remained, Intel's compiler made a count from nothing."""
+    i, j = "i", "j"
+    mean = named("add", ["f4", "i4"])
+    md_hom = MDHom(
+        (Dim(i, 64, Pointwise(mean)), Dim(j, 64, Pointwise(mean))),
+        ScalarFunction(
+            (np.dtype("u4"),), (cast(apply("mod", index_of(j), 3), "f4"), const(1, "i4"))
+        ),
+        (Buffer("x", TensorSpec.of((64,), "u4")),),
+        (Buffer("sum", TensorSpec.of((), "f4")), Buffer("count", TensorSpec.of((), "i4"))),
+        (Access(0, (AffineIndex.of(j),)),),
+        (Access(0, ()), Access(1, ())),
+    )
+    schedule = gpu(
+        2,
+        (0, 1),
+        parts=(3, 1),
+        registers=(6, 1),
+        group_order=(1, 0),
+        reduce_order=(1, 0),
+        staged=("local",),
+    )
+    assert fuzz.check(single_case(md_hom, schedule, ((0, 9),)))

@@ -37,13 +37,13 @@ void kernel_0(__global const float* I0, __global float* O0, __global long* O1, _
       const float4 x0 = vload4(0, p0);
       const float4 n1_0 = select(a0_0_0, x0, ((x0 > a0_0_0) | ((x0 == a0_0_0) & convert_int4(as_long4(as_ulong4((long4)((long)(r_j))) + as_ulong4((long4)(0, 1, 2, 3))) < a0_0_1))));
       const long4 c0 = as_long4(as_ulong4((long4)((long)(r_j))) + as_ulong4((long4)(0, 1, 2, 3)));
-      const long4 n1_1 = select(a0_0_1, c0, (convert_long4(x0 > a0_0_0) | (convert_long4(x0 == a0_0_0) & (c0 < a0_0_1))));
+      const long4 n1_1 = select(a0_0_1, c0, convert_long4((x0 > a0_0_0) | ((x0 == a0_0_0) & convert_int4(c0 < a0_0_1))));
       a0_0_0 = n1_0;
       a0_0_1 = n1_1;
       const float4 x1 = vload4(0, p0 + 4);
       const float4 n6_0 = select(a0_1_0, x1, ((x1 > a0_1_0) | ((x1 == a0_1_0) & convert_int4(as_long4(as_ulong4((long4)((long)(r_j + 4))) + as_ulong4((long4)(0, 1, 2, 3))) < a0_1_1))));
       const long4 c1 = as_long4(as_ulong4((long4)((long)(r_j + 4))) + as_ulong4((long4)(0, 1, 2, 3)));
-      const long4 n6_1 = select(a0_1_1, c1, (convert_long4(x1 > a0_1_0) | (convert_long4(x1 == a0_1_0) & (c1 < a0_1_1))));
+      const long4 n6_1 = select(a0_1_1, c1, convert_long4((x1 > a0_1_0) | ((x1 == a0_1_0) & convert_int4(c1 < a0_1_1))));
       a0_1_0 = n6_0;
       a0_1_1 = n6_1;
     }
@@ -52,7 +52,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global long* O1, _
       const float4 x0 = vload4(0, p0);
       const float4 n1_0 = select(a0_0_0, x0, ((x0 > a0_0_0) | ((x0 == a0_0_0) & convert_int4(as_long4(as_ulong4((long4)((long)(r_j))) + as_ulong4((long4)(0, 1, 2, 3))) < a0_0_1))));
       const long4 c2 = as_long4(as_ulong4((long4)((long)(r_j))) + as_ulong4((long4)(0, 1, 2, 3)));
-      const long4 n1_1 = select(a0_0_1, c2, (convert_long4(x0 > a0_0_0) | (convert_long4(x0 == a0_0_0) & (c2 < a0_0_1))));
+      const long4 n1_1 = select(a0_0_1, c2, convert_long4((x0 > a0_0_0) | ((x0 == a0_0_0) & convert_int4(c2 < a0_0_1))));
       a0_0_0 = n1_0;
       a0_0_1 = n1_1;
     }
@@ -65,9 +65,9 @@ void kernel_0(__global const float* I0, __global float* O0, __global long* O1, _
       s0_0_1 = n1_1;
     }
     const float4 a0_0_0_1 = select(a0_0_0, a0_1_0, ((a0_1_0 > a0_0_0) | ((a0_1_0 == a0_0_0) & convert_int4(a0_1_1 < a0_0_1))));
-    const long4 a0_0_1_1 = select(a0_0_1, a0_1_1, (convert_long4(a0_1_0 > a0_0_0) | (convert_long4(a0_1_0 == a0_0_0) & (a0_1_1 < a0_0_1))));
+    const long4 a0_0_1_1 = select(a0_0_1, a0_1_1, convert_long4((a0_1_0 > a0_0_0) | ((a0_1_0 == a0_0_0) & convert_int4(a0_1_1 < a0_0_1))));
     float2 h0_2_0 = select(a0_0_0_1.lo, a0_0_0_1.hi, ((a0_0_0_1.hi > a0_0_0_1.lo) | ((a0_0_0_1.hi == a0_0_0_1.lo) & convert_int2(a0_0_1_1.hi < a0_0_1_1.lo))));
-    long2 h0_2_1 = select(a0_0_1_1.lo, a0_0_1_1.hi, (convert_long2(a0_0_0_1.hi > a0_0_0_1.lo) | (convert_long2(a0_0_0_1.hi == a0_0_0_1.lo) & (a0_0_1_1.hi < a0_0_1_1.lo))));
+    long2 h0_2_1 = select(a0_0_1_1.lo, a0_0_1_1.hi, convert_long2((a0_0_0_1.hi > a0_0_0_1.lo) | ((a0_0_0_1.hi == a0_0_0_1.lo) & convert_int2(a0_0_1_1.hi < a0_0_1_1.lo))));
     float h0_1_0 = (((h0_2_0.s1 > h0_2_0.s0) | ((h0_2_0.s1 == h0_2_0.s0) & (h0_2_1.s1 < h0_2_1.s0))) ? h0_2_0.s1 : h0_2_0.s0);
     long h0_1_1 = (((h0_2_0.s1 > h0_2_0.s0) | ((h0_2_0.s1 == h0_2_0.s0) & (h0_2_1.s1 < h0_2_1.s0))) ? h0_2_1.s1 : h0_2_1.s0);
     float h0_0 = (((s0_0_0 > h0_1_0) | ((s0_0_0 == h0_1_0) & (s0_0_1 < h0_1_1))) ? s0_0_0 : h0_1_0);
