@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mdtensor.api.convolution import conv, conv_capsule
     from mdtensor.api.correlation import convolve, correlate
     from mdtensor.api.device import device, devices
+    from mdtensor.api.directive import mdh
+    from mdtensor.api.dsl import inp_view, md_hom, out_view
     from mdtensor.api.einsum import einsum, einsum_path, tensordot
     from mdtensor.api.lazy import lazy
     from mdtensor.api.modes import tuning
@@ -43,9 +45,13 @@ __all__ = [
     "einsum",
     "einsum_path",
     "errors",
+    "inp_view",
     "lazy",
+    "md_hom",
+    "mdh",
     "ndimage",
     "operator",
+    "out_view",
     "ps",
     "pw",
     "reduce",
@@ -71,9 +77,13 @@ _HOMES = {
     "einsum": "api.einsum",
     "einsum_path": "api.einsum",
     "errors": "errors",
+    "inp_view": "api.dsl",
     "lazy": "api.lazy",
+    "md_hom": "api.dsl",
+    "mdh": "api.directive",
     "ndimage": "api.ndimage",
     "operator": "api.operators",
+    "out_view": "api.dsl",
     "ps": "api.operators",
     "pw": "api.operators",
     "reduce": "api.reduce",

@@ -5,6 +5,7 @@ import os
 import pytest
 
 import mdtensor.api.einsum as module
+from mdtensor.api import computation
 from mdtensor.translate import reference
 
 
@@ -16,3 +17,10 @@ def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     if os.environ.get("MDTENSOR_TEST_EXECUTOR") != "kernels":
         monkeypatch.setattr(module, "executor", reference.compute)
+
+
+@pytest.fixture
+def loops_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let computations run by the reference interpreter; see `by_reference`."""
+    if os.environ.get("MDTENSOR_TEST_EXECUTOR") != "kernels":
+        monkeypatch.setattr(computation, "executor", reference.compute)

@@ -1,0 +1,107 @@
+"""What a directive says of buffers: their scalar types, and where needed their sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.tuples import as_tuple
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A basic type; indexed by a number, the type of so many elements in a record.
+
+    >>> fp64
+    float64
+    >>> fp64[8]
+    dtype(('<f8', (8,)))
+    """
+
+    dtype: np.dtype
+
+    def __getitem__(self, count: int | tuple[int, ...]) -> np.dtype:
+        return np.dtype((self.dtype, count))  # type: ignore[call-overload]
+
+    def __repr__(self) -> str:
+        return self.dtype.name
+
+
+def _scalar(code: str) -> ScalarType:
+    return ScalarType(np.dtype(code))
+
+
+fp16, fp32, fp64 = _scalar("f2"), _scalar("f4"), _scalar("f8")
+int8, int16, int32, int64 = _scalar("i1"), _scalar("i2"), _scalar("i4"), _scalar("i8")
+uint8, uint16, uint32, uint64 = _scalar("u1"), _scalar("u2"), _scalar("u4"), _scalar("u8")
+char = _scalar("u1")
+"""A character, as its code."""
+
+
+def dtype_of(said: Any) -> np.dtype:
+    """The NumPy type of a basic type, of a dict of fields, or of what `numpy.dtype` takes.
+
+    Raises DTypeError for anything else.
+
+    >>> dtype_of({"id": int64, "values": fp64[8]})
+    dtype([('id', '<i8'), ('values', '<f8', (8,))])
+    """
+    if isinstance(said, ScalarType):
+        return said.dtype
+    if isinstance(said, dict):
+        return np.dtype([(name, dtype_of(given)) for name, given in cast(Any, said).items()])
+    try:
+        return np.dtype(said)
+    except TypeError:
+        raise DTypeError(
+            f"{said!r} is no scalar type",
+            hint="fp32, np.float32, 'f4', or a dict of fields: {'values': fp64[8]}",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferType:
+    """The scalar type of a buffer, and its extents or None where they follow from the loops."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...] | None = None
+
+    def check(self, name: str, spec: TensorSpec) -> None:
+        """Raises DTypeError or ShapeError where an array is not what was declared."""
+        if spec.dtype != self.dtype:
+            raise DTypeError(
+                f"{name} holds {spec.dtype}, but was declared as {self!r}",
+                hint=f"convert it by {name}.astype({self.dtype.name!r}), or declare its type",
+            )
+        if self.shape is not None and spec.shape != self.shape:
+            raise ShapeError(f"{name} has shape {spec.shape}, but was declared as {self!r}")
+
+    def __repr__(self) -> str:
+        extents = "" if self.shape is None else "".join(f", {extent}" for extent in self.shape)
+        return f"Buffer[{self.dtype.name}{extents}]"
+
+
+class Buffer:
+    """`Buffer[T]`, or with sizes `Buffer[T, n, m]`, `Buffer[T, (n, m)]`, `Buffer[T, [n, m]]`.
+
+    >>> Buffer[fp32], Buffer["i8", 3, 4], Buffer[np.float64, (3, 4)]
+    (Buffer[float32], Buffer[int64, 3, 4], Buffer[float64, 3, 4])
+    """
+
+    def __class_getitem__(cls, said: Any) -> Any:
+        dtype, *sizes = as_tuple(said)
+        if not sizes:
+            return BufferType(dtype_of(dtype))
+        whole = (*as_tuple(sizes[0]), *sizes[1:])
+        return BufferType(dtype_of(dtype), tuple(int(size) for size in whole))
+
+
+class Scalar:
+    """`Scalar[int64, fp64]` annotates a tuple of scalars, the operand of an operator."""
+
+    def __class_getitem__(cls, said: Any) -> Any:
+        return said

@@ -1,0 +1,225 @@
+"""The DSL: `out_view`, `md_hom`, `inp_view` (003, Listings 6 and 7; 002, Listing 42)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.buffers import BufferType, dtype_of
+from mdtensor.api.computation import Computation, call, single
+from mdtensor.api.function_key import function_key
+from mdtensor.api.operands import array_module
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec, contiguous_strides
+from mdtensor.translate.combination import Combination
+from mdtensor.translate.loop_arguments import program_of
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_from_views import Accesses, Views, md_hom_from_views
+from mdtensor.translate.tuples import as_tuple
+
+
+def f_mul(*elements: Any) -> Any:
+    """The scalar function that multiplies all elements (003, Listing 6)."""
+    product = elements[0]
+    for element in elements[1:]:
+        product = product * element
+    return product
+
+
+@dataclass(frozen=True)
+class View:
+    """Index functions of buffers, and the buffers' basic types."""
+
+    kind: str
+    dtypes: tuple[np.dtype, ...]
+    accesses: Accesses
+
+
+@dataclass(frozen=True)
+class _ViewOf:
+    """`inp_view[T, T]`, which takes the index functions."""
+
+    kind: str
+    dtypes: tuple[np.dtype, ...] = ()
+
+    def __getitem__(self, said: Any) -> _ViewOf:
+        return _ViewOf(self.kind, tuple(map(dtype_of, as_tuple(said))))
+
+    def __call__(self, accesses: Mapping[str, Any] | None = None, /, **named: Any) -> View:
+        """A list of index functions for every buffer, by keyword or in a dict."""
+        whole = {**(accesses or {}), **named}
+        listed = tuple((name, as_tuple(given)) for name, given in whole.items())
+        if self.dtypes and len(self.dtypes) != len(listed):
+            raise TranslationError(
+                f"{self.kind} names {len(self.dtypes)} types for {len(listed)} buffers"
+            )
+        return View(self.kind, self.dtypes, listed)
+
+
+inp_view = _ViewOf("inp_view")
+"""`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`"""
+out_view = _ViewOf("out_view")
+"""`out_view[T](w=[lambda i, k: (i)])`"""
+
+
+@dataclass(frozen=True)
+class MdHom:
+    """The middle of a program: sizes, scalar function, operators."""
+
+    extents: tuple[int, ...]
+    function: Callable[..., Any]
+    combinations: tuple[Combination, ...]
+
+
+@dataclass(frozen=True)
+class _MdHomOf:
+    """`md_hom[I, K]`, which takes the scalar function and the operators."""
+
+    extents: tuple[int, ...] = ()
+
+    def __getitem__(self, said: Any) -> _MdHomOf:
+        return _MdHomOf(tuple(int(size) for size in as_tuple(said)))
+
+    def __call__(
+        self, function: Callable[..., Any], combinations: Combination | Sequence[Combination]
+    ) -> MdHom:
+        """The scalar function, and a combine operator for every size."""
+        whole = (combinations,) if isinstance(combinations, Combination) else tuple(combinations)
+        return MdHom(self.extents, function, whole)
+
+
+md_hom = _MdHomOf()
+"""`md_hom[I, K](f_mul, (cc, pw(add)))`
+
+>>> from mdtensor.api.directive import add, cc, fp64, mdh, pw
+>>> def matvec(T, I, K):
+...     @mdh()
+...     def matvec__T_I_K():
+...         return (
+...             out_view[T](w=[lambda i, k: (i)]),
+...             md_hom[I, K](f_mul, (cc, pw(add))),
+...             inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)]),
+...         )
+...     return matvec__T_I_K
+>>> matvec(fp64, 2, 3)(np.ones((2, 3)), np.arange(3.0))
+array([3., 3.])
+"""
+
+
+@dataclass(frozen=True)
+class Dsl:
+    """A program: what flows through `inp_view`, `md_hom` and `out_view`."""
+
+    name: str
+    function: Callable[..., Any]
+    views: Views
+    outputs: Mapping[str, BufferType]
+    inputs: Mapping[str, BufferType]
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Computes the outputs from the inputs; arrays for the outputs may come before them."""
+        given, operands = self._split(arrays)
+        xp = array_module(arrays)
+        held = [
+            xp.asarray(array, dtype=None if hasattr(array, "dtype") else declared.dtype)
+            for array, declared in zip(operands, self.inputs.values(), strict=True)
+        ]
+        for (name, declared), array in zip(self.inputs.items(), held, strict=True):
+            declared.check(name, _spec(array))
+
+        def build(specs: tuple[TensorSpec, ...]) -> Computation:
+            found = self._md_hom(specs, [tuple(array.shape) for array in given])
+            return _on_operands(found, list(self.inputs))
+
+        shapes = tuple(tuple(array.shape) for array in given)
+        return call((*self._key, shapes), held, build, tuple(given) if given else None)
+
+    def md_hom(self, *arrays: Any) -> MDHom:
+        """The `MDHom` on arrays like these."""
+        given, operands = self._split(arrays)
+        specs = tuple(_spec(np.asarray(array)) for array in operands)
+        return self._md_hom(specs, [tuple(array.shape) for array in given])
+
+    def _split(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        count, more = len(self.inputs), len(self.outputs)
+        if len(arrays) not in (count, count + more):
+            raise TypeError(
+                f"{self.name}() takes {count} inputs, or {more} outputs and {count} inputs,"
+                f" not {len(arrays)} arrays"
+            )
+        cut = len(arrays) - count
+        return tuple(arrays[:cut]), tuple(arrays[cut:])
+
+    def _md_hom(self, specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> MDHom:
+        outputs: dict[str, TensorSpec | np.dtype] = {}
+        for position, (name, declared) in enumerate(self.outputs.items()):
+            shape = shapes[position] if shapes else declared.shape
+            outputs[name] = (
+                declared.dtype if shape is None else TensorSpec.of(shape, declared.dtype)
+            )
+        source = program_of(self.function).source
+        return md_hom_from_views(
+            source, self.views, dict(zip(self.inputs, specs, strict=True)), outputs
+        )
+
+    @property
+    def _key(self) -> tuple[Hashable, ...]:
+        clauses = tuple((n, repr(t)) for n, t in (*self.outputs.items(), *self.inputs.items()))
+        return "dsl", function_key(self.function), clauses
+
+
+def dsl_of(
+    said: Any,
+    function: Callable[..., Any],
+    outputs: Mapping[str, BufferType],
+    inputs: Mapping[str, BufferType],
+) -> Dsl:
+    """The program that a function returns as (out_view, md_hom, inp_view), in any order.
+
+    Types and sizes of buffers are those that clauses declare, or the views.
+    """
+    parts = as_tuple(said)
+    by_kind = {part.kind: part for part in parts if isinstance(part, View)}
+    middle = [part for part in parts if isinstance(part, MdHom)]
+    if len(parts) != 3 or len(middle) != 1 or set(by_kind) != {"inp_view", "out_view"}:
+        raise TranslationError(
+            f"{function.__name__} returns no program",
+            hint="return (out_view[…](…), md_hom[…](…), inp_view[…](…))",
+        )
+    out, inp = by_kind["out_view"], by_kind["inp_view"]
+    views = Views(
+        out.accesses, inp.accesses, middle[0].extents, middle[0].function, middle[0].combinations
+    )
+    return Dsl(function.__name__, function, views, _declared(out, outputs), _declared(inp, inputs))
+
+
+def _declared(view: View, clauses: Mapping[str, BufferType]) -> dict[str, BufferType]:
+    found: dict[str, BufferType] = {}
+    for position, (name, _) in enumerate(view.accesses):
+        if name in clauses:
+            found[name] = clauses[name]
+        elif view.dtypes:
+            found[name] = BufferType(view.dtypes[position])
+        else:
+            raise TranslationError(f"the type of {name} is not declared", hint=f"{view.kind}[T](…)")
+    return found
+
+
+def _spec(array: Any) -> TensorSpec:
+    size = array.dtype.itemsize
+    if all(stride % size == 0 for stride in array.strides):
+        return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))
+    return TensorSpec(array.dtype, tuple(array.shape), contiguous_strides(array.shape))
+
+
+def _on_operands(found: MDHom, names: Sequence[str]) -> Computation:
+    """One step whose operands are all inputs, also those that no access reads."""
+    count = len(names)
+    whole = single(found)
+    step = whole.steps[0]
+    reads = tuple(names.index(buffer.name) for buffer in found.inputs)
+    writes = tuple(range(count, count + len(found.outputs)))
+    return replace(whole, operands=count, steps=(replace(step, operands=reads, results=writes),))

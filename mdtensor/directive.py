@@ -1,0 +1,67 @@
+"""All names that the listings of the directive and the DSL use, to be imported from one place.
+
+>>> from mdtensor.directive import Buffer, add, cc, combine_ops, fp32, inp, mdh, out, pw
+"""
+
+from mdtensor.api.buffers import (
+    Buffer,
+    Scalar,
+    char,
+    fp16,
+    fp32,
+    fp64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from mdtensor.api.directive import (
+    add,
+    combine_ops,
+    inp,
+    maximum,
+    mdh,
+    minimum,
+    mul,
+    out,
+    pw_custom_func,
+)
+from mdtensor.api.dsl import f_mul, inp_view, md_hom, out_view
+from mdtensor.translate.combination import cc, ps, pw
+
+__all__ = [
+    "Buffer",
+    "Scalar",
+    "add",
+    "cc",
+    "char",
+    "combine_ops",
+    "f_mul",
+    "fp16",
+    "fp32",
+    "fp64",
+    "inp",
+    "inp_view",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "maximum",
+    "md_hom",
+    "mdh",
+    "minimum",
+    "mul",
+    "out",
+    "out_view",
+    "ps",
+    "pw",
+    "pw_custom_func",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

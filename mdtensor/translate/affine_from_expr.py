@@ -1,0 +1,61 @@
+"""From an index as it is computed, an expression, to the affine index that it is."""
+
+from __future__ import annotations
+
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.views import AffineIndex
+
+
+def affine_from_expr(expr: Expr) -> AffineIndex | None:
+    """The sum of dims that an integer expression is, or None where it is no such sum.
+
+    >>> from mdtensor.translate.scalar import index_of
+    >>> affine_from_expr(2 * (index_of("p") + 1) - index_of("r"))
+    2p-r+2
+    >>> affine_from_expr(index_of("p") * index_of("p"))
+    """
+    if expr.dtype.kind not in "iu":
+        return None
+    match expr.op, expr.args:
+        case "const", ():
+            return AffineIndex((), int(expr.value))  # type: ignore[arg-type]
+        case "index", ():
+            return AffineIndex(((str(expr.value), 1),))
+        case "cast", (inner,):
+            return affine_from_expr(inner) if expr.dtype.itemsize == 8 else None
+        case "neg", (inner,):
+            return scaled(affine_from_expr(inner), -1)
+        case "add", (lhs, rhs):
+            return added(affine_from_expr(lhs), affine_from_expr(rhs))
+        case "sub", (lhs, rhs):
+            return added(affine_from_expr(lhs), scaled(affine_from_expr(rhs), -1))
+        case "mul", (lhs, rhs):
+            return _multiplied(affine_from_expr(lhs), affine_from_expr(rhs))
+        case _:
+            return None
+
+
+def added(lhs: AffineIndex | None, rhs: AffineIndex | None) -> AffineIndex | None:
+    """The sum of two indices; None where one is None."""
+    if lhs is None or rhs is None:
+        return None
+    sums = dict(lhs.coefficients)
+    for dim, coefficient in rhs.coefficients:
+        sums[dim] = sums.get(dim, 0) + coefficient
+    return AffineIndex(tuple((d, c) for d, c in sums.items() if c), lhs.offset + rhs.offset)
+
+
+def scaled(index: AffineIndex | None, factor: int) -> AffineIndex | None:
+    """A multiple of an index; None of None."""
+    if index is None:
+        return None
+    scaled_up = tuple((dim, factor * c) for dim, c in index.coefficients if factor)
+    return AffineIndex(scaled_up, factor * index.offset)
+
+
+def _multiplied(lhs: AffineIndex | None, rhs: AffineIndex | None) -> AffineIndex | None:
+    if lhs is None or rhs is None:
+        return None
+    if not lhs.coefficients:
+        return scaled(rhs, lhs.offset)
+    return None if rhs.coefficients else scaled(lhs, rhs.offset)

@@ -1,0 +1,143 @@
+"""What a loop nest does, as values: its loops, the elements that it reads, what it stores.
+
+The scalar values in a nest are expressions whose parameters number the entries of one table. An
+entry is an element that is read, or the result of a reduction that a loop carries out. So a nest
+is its table and its stores, in the order of the text (002, section 7.2.2: the access relation).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import Expr, params_in
+from mdtensor.translate.views import AffineIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One `for`: `name` is the dim that its iterations are, numbered from 0.
+
+    Iterations for which one of `conditions` is below zero do not exist: the bounds of a triangular
+    loop. `variable` and `line` are for messages.
+    """
+
+    name: str
+    extent: int
+    conditions: tuple[AffineIndex, ...] = ()
+    variable: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.extent}"
+
+
+Loops = tuple[Loop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An element of a buffer, as it is after the first `time` stores of the text.
+
+    `conditions` are those under which it is read, as far as they are affine, at least 0 each.
+    """
+
+    buffer: str
+    index: tuple[Expr, ...]
+    dtype: np.dtype
+    time: int
+    loops: Loops
+    conditions: tuple[AffineIndex, ...]
+    node: ast.AST = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """All values of `term` combined while `loops` run, inside of the loops `outer`."""
+
+    operator: Operator
+    loops: Loops
+    outer: Loops
+    term: Expr
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type in which values are combined."""
+        return self.operator.dtypes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A local variable at the beginning of an iteration of `loop`."""
+
+    name: str
+    loop: Loop
+    dtype: np.dtype
+
+
+Entry = Read | Reduced | Carried
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`buffer[index] = value` inside of `loops`, where `conditions` hold (see `Read`)."""
+
+    buffer: str
+    index: tuple[Expr, ...]
+    value: Expr
+    loops: Loops
+    conditions: tuple[AffineIndex, ...]
+    node: ast.AST = field(compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Nest:
+    """The table and the stores of a function's loop nests; a store's time is its position."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    stores: list[Store] = field(default_factory=list[Store])
+
+    def reads_of(self, *values: Expr) -> list[int]:
+        """Positions of all reads that values depend on, also through indices and reductions."""
+        return [n for n in self.entries_of(*values) if isinstance(self.entries[n], Read)]
+
+    def entries_of(self, *values: Expr) -> list[int]:
+        """Positions of all entries that values depend on, those that others need first."""
+        found: dict[int, None] = {}
+        for value in values:
+            self._collect(value, found)
+        return list(found)
+
+    def _collect(self, value: Expr, found: dict[int, None]) -> None:
+        for position in params_in(value):
+            if position in found:
+                continue
+            match self.entries[position]:
+                case Read(index=index):
+                    for axis in index:
+                        self._collect(axis, found)
+                case Reduced(term=term):
+                    self._collect(term, found)
+                case Carried():
+                    pass
+            found[position] = None
+
+    def add(self, entry: Entry) -> Expr:
+        """The parameter that stands for a new entry."""
+        self.entries.append(entry)
+        return Expr("param", (), entry.dtype, len(self.entries) - 1)
+
+
+def renumbered(expr: Expr, entries: Mapping[int, Expr]) -> Expr:
+    """The expression with some of its parameters replaced."""
+    if expr.op == "param":
+        assert isinstance(expr.value, int)
+        return entries.get(expr.value, expr)
+    if not expr.args:
+        return expr
+    args = tuple(renumbered(arg, entries) for arg in expr.args)
+    return expr if args == expr.args else replace(expr, args=args)
