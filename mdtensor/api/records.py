@@ -12,6 +12,7 @@ from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_from_reduction import Reduction
+from mdtensor.translate.python_functions import is_sequence
 from mdtensor.translate.records import Column, columns_of, has_parts
 from mdtensor.translate.reduction_of_records import RecordReduction, reduction_of_records
 
@@ -36,7 +37,7 @@ class ByColumns:
             return self._given
         if self._names is None:
             return results
-        several: tuple[Any, ...] = results if isinstance(results, tuple) else (results,)  # pyright: ignore[reportUnknownVariableType]
+        several: tuple[Any, ...] = tuple(results) if is_sequence(results) else (results,)
         pairs = list(zip(self._names, several, strict=True))
         dtype = self._dtype or np.dtype([(name, np.asarray(r).dtype) for name, r in pairs])
         joined = np.empty(np.shape(several[0]), dtype)
@@ -81,7 +82,7 @@ def _has_parts(operand: Any) -> bool:
 
 
 def _array(operand: Any) -> Array:
-    return np.asarray(operand) if isinstance(operand, np.generic | list) else operand
+    return operand if hasattr(operand, "strides") and operand.ndim else np.asarray(operand)
 
 
 def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:

@@ -18,10 +18,10 @@ import numpy as np
 
 from mdtensor.errors import FieldError
 from mdtensor.translate.arithmetic import Arithmetic
-from mdtensor.translate.python_functions import conjunction, equality, negation
-from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr
+from mdtensor.translate.python_functions import conjunction, equality, is_sequence, negation
+from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr, cast
 
-WORD, CHARACTER = np.dtype(np.uint32), np.dtype(np.uint8)
+WORD, CHARACTER = np.dtype("u4"), np.dtype("u1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,11 @@ class Column:
     """One number of every element of an array.
 
     `path` leads from the element to it: names of fields, positions in sub-arrays. Where it ends at
-    a string, `part` is "word" or "character", and `position` says which.
+    a string, `word` says which of its words it is.
     """
 
     path: tuple[str | int, ...] = ()
-    part: str = "value"
-    position: int = 0
+    word: int | None = None
 
 
 Read = Callable[[Column], Expr]
@@ -56,7 +55,7 @@ def symbol_of(dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...
 
     >>> from mdtensor.translate.scalar import param
     >>> person = np.dtype([("id", "i8"), ("name", "S8")])
-    >>> symbol = symbol_of(person, lambda column: param(column.position, "u4"), "person")
+    >>> symbol = symbol_of(person, lambda column: param(column.word, "u4"), "person")
     >>> symbol["name"] == b"Ann"
     ((p0 == 7237185) & (p1 == 0))
     """
@@ -65,7 +64,7 @@ def symbol_of(dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...
     if dtype.subdtype is not None:
         return SubArray(dtype, read, what, path)
     if dtype.kind in "SU":
-        return _text(dtype, read, what, path)
+        return Text.of(dtype, what, lambda position: read(Column(path, position)))
     if dtype.kind not in "biufc":
         raise FieldError(
             f"{what} is {dtype}, with which no kernel computes",
@@ -186,7 +185,7 @@ class SubArray(_Part):
         return (self[position] for position in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        first, *rest = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+        first, *rest = index if is_sequence(index) else (index,)
         position = _position(first, len(self), self._what)
         inner = part_dtype(np.dtype((self._base, self._shape)), position)
         part = symbol_of(inner, self._read, self._what, (*self._path, position))
@@ -222,6 +221,18 @@ class Text(_Part):
     what: str
     character: Callable[[int], Expr]
     word: Callable[[int], Expr] | None = None
+
+    @classmethod
+    def of(cls, dtype: np.dtype, what: str, word: Callable[[int], Expr]) -> Text:
+        """A string of a type, by its words (see `words_of`)."""
+
+        def character(position: int) -> Expr:
+            place, within = divmod(position, 4)
+            return cast((word(place) >> 8 * within) & 255, CHARACTER)
+
+        if dtype.kind == "U":
+            return cls("U", dtype.itemsize // 4, what, word, word)
+        return cls("S", dtype.itemsize, what, character, word)
 
     def __len__(self) -> int:
         return self.length
@@ -290,18 +301,6 @@ class Text(_Part):
         return f"{self.what} ({self.kind}{self.length})"
 
 
-def _text(dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...]) -> Text:
-    def word(position: int) -> Expr:
-        return read(Column(path, "word", position))
-
-    def character(position: int) -> Expr:
-        return read(Column(path, "character", position))
-
-    if dtype.kind == "U":
-        return Text("U", dtype.itemsize // 4, what, word, word)
-    return Text("S", dtype.itemsize, what, character, word)
-
-
 def _same(mine: Sequence[Any], its: Sequence[Any]) -> Any:
     """Whether words or characters are the same; zeros stand behind the shorter string."""
     longest = max(len(mine), len(its))
@@ -333,9 +332,7 @@ def _position(index: Any, extent: int, what: str) -> int:
 def column_dtype(dtype: np.dtype, column: Column) -> np.dtype:
     """The type of a column of an array with elements of a type, in the machine's byte order."""
     inner = reduce(part_dtype, column.path, dtype)
-    if inner.kind not in "SU":
-        return inner.newbyteorder("=")
-    return CHARACTER if column.part == "character" and inner.kind == "S" else WORD
+    return WORD if inner.kind in "SU" else inner.newbyteorder("=")
 
 
 def part_dtype(dtype: np.dtype, step: str | int) -> np.dtype:
@@ -353,18 +350,17 @@ def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> 
     contiguous copies, which are faster to read many times.
 
     >>> people = np.array([(1, b"Ann")], [("id", "<i8"), ("name", "S8")])
-    >>> columns_of(people, [Column(("id",)), Column(("name",), "word", 0)], apart=False)
+    >>> columns_of(people, [Column(("id",)), Column(("name",), 0)], apart=False)
     [array([1]), array([7237185], dtype=uint32)]
     """
-    words: dict[tuple[object, ...], np.ndarray] = {}
+    words: dict[tuple[str | int, ...], np.ndarray] = {}
     found: list[np.ndarray] = []
     for column in columns:
         values = _at(array, column.path)
-        if values.dtype.kind in "SU":
-            key = (column.path, column.part)
-            if key not in words:
-                words[key] = _split(values, column.part)
-            values = words[key][..., column.position]
+        if column.word is not None:
+            if column.path not in words:
+                words[column.path] = words_of(values)
+            values = words[column.path][..., column.word]
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
         found.append(np.ascontiguousarray(native).reshape(array.shape) if apart else native)
     return found
@@ -380,10 +376,23 @@ def _at(array: np.ndarray, path: Sequence[str | int]) -> np.ndarray:
     return values
 
 
-def _split(texts: np.ndarray, part: str) -> np.ndarray:
-    """Strings as numbers along one more axis."""
-    size = 4 if texts.dtype.kind == "U" or part == "word" else 1
-    count = max(1, -(-texts.dtype.itemsize // size))
-    kind = f"S{count * size}" if texts.dtype.kind == "S" else f"U{count}"
-    padded = texts.astype(kind, order="C").reshape(texts.size)
-    return padded.view(f"u{size}").reshape(*texts.shape, count)
+def word_count(dtype: np.dtype) -> int:
+    """Number of words of a string, one at least.
+
+    >>> word_count(np.dtype("S10")), word_count(np.dtype("U10"))
+    (3, 10)
+    """
+    return max(1, -(-dtype.itemsize // WORD.itemsize))
+
+
+def words_of(texts: np.ndarray) -> np.ndarray:
+    """A copy of strings as words along one more axis, which lies in memory before all others.
+
+    >>> words_of(np.array([b"Ann", b"Annegret"])).tolist()
+    [[7237185, 0], [1701736001, 1952805479]]
+    """
+    count = word_count(texts.dtype)
+    length = count * WORD.itemsize if texts.dtype.kind == "S" else count
+    padded = texts.astype(f"{texts.dtype.kind}{length}", order="C").reshape(texts.size)
+    by_word = np.ascontiguousarray(padded.view(WORD).reshape(texts.size, count).T)
+    return np.moveaxis(by_word.reshape(count, *texts.shape), 0, -1)

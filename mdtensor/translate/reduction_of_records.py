@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DTypeError, FieldError, TranslationError
+from mdtensor.errors import DTypeError, FieldError, ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combination import Combination
 from mdtensor.translate.index_space import index_space
@@ -58,7 +58,7 @@ def reduction_of_records(
     >>> asked = Reduction("i,j->i", lambda a, b: a["id"] == b["id"], "or")
     >>> found = reduction_of_records(asked, (people, people))
     >>> found.reduction.text, found.columns[0]
-    ('i,j->i', (Column(path=('id',), part='value', position=0),))
+    ('i,j->i', (Column(path=('id',), word=None),))
     """
     space = index_space(parse(reduction.text, extended=True), specs, reduction.extents)
     _check_plain(reduction, specs, space.index_operands, len(space.inputs))
@@ -182,7 +182,7 @@ def _smallest(dtype: np.dtype) -> Column:
         step = dtype.names[0] if dtype.names else 0
         path.append(step)
         dtype = part_dtype(dtype, step)
-    return Column(tuple(path), "word" if dtype.kind in "SU" else "value")
+    return Column(tuple(path), 0 if dtype.kind in "SU" else None)
 
 
 @dataclass(frozen=True)
@@ -229,13 +229,13 @@ def _in_order(
         named: Mapping[str, Any] = returned  # pyright: ignore[reportUnknownVariableType]
         order = names or tuple(named)
         if set(order) != set(named):
-            raise TranslationError(
+            raise ProgramError(
                 f"f returns the fields {', '.join(named)}, but the result has {', '.join(order)}"
             )
         return order, tuple(named[name] for name in order)
     results: tuple[Any, ...] = tuple(returned) if is_sequence(returned) else (returned,)
     if names is not None and len(names) != len(results):
-        raise TranslationError(
+        raise ProgramError(
             f"f returns {len(results)} values, but the result has the fields {', '.join(names)}"
         )
     return names, results
@@ -247,24 +247,30 @@ def _in_order(
 class NamedValues(tuple[Any, ...]):
     """A tuple whose elements also have names: `lhs["weight"]`, `lhs.weight`, `lhs[0]`."""
 
-    names: tuple[str, ...]
+    _names: tuple[str, ...]
 
     @classmethod
     def of(cls, names: tuple[str, ...], values: Sequence[Any]) -> NamedValues:
         """Values with their names."""
         made = cls(values)
-        made.names = names
+        made._names = names
         return made
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return super().__getitem__(key)
-        if key not in self.names:
+        if key not in self._names:
             raise FieldError(
                 f"the tuples that are combined have no field {key!r}",
-                hint=f"their fields are {', '.join(self.names)}",
+                hint=f"their fields are {', '.join(self._names)}",
             )
-        return super().__getitem__(self.names.index(key))
+        return super().__getitem__(self._names.index(key))
+
+    def __getattribute__(self, name: str) -> Any:
+        # A field may have the name of a method of tuples, such as index.
+        if name in super().__getattribute__("__dict__").get("_names", ()):
+            return self[name]
+        return super().__getattribute__(name)
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
