@@ -108,7 +108,18 @@ def einsum(
         return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, plain)
     from mdtensor.api.einsum_reduction import Said, einsum_reduction
 
-    said = Said(semiring, f, combine, epilogue, extents, dtype, acc_dtype, _order(order), casting)
+    said = Said(
+        semiring,
+        f,
+        combine,
+        epilogue,
+        extents,
+        dtype,
+        acc_dtype,
+        _order(order),
+        casting,
+        _hashable(optimize),
+    )
     return einsum_reduction(operands, said, out)
 
 

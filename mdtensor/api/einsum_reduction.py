@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.api.computation import Computation, call
 from mdtensor.api.operands import Array, split
-from mdtensor.api.reduce import reduced
-from mdtensor.api.semiring import semiring_of
+from mdtensor.api.path import Optimize
+from mdtensor.api.reduce import reduced, reduction_key
+from mdtensor.api.semiring import in_stages, semiring_of
 from mdtensor.errors import DTypeError
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_from_reduction import Reduction
-from mdtensor.translate.subscripts import ELLIPSIS, Index, Subscripts, parse
+from mdtensor.translate.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Said:
     acc_dtype: object
     order: str
     casting: str
+    optimize: Optimize
 
 
 def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) -> Any:
@@ -38,21 +42,28 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     Sums of products keep einsum's types: booleans are combined by or.
     """
     text, arrays = split(operands)
-    f, combine = semiring_of(said.semiring, said.f, said.combine)
+    semiring = semiring_of(said.semiring, said.f, said.combine)
     text = with_output(text)
     _check_casting(text, arrays, said)
     reduction = Reduction(
         text,
-        f,
-        "add" if combine is None else combine,
+        semiring.f,
+        semiring.combine,
         dtype=said.dtype,
         acc_dtype=said.acc_dtype,
         extents=dict(said.extents or {}),
         epilogue=said.epilogue,
-        counts=f is not None,
+        counts=semiring.f is not None,
         order=said.order,
     )
-    return reduced(reduction, arrays, out)
+    is_plain = not (is_affine(text) or said.epilogue or said.extents)
+    if not (semiring.distributes and is_plain and len(arrays) > 2):
+        return reduced(reduction, arrays, out)
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        return in_stages(reduction, specs, said.optimize)
+
+    return call((reduction_key(reduction), said.optimize), arrays, build, out)
 
 
 def with_output(text: str) -> str:

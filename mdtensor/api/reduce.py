@@ -12,9 +12,10 @@ from mdtensor.api.records import by_columns
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import associativity
+from mdtensor.translate.combinations_of_dims import Said
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_reduction import Reduction, Said, md_hom_from_reduction
+from mdtensor.translate.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from mdtensor.translate.scalar import Number
 from mdtensor.translate.scans import exclusive_along, reversed_along
 
@@ -142,15 +143,8 @@ class _Call:
 
     @property
     def key(self) -> Hashable:
-        """All that shapes the computation; functions count by what they say."""
-        given = self.reduction
-        return (
-            "reduce",
-            given.text,
-            function_key((given.function, given.combine, given.identity, given.epilogue)),
-            function_key((str(given.dtype), str(given.acc_dtype), dict(given.extents))),
-            (given.scans, given.counts, given.order, self.exclusive, self.reverse, self.check),
-        )
+        """All that shapes the computation."""
+        return reduction_key(self.reduction), self.exclusive, self.reverse, self.check
 
     def computation(self, specs: Sequence[TensorSpec]) -> Computation:
         """The computation on operands of these specs."""
@@ -178,6 +172,19 @@ def _identities(md_hom: MDHom) -> tuple[Number, ...]:
             hint="declare it by identity=…",
         )
     return operator.identity
+
+
+def reduction_key(reduction: Reduction) -> Hashable:
+    """All that shapes the computation of a reduction; functions count by what they say."""
+    return (
+        "reduce",
+        reduction.text,
+        function_key(
+            (reduction.function, reduction.combine, reduction.identity, reduction.epilogue)
+        ),
+        function_key((str(reduction.dtype), str(reduction.acc_dtype), dict(reduction.extents))),
+        (reduction.scans, reduction.counts, reduction.order),
+    )
 
 
 def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None) -> Any:

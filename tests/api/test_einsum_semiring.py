@@ -10,10 +10,11 @@ import pytest
 import mdtensor.api.computation as module
 from mdtensor.api.einsum import einsum
 from mdtensor.api.einsum_reduction import with_output
-from mdtensor.api.semiring import SEMIRINGS
+from mdtensor.api.semiring import SEMIRINGS, in_stages
 from mdtensor.errors import DTypeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
+from mdtensor.translate.md_hom_from_reduction import Reduction
 from mdtensor.translate.subscripts import parse, resolve
 from tests.api.executors import EXECUTORS
 from tests.cases import CASES, Case, tolerance, values
@@ -82,6 +83,41 @@ def test_one_operand_and_three() -> None:
     b, c = values(RNG, (6, 4), "float64"), values(RNG, (4, 3), "float64")
     expected = (a[:, :, None, None] + b[None, :, :, None] + c).min(axis=(1, 2))
     close(einsum("ij,jk,kl", a, b, c, semiring="min_plus"), expected)
+
+
+@pytest.mark.parametrize("name", ["min_plus", "max_plus", "logsumexp", "bool", "max_times"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
+def test_a_chain(name: str, dtype: str, executed: str) -> None:
+    """Several operands in stages, which save work here; negative factors forbid it to max_times."""
+    if executed == EXECUTORS[0] and dtype != "float32":
+        return
+    arrays = [values(RNG, shape, dtype) for shape in ((40, 40), (40, 40), (40, 40))]
+    if dtype == "int32":
+        arrays = [array % 8 for array in arrays]
+    result = einsum("ij,jk,kl->il", *arrays, semiring=name)
+    wide = [a.astype("f8") if a.dtype.kind == "f" else a for a in arrays]
+    operation = {"max_times": np.multiply, "bool": np.logical_and}.get(name, np.add)
+    combined = {"min_plus": np.min, "logsumexp": np.logaddexp.reduce, "bool": np.any}
+    cube = operation(wide[0][:, :, None, None], wide[1][None, :, :, None])
+    whole = operation(cube, wide[2][None, None])
+    expected = (
+        combined.get(name, np.max)(whole, axis=(1, 2))
+        if name != "logsumexp"
+        else (np.logaddexp.reduce(np.logaddexp.reduce(whole, axis=2), axis=1))
+    )
+    natural = {"bool": np.dtype(bool), "logsumexp": np.result_type(dtype, np.float16)}
+    close(result, expected.astype(natural.get(name, np.dtype(dtype))))
+
+
+def test_stages_are_chosen_by_their_work() -> None:
+    reduction = Reduction("ij,jk,kl->il", SEMIRINGS["min_plus"].f, "min")
+    assert len(in_stages(reduction, [TensorSpec.of((90, 90))] * 3, False).steps) == 2
+    assert len(in_stages(reduction, [TensorSpec.of((4, 4))] * 3, False).steps) == 1
+    mixed = [TensorSpec.of((90, 90)), TensorSpec.of((90, 90), "i1"), TensorSpec.of((90, 90))]
+    assert len(in_stages(reduction, mixed, False).steps) == 1
+    given = ("einsum_path", (1, 2), (0, 1))
+    steps = in_stages(reduction, [TensorSpec.of((4, 4))] * 3, given).steps
+    assert [step.operands for step in steps] == [(1, 2), (0, 4)]
 
 
 def test_windows() -> None:

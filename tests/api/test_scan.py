@@ -141,6 +141,9 @@ def test_the_place_of_the_largest_so_far() -> None:
     x = RNG.integers(0, 20, 100)
     expected = np.array([x[: n + 1].argmax() for n in range(100)])
     close(scan("i->i", x, combine="argmax"), expected)
+    a = RNG.integers(0, 20, (9, 7))
+    expected = np.array([a[: n + 1].argmax(axis=0) for n in range(9)])
+    close(scan("ij->ij", a, combine={"i": "argmax"}), expected)
 
 
 def test_functions_and_indices() -> None:
@@ -186,7 +189,6 @@ WRONG: dict[str, tuple[Callable[[], Any], type[MdtensorError], str]] = {
         """\
         several dims could be scanned
           ij->ij
-              ^^
           hint: say which: combine={'j': …}""",
     ),
     "no dim": (
