@@ -150,7 +150,9 @@ class LazyArray(NDArrayOperatorsMixin):
         total = self._total("add", axes, keepdims, result)
 
         def divided(x: Expr) -> Expr:
-            return cast(x / count, result)
+            # Kernels multiply complex numbers, but do not divide them.
+            mean = x * (1 / count) if x.dtype.kind == "c" and count else x / count
+            return cast(mean, result)
 
         return _into(_elementwise(divided, total), out)
 

@@ -208,6 +208,13 @@ def test_expressions_of_reductions(function: Callable[..., Any], count: int) -> 
     assert kernels(result) == count
 
 
+def test_complex_numbers_on_kernels() -> None:
+    a = RNG.uniform(-1, 1, (5, 6)) + 1j * RNG.uniform(-1, 1, (5, 6))
+    check(lambda u: u[1:] * u[:-1] - 2j, a)
+    check(lambda u: u.mean(axis=1) * (1 + 1j), a)
+    check(lambda u: abs(u).sum(axis=0) + u.real[0], a)
+
+
 def test_softmax() -> None:
     u = values(RNG, (33, 65), "float32")
     x = mdt.lazy(u)
