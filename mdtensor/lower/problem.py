@@ -271,7 +271,8 @@ def merged(problem: Problem) -> Problem:
     """Neighbouring dims that every address walks through as one become one dim.
 
     Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b) and
-    both are combined alike; a contiguous element-wise computation becomes one loop.
+    both are combined alike; a contiguous element-wise computation becomes one loop. Where the order
+    of combination counts, no reduced dim lies between them.
     """
     fixed = _named_dims(problem)
     for outer in problem.dims:
@@ -295,6 +296,10 @@ def _named_dims(problem: Problem) -> set[int]:
 def _mergeable(problem: Problem, outer: int, inner: int) -> bool:
     if problem.reduced[outer] != problem.reduced[inner]:
         return False
+    if problem.reduced[outer] and problem.keeps_order:
+        order = problem.contracted
+        if order.index(inner) != order.index(outer) + 1:
+            return False
     accesses: Sequence[Stream | Write] = (*problem.streams, *problem.writes)
     extent = problem.extent(inner)
     return all(
