@@ -72,14 +72,21 @@ def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression
 
     >>> print(expression_from_words(["ij,jk->ik", "64,128", "128,32"]))
     ij,jk->ik 64,128 128,32
+    >>> print(expression_from_words(["2h+r, r -> h", "64", "3"]))
+    2h+r, r -> h 64 3
 
     Raises SubscriptError where the shapes do not fit the string.
     """
+    from mdtensor.translate.index_space import index_space
     from mdtensor.translate.subscripts import parse, resolve
 
     subscripts, *shapes = words
     specs = tuple(spec_from_text(shape, dtype) for shape in shapes)
-    resolve(parse(subscripts), specs)
+    parsed = parse(subscripts)
+    if parsed.is_affine:
+        index_space(parsed, specs)
+    else:
+        resolve(parsed, specs)
     return Expression(subscripts, specs)
 
 
