@@ -17,6 +17,7 @@ from mdtensor.translate.local_functions import (
     Scopes,
     call_method,
     is_method,
+    is_ours,
     is_own,
     is_plain,
     local_function,
@@ -32,7 +33,7 @@ from mdtensor.translate.python_functions import (
     negation,
     ordering,
 )
-from mdtensor.translate.scalar import Expr, SymbolError, truth
+from mdtensor.translate.scalar import Expr, SymbolError, truth, while_tracing
 from mdtensor.translate.source import Source
 
 LONGEST_LOOP = 4096
@@ -296,8 +297,11 @@ class Expressions:
         method = call_method(function)
         if symbolic and method is not None and not is_own(method):
             return self.call(node, method, [function, *args], kwargs)
+        if is_ours(function):
+            return self._guarded(node, function, *args, **kwargs)
         called = [self._callable(node, arg) for arg in args]
-        return self._guarded(node, function, *called, **kwargs)
+        with while_tracing():
+            return self._guarded(node, function, *called, **kwargs)
 
     def _callable(self, node: ast.AST, value: Any) -> Any:
         """A function that is handed to one that is no Python, such as `map`, is run here too."""

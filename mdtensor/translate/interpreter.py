@@ -41,6 +41,12 @@ class _Flow:
     environment: dict[str, Any]
     returned: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
     finished: bool = False
+    left_before: bool = False
+
+    @property
+    def may_have_left(self) -> bool:
+        """Whether a return under a condition came before."""
+        return self.left_before or bool(self.returned)
 
 
 class Interpreter(Expressions):
@@ -120,7 +126,13 @@ class Interpreter(Expressions):
 
     def _store(self, node: ast.expr, holder: Any, index: Any, value: Any, flow: _Flow) -> None:
         """`holder[index] = value`; under a condition by the holder's own `set_where`."""
-        if not self._is_conditional and not flow.returned:
+        if flow.may_have_left:
+            raise self._error(
+                node,
+                "an element is set after a return under a condition",
+                "let the other branch set it, or return at the end only",
+            )
+        if not self._is_conditional:
             self._guarded(node, operator.setitem, holder, index, value)
         elif hasattr(holder, "set_where"):
             condition = reduce(conjunction, self._conditions, True)
@@ -170,7 +182,7 @@ class Interpreter(Expressions):
         flow.environment.update(merged)
 
     def _run_under(self, condition: Any, statements: Sequence[ast.stmt], flow: _Flow) -> _Flow:
-        branch = _Flow(dict(flow.environment))
+        branch = _Flow(dict(flow.environment), left_before=flow.may_have_left)
         self._conditions.append(condition)
         try:
             self._run(statements, branch)

@@ -60,6 +60,12 @@ def call_method(value: object) -> FunctionType | None:
     return method if isinstance(method, FunctionType) else None
 
 
+def is_ours(value: object) -> bool:
+    """Whether a function, method or class is one of mdtensor."""
+    module = getattr(value, "__module__", None) or ""
+    return module.partition(".")[0] == __name__.partition(".")[0]
+
+
 def is_own(function: FunctionType) -> bool:
     """Whether a function is one of mdtensor itself, which takes symbolic values as it is."""
     return function.__code__.co_filename.startswith(_PACKAGE)

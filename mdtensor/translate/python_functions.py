@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdtensor.errors import TranslationError
-from mdtensor.translate.scalar import F64, I64, Expr, apply, as_expr, cast, truth
+from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth
 
 
 def is_symbolic(value: object) -> bool:
@@ -150,10 +150,14 @@ def _extremum(op: str) -> Callable[..., Any]:
 
 def _sum(values: Iterable[Any], start: Any = 0) -> Any:
     """Neighbours first, so that the expression has few levels."""
-    terms = list(values)
+    terms = [_counted(value) for value in values]
     if isinstance(start, Expr) or start != 0:
         terms.insert(0, start)
     return _in_pairs(operator.add, terms) if terms else start
+
+
+def _counted(value: Any) -> Any:
+    return cast(value, I64) if isinstance(value, Expr) and value.dtype == BOOL else value
 
 
 def _product(values: Iterable[Any], *, start: Any = 1) -> Any:

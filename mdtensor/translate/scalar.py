@@ -128,11 +128,11 @@ class Expr(Arithmetic):
     def __repr__(self) -> str:
         if self.op == "param":
             return f"p{self.value}"
-        if self.op in ("const", "index"):
+        if self.op in ("const", "index", "size"):
             return str(self.value)
         if self.op == "cast":
             return f"{self.dtype.name}({self.args[0]!r})"
-        if symbol := OPERATIONS[self.op].symbol:
+        if self.op in OPERATIONS and (symbol := OPERATIONS[self.op].symbol):
             return f"({self.args[0]!r} {symbol} {self.args[1]!r})"
         return f"{self.op}({', '.join(map(repr, self.args))})"
 
@@ -219,6 +219,11 @@ def apply(op: str, *args: Operand) -> Expr:
         return Expr(op, (truth(nodes[0]), then, otherwise), then.dtype, weak=is_weak)
     if op == "pow":
         return _power(*nodes)
+    if op == "add":
+        other = nodes[1] if _is_weak_zero(nodes[0]) else nodes[0]
+        # A sum that begins with 0 begins with its first term; conditions are counted, though.
+        if other.dtype != BOOL and any(map(_is_weak_zero, nodes)):
+            return other
     common = _common(op, nodes)
     dtype = common[0].dtype
     if dtype == BOOL:
@@ -241,6 +246,10 @@ def apply(op: str, *args: Operand) -> Expr:
             return Expr(op, tuple(cast(node, F64) for node in common), F64, weak=is_weak)
         case _:
             return Expr(op, common, dtype, weak=all(node.weak for node in common))
+
+
+def _is_weak_zero(node: Expr) -> bool:
+    return node.weak and node.op == "const" and type(node.value) is int and node.value == 0
 
 
 def equal(lhs: Operand, rhs: Operand) -> Expr:

@@ -26,7 +26,7 @@ from tests.kernels.test_nvrtc import compiled
 from tests.lower import fuzz
 
 COUNT = 53
-FLOATS, INTS = ("f4", "f8"), ("i4", "i8", "u1", "i1", "u4", "i2", "u8")
+FLOATS, INTS = ("f2", "f4", "f8"), ("i4", "i8", "u1", "i1", "u4", "i2", "u8")
 ON_INTS = (
     *("add", "sub", "mul", "neg", "abs", "sign", "min", "max", "fmin", "fmax"),
     *("mod", "floordiv", "fmod", "and", "or", "xor", "lshift", "rshift", "invert"),

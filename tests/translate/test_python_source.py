@@ -157,9 +157,28 @@ def is_none(a, b, c=None):
     return c
 
 
+def first_found(a, b):
+    for n in range(-3, 4):
+        if a < n:
+            if b > n:
+                return n, b
+            return n, a
+        b = b + 0.5
+    return 9, a
+
+
+def counted(a, b):
+    conditions = (a > 0, b > 0, a > b)
+    return sum(conditions) * 2 if sum(conditions) > 1 else a
+
+
+def nan_idiom(a, b):
+    return b if a != a else a
+
+
 FUNCTIONS = [
     *(plain, early_returns, assignments, logic, loops, calls, builtins, maths, numpys, tuples),
-    *(membership, walrus, nothing_special, is_none),
+    *(membership, walrus, nothing_special, is_none, first_found, counted, nan_idiom),
     *(lambda a, b: a if a > b else b, lambda a, b: -a if not a < b else math.sin(b)),
     partial(clamp, high=0.25),
 ]
@@ -275,6 +294,28 @@ class Threshold:
 
     def __call__(self, value):
         return value if value > self.limit else self.limit
+
+
+def test_equality_is_no_accident_in_functions_without_source() -> None:
+    space: dict[str, Any] = {}
+    exec("def same(a, b): return 1 if a == b else 0", space)
+    same = space["same"]
+    with pytest.raises(ProgramError, match=r"^the value of p0 is known only when the kernel runs"):
+        traced(lambda a, b: same(a, b) if a > 0 else b, A, B)
+    with pytest.raises(ProgramError, match=r"^same cannot be traced: the value of p0 is known"):
+        traced(same, A, B)
+
+
+def test_nothing_is_set_after_a_return_on_some_paths() -> None:
+    def leaves(w, a):
+        if a > 0:
+            return
+        w[0] = a
+
+    with pytest.raises(
+        ProgramError, match=r"^an element is set after a return under a condition\n"
+    ):
+        traced(leaves, Word(), A)
 
 
 def test_callable_objects_are_functions() -> None:
