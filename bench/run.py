@@ -36,9 +36,10 @@ RESULTS = Path(__file__).parent / "results"
 PAUSE_SECONDS = 0.06
 # A call of an engine that is this much slower than its best one takes no part in the rounds.
 WORTH_REPEATING = 1.3
-# An engine that is this much slower than the best peer takes no part in the rounds either; one
-# batch has shown enough of it.
+# A call that takes this long, and this much longer than the best peer's, takes no part in the
+# rounds either: one batch has shown enough of it.
 RIVALS = 4.0
+LONG_SECONDS = 0.02
 # With more operations, one thread is never the better choice.
 WORTH_THREADS = 20_000_000
 
@@ -189,10 +190,10 @@ def _worth(key: tuple[str, str], pilot: dict[tuple[str, str], float]) -> bool:
 
 
 def _is_rival(key: tuple[str, str], pilot: dict[tuple[str, str], float]) -> bool:
-    """Whether a call is ours, a limit, or not hopelessly slower than the best peer."""
+    """Whether a call is ours, a limit, or worth measuring again."""
     ours = (OURS, UNTUNED, LIMITS)
     best = min((seconds for (name, _), seconds in pilot.items() if name not in ours), default=0.0)
-    return key[0] in ours or pilot[key] <= RIVALS * best
+    return key[0] in ours or pilot[key] <= max(LONG_SECONDS, RIVALS * best)
 
 
 def _distinct(placed: dict[str, Child]) -> list[Child]:

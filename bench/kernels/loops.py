@@ -8,11 +8,15 @@ import numba
 import numpy as np
 from numba import prange
 
+from bench.kernels.records import OTHER, SAME, SAME_ID
 from bench.kernels.stencils import GAUSSIAN
 
+# The cache knows changes of this file only; constants of other modules that are out of date would
+# fail the check that precedes all measuring.
 compiled: Any = numba.njit(parallel=True, fastmath=True, cache=True)
 # Global arrays are constants of the compiled code.
 WEIGHTS = GAUSSIAN.astype(np.float32)
+LAST, FIRST, CITY, POSTCODE, YEAR, MONTH, DAY = zip(SAME.values(), OTHER.values(), strict=True)
 THIRD, FIFTH, SEVENTH = np.float32(1 / 3), np.float32(1 / 5), np.float32(1 / 7)
 
 
@@ -216,3 +220,41 @@ def sum_and_max(x: Any) -> Any:
         total += x[i]
         most = max(most, x[i])
     return total, most
+
+
+@numba.njit(inline="always")
+def equal(lhs: Any, rhs: Any) -> bool:
+    for n in range(len(lhs)):  # noqa: SIM110
+        if lhs[n] != rhs[n]:
+            return False
+    return True
+
+
+@compiled
+def linkage(new: Any, known: Any, ids: Any, weights: Any, measures: Any) -> Any:
+    for n in prange(new.shape[0]):
+        person = new[n]
+        best_id, best_weight, best_measure = np.int64(-1), -np.inf, 0
+        for e in range(known.shape[0]):
+            other = known[e]
+            last, first = equal(person.last, other.last), equal(person.first, other.first)
+            city, postcode = equal(person.city, other.city), person.postcode == other.postcode
+            year, month = person.year == other.year, person.month == other.month
+            day = person.day == other.day
+            weight = LAST[0] if last else LAST[1]
+            weight += FIRST[0] if first else FIRST[1]
+            weight += CITY[0] if city else CITY[1]
+            weight += POSTCODE[0] if postcode else POSTCODE[1]
+            weight += YEAR[0] if year else YEAR[1]
+            weight += MONTH[0] if month else MONTH[1]
+            weight += DAY[0] if day else DAY[1]
+            measure = int(last) + int(first) + int(city) + int(postcode)
+            measure += int(year) + int(month) + int(day)
+            if person.id == other.id:
+                measure = SAME_ID
+            if best_measure == SAME_ID and measure != SAME_ID:
+                continue
+            if weight > best_weight or (measure == SAME_ID and best_measure != SAME_ID):
+                best_id, best_weight, best_measure = other.id, weight, measure
+        ids[n], weights[n], measures[n] = best_id, best_weight, best_measure
+    return ids, weights, measures

@@ -96,16 +96,12 @@ def min_plus(n: int, floor: float | None = None) -> Kernel:
     )
 
 
-def _sum(a: Any, b: Any) -> Any:
-    return a + b
-
-
 def _min_plus_mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     import mdtensor as mdt
 
-    reduce: Any = mdt.reduce
+    einsum: Any = mdt.einsum
     (out,) = outs
-    return {CALL: lambda: reduce("ij,jk->ik", *operands, f=_sum, combine="min", out=out)}
+    return {CALL: lambda: einsum("ij,jk->ik", *operands, semiring="min_plus", out=out)}
 
 
 def _min_plus_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
@@ -184,9 +180,9 @@ def log_sum_exp(n: int, floor: float | None = None) -> Kernel:
 def _log_sum_exp_mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     import mdtensor as mdt
 
-    reduce: Any = mdt.reduce
+    einsum: Any = mdt.einsum
     (out,) = outs
-    return {CALL: lambda: reduce("ij,jk->ik", *operands, f=_sum, combine="logaddexp", out=out)}
+    return {CALL: lambda: einsum("ij,jk->ik", *operands, semiring="logsumexp", out=out)}
 
 
 def _log_sum_exp_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:

@@ -99,11 +99,10 @@ def mbbs(n: int, floor: float | None = None) -> Kernel:
 
 def _mbbs_mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     import mdtensor as mdt
-    from mdtensor.translate.combination import ps
 
     reduce: Any = mdt.reduce
     (a,), (out,) = operands, outs
-    combine = {"i": ps("add"), "j": "add"}
+    combine = {"i": mdt.ps("add"), "j": "add"}
     return {CALL: lambda: reduce("ij->i", a, combine=combine, out=out)}
 
 

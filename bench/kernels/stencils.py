@@ -268,12 +268,12 @@ def _jacobi_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
     torch: Any = importlib.import_module("torch")
     u, out = torch.from_numpy(operands[0]), torch.from_numpy(outs[0])
     terms = points(u)
-    weights = torch.from_numpy(star(u.ndim))[None, None]
-    conv = getattr(torch.nn.functional, f"conv{u.ndim}d")
-    return {
-        "slices": lambda: _mean_into(torch, terms, out),
-        "conv": lambda: conv(u[None, None], weights)[0, 0],
-    }
+    calls: dict[str, Call] = {"slices": lambda: _mean_into(torch, terms, out)}
+    if u.ndim < 3:  # a convolution in three dims takes many times the memory of its result
+        weights = torch.from_numpy(star(u.ndim))[None, None]
+        conv = getattr(torch.nn.functional, f"conv{u.ndim}d")
+        calls["conv"] = lambda: conv(u[None, None], weights)[0, 0]
+    return calls
 
 
 def _jacobi_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:

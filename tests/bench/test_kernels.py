@@ -13,6 +13,7 @@ from bench.families import FAMILIES, named
 from bench.kernels import KERNELS
 from bench.kernels.convolutions import Convolution, capsules, convolution
 from bench.kernels.kernel import Kernel
+from bench.kernels.records import OTHER, SAME, SAME_ID, linkage
 from bench.kernels.reductions import (
     argmax_rows,
     double_reduction,
@@ -41,6 +42,7 @@ SMALL = (
     convolution("strided", Convolution(2, 9, 8, 3, 4, 3, 3, stride=2, padding=1)),
     convolution("product", Convolution(1, 4, 4, 5, 3, 1, 1)),
     convolution("depthwise", Convolution(1, 6, 6, 4, 4, 3, 3, padding=1, groups=4)),
+    linkage(21, 40, "21x40"),
     capsules("capsules", Convolution(2, 7, 7, 2, 3, 3, 3, stride=2)),
 )
 
@@ -67,8 +69,9 @@ def test_every_way_agrees_with_the_reference(kernel: Kernel, word: str) -> None:
             assert kernel.error(call(), references) <= kernel.tolerance, name
 
 
-def test_numpy_says_every_case() -> None:
-    assert all("numpy" in kernel.words for kernel in KERNELS)
+def test_every_case_has_a_peer() -> None:
+    assert all("mdtensor" in kernel.words for kernel in KERNELS)
+    assert all({"numpy", "numba"} & set(kernel.words) for kernel in KERNELS)
 
 
 def test_mdtensor_says_every_case_by_one_call_into_the_results() -> None:
@@ -114,3 +117,22 @@ def test_each_of_several_results_counts() -> None:
     assert kernel.error((total, most), references) == 0
     assert kernel.error((total, most + 1), references) > kernel.tolerance
     assert kernel.error(total, references) == np.inf
+
+
+def test_linkage_by_its_definition() -> None:
+    kernel = linkage(40, 30, "40x30")
+    new, known = kernel.operands()
+    matches = zip(*kernel.reference([new, known]), strict=True)
+    measures: list[int] = []
+    for person, match in zip(new, matches, strict=True):
+        found: list[tuple[bool, float, int, int]] = []
+        for other in known:
+            same = [field for field in SAME if person[field] == other[field]]
+            weight = sum(SAME[f] if f in same else OTHER[f] for f in SAME)
+            exact = person["id"] == other["id"]
+            found.append((exact, weight, -other["id"], SAME_ID if exact else len(same)))
+        _, weight, minus_id, measure = max(found)
+        assert match == (-minus_id, weight, measure)
+        measures.append(measure)
+    assert SAME_ID in measures
+    assert len(set(measures)) > 2
