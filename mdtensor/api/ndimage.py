@@ -10,15 +10,25 @@ a sum of weighted elements falls on an integer.
 from __future__ import annotations
 
 import math
-import numbers
-import operator
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.ndimage_arguments import (
+    array_of,
+    axes_of,
+    axis_of,
+    border_of,
+    checked_size,
+    for_each_axis,
+    gaussian_row,
+    on_all_axes,
+    output_of,
+    row_of,
+)
 from mdtensor.api.operands import Array, array_module
 from mdtensor.errors import DTypeError, FilterError
 from mdtensor.specs import TensorSpec
@@ -39,17 +49,6 @@ __all__ = [
     "uniform_filter",
     "uniform_filter1d",
 ]
-
-_MODES = {
-    "nearest": "nearest",
-    "wrap": "wrap",
-    "grid-wrap": "wrap",
-    "reflect": "reflect",
-    "grid-mirror": "reflect",
-    "mirror": "mirror",
-    "constant": "constant",
-    "grid-constant": "constant",
-}
 
 
 def correlate(
@@ -94,8 +93,8 @@ def correlate1d(
     origin: int = 0,
 ) -> Array:
     """Correlation along one axis; as scipy.ndimage.correlate1d."""
-    row = _row(weights)
-    return _weighted(input, row, output, mode, cval, origin, _axis(input, axis), flipped=False)
+    row = row_of(weights)
+    return _weighted(input, row, output, mode, cval, origin, axis_of(input, axis), flipped=False)
 
 
 def convolve1d(
@@ -108,8 +107,8 @@ def convolve1d(
     origin: int = 0,
 ) -> Array:
     """Convolution along one axis; as scipy.ndimage.convolve1d."""
-    row = _row(weights)
-    return _weighted(input, row, output, mode, cval, origin, _axis(input, axis), flipped=True)
+    row = row_of(weights)
+    return _weighted(input, row, output, mode, cval, origin, axis_of(input, axis), flipped=True)
 
 
 def gaussian_filter(
@@ -125,23 +124,23 @@ def gaussian_filter(
     axes: Any = None,
 ) -> Array:
     """Smoothing, or with `order` derivatives of it; as scipy.ndimage.gaussian_filter."""
-    array = _array(input)
-    dtype, out = _output(output, array, is_complex=array.dtype.kind == "c")
-    chosen = _axes(axes, array.ndim)
+    array = array_of(input)
+    dtype, out = output_of(output, array, is_complex=array.dtype.kind == "c")
+    chosen = axes_of(axes, array.ndim)
     count = len(chosen)
     passes: list[Filter] = []
     rows: list[np.ndarray] = []
     for axis, width, derivative, word, reach in zip(
         chosen,
-        _listed(sigma, count),
-        _listed(order, count),
-        _listed(mode, count),
-        _listed(radius, count),
+        for_each_axis(sigma, count),
+        for_each_axis(order, count),
+        for_each_axis(mode, count),
+        for_each_axis(radius, count),
         strict=True,
     ):
         if width > 1e-15:
-            row = _gaussian(float(width), int(derivative), truncate, reach)
-            border = _border(word, cval, array)
+            row = gaussian_row(float(width), int(derivative), truncate, reach)
+            border = border_of(word, cval, array)
             passes.append(_along("add", array.ndim, axis, len(row), 0, border, weighted=True))
             rows.append(row)
     if not passes:
@@ -162,7 +161,7 @@ def gaussian_filter1d(
     radius: int | None = None,
 ) -> Array:
     """Smoothing along one axis; as scipy.ndimage.gaussian_filter1d."""
-    row = _gaussian(float(sigma), order, truncate, radius)
+    row = gaussian_row(float(sigma), order, truncate, radius)
     return correlate1d(input, row, axis, output, mode, cval)
 
 
@@ -190,7 +189,9 @@ def uniform_filter1d(
     origin: int = 0,
 ) -> Array:
     """The mean of some elements along one axis; as scipy.ndimage.uniform_filter1d."""
-    return _separable("add", input, _size(size), output, mode, cval, origin, _axis(input, axis))
+    return _separable(
+        "add", input, checked_size(size), output, mode, cval, origin, axis_of(input, axis)
+    )
 
 
 def minimum_filter(
@@ -239,7 +240,9 @@ def minimum_filter1d(
     origin: int = 0,
 ) -> Array:
     """The smallest element along one axis; as scipy.ndimage.minimum_filter1d."""
-    return _separable("min", input, _size(size), output, mode, cval, origin, _axis(input, axis))
+    return _separable(
+        "min", input, checked_size(size), output, mode, cval, origin, axis_of(input, axis)
+    )
 
 
 def maximum_filter1d(
@@ -252,7 +255,9 @@ def maximum_filter1d(
     origin: int = 0,
 ) -> Array:
     """The largest element along one axis; as scipy.ndimage.maximum_filter1d."""
-    return _separable("max", input, _size(size), output, mode, cval, origin, _axis(input, axis))
+    return _separable(
+        "max", input, checked_size(size), output, mode, cval, origin, axis_of(input, axis)
+    )
 
 
 def _weighted(
@@ -266,13 +271,13 @@ def _weighted(
     *,
     flipped: bool,
 ) -> Array:
-    array, window = _array(input), np.asarray(weights)
+    array, window = array_of(input), np.asarray(weights)
     is_complex = "c" in (array.dtype.kind, window.dtype.kind)
-    dtype, out = _output(output, array, is_complex=is_complex)
-    chosen = _axes(axes, array.ndim)
+    dtype, out = output_of(output, array, is_complex=is_complex)
+    chosen = axes_of(axes, array.ndim)
     if window.ndim != len(chosen) or 0 in window.shape:
         raise FilterError(f"weights.ndim ({window.ndim}) must match len(axes) ({len(chosen)})")
-    window, shifts = _on_all_axes(window, origin, chosen, array.ndim)
+    window, shifts = on_all_axes(window, origin, chosen, array.ndim)
     if flipped:
         window = np.flip(window)
         # An even window has its point behind the middle, which flipping puts before it.
@@ -281,7 +286,7 @@ def _weighted(
         window = window.conj()
     if not isinstance(mode, str):
         raise FilterError("A sequence of modes is not supported")
-    border = _border(mode, cval, array)
+    border = border_of(mode, cval, array)
     given = _window("add", window.shape, shifts, border, weighted=True)
     return _filtered([given], array, [window], dtype, out)
 
@@ -297,16 +302,20 @@ def _separable(
     axes: Any,
 ) -> Array:
     """A window that is combined axis by axis; results between are of the output's type."""
-    array = _array(input)
+    array = array_of(input)
     is_complex = array.dtype.kind == "c"
     if is_complex and combine != "add":
         raise DTypeError("Complex type not supported", hint="complex numbers have no order")
-    dtype, out = _output(output, array, is_complex=is_complex)
-    chosen = _axes(axes, array.ndim)
+    dtype, out = output_of(output, array, is_complex=is_complex)
+    chosen = axes_of(axes, array.ndim)
     count = len(chosen)
-    sizes, shifts, words = _listed(size, count), _listed(origin, count), _listed(mode, count)
+    sizes, shifts, words = (
+        for_each_axis(size, count),
+        for_each_axis(origin, count),
+        for_each_axis(mode, count),
+    )
     passes = [
-        _along(combine, array.ndim, axis, int(extent), shift, _border(word, cval, array))
+        _along(combine, array.ndim, axis, int(extent), shift, border_of(word, cval, array))
         for axis, extent, shift, word in zip(chosen, sizes, shifts, words, strict=True)
         if extent > 1
     ]
@@ -337,17 +346,17 @@ def _extreme(
         raise FilterError("All-zero footprint is not supported.")
     if counted.all():
         return _separable(combine, input, counted.shape, output, mode, cval, origin, axes)
-    array = _array(input)
+    array = array_of(input)
     if array.dtype.kind == "c":
         raise DTypeError("Complex type not supported", hint="complex numbers have no order")
-    dtype, out = _output(output, array, is_complex=False)
-    chosen = _axes(axes, array.ndim)
+    dtype, out = output_of(output, array, is_complex=False)
+    chosen = axes_of(axes, array.ndim)
     if counted.ndim != len(chosen):
         raise FilterError(f"footprint.ndim ({counted.ndim}) must match len(axes) ({len(chosen)})")
-    window, shifts = _on_all_axes(counted, origin, chosen, array.ndim)
+    window, shifts = on_all_axes(counted, origin, chosen, array.ndim)
     if not isinstance(mode, str):
         raise FilterError("A sequence of modes is not supported for non-separable footprints")
-    border = _border(mode, cval, array)
+    border = border_of(mode, cval, array)
     given = _window(combine, window.shape, shifts, border, weighted=True)
     return _filtered([given], array, [window], dtype, out)
 
@@ -429,117 +438,8 @@ def _window(
     return Filter(combine, tuple(sizes), starts, border, weighted, divisor)
 
 
-def _array(input: Any) -> Array:
-    return array_module([input]).asarray(input)
-
-
-def _output(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype, Array | None]:
-    """The type of the result, and the array that receives it."""
-    if output is None:
-        return (np.result_type(array.dtype, np.complex64) if is_complex else array.dtype), None
-    if isinstance(output, str | type | np.dtype):
-        dtype = np.dtype(cast("Any", output))
-        if is_complex and dtype.kind != "c":
-            if isinstance(output, str):
-                raise FilterError("output must have complex dtype")
-            warnings.warn("promoting specified output dtype to complex", stacklevel=4)
-            return np.result_type(dtype, np.complex64), None
-        if dtype.kind not in "biufc":
-            raise FilterError("output must have numeric dtype")
-        return dtype, None
-    if tuple(output.shape) != tuple(array.shape):
-        raise FilterError(f"output shape not correct: {tuple(output.shape)} for {array.shape}")
-    if is_complex and output.dtype.kind != "c":
-        raise FilterError("output must have complex dtype")
-    return output.dtype, output
-
-
 def _copied(array: Array, dtype: np.dtype, out: Array | None) -> Array:
     if out is None:
         return array.astype(dtype)
     out[...] = array
     return out
-
-
-def _axes(axes: Any, ndim: int) -> tuple[int, ...]:
-    if axes is None:
-        return tuple(range(ndim))
-    listed = [operator.index(axis) for axis in (axes if isinstance(axes, Iterable) else [axes])]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    for axis in listed:
-        if not -ndim <= axis < ndim:
-            raise FilterError(f"specified axis: {axis} is out of range")
-    chosen = tuple(axis % ndim for axis in listed)
-    if len(set(chosen)) != len(chosen):
-        raise FilterError("axes must be unique")
-    return chosen
-
-
-def _axis(input: Any, axis: int) -> tuple[int, ...]:
-    return _axes((axis,), _array(input).ndim)
-
-
-def _listed(value: Any, count: int) -> list[Any]:
-    """One value for each axis."""
-    if isinstance(value, str) or not np.iterable(value):
-        return [value] * count
-    listed: list[Any] = list(value)
-    if len(listed) != count:
-        raise FilterError(
-            f"sequence argument must have length equal to input rank: {len(listed)} for {count}"
-        )
-    return listed
-
-
-def _row(weights: Any) -> np.ndarray:
-    row = np.asarray(weights)
-    if row.ndim != 1 or not row.size:
-        raise FilterError("no filter weights given", hint="weights are a sequence of numbers")
-    return row
-
-
-def _size(size: int) -> int:
-    if size < 1:
-        raise FilterError("incorrect filter size", hint="at least 1")
-    return size
-
-
-def _on_all_axes(
-    window: np.ndarray, origin: Any, axes: Sequence[int], ndim: int
-) -> tuple[np.ndarray, list[int]]:
-    """The window with the axes that it lacks, and an origin for each axis.
-
-    As in scipy, the window's axes are those of the array in the array's order, whatever the order
-    of `axes` is, which says whose the origins are; unless they are all axes.
-    """
-    listed = _listed(origin, len(axes))
-    if len(axes) == ndim:
-        return window, listed
-    shifts = [0] * ndim
-    for axis, shift in zip(axes, listed, strict=True):
-        shifts[axis] = shift
-    return np.expand_dims(window, tuple(axis for axis in range(ndim) if axis not in axes)), shifts
-
-
-def _border(mode: Any, cval: Any, array: Array) -> Border:
-    if mode not in _MODES:
-        raise FilterError(f"boundary mode not supported: {mode!r}", hint=f"one of {list(_MODES)}")
-    value = np.asarray(cval).item()
-    if isinstance(value, complex) and array.dtype.kind != "c":
-        raise FilterError("Cannot provide a complex-valued cval when the input is real.")
-    return Border(_MODES[mode], value)
-
-
-def _gaussian(sigma: float, order: int, truncate: float, radius: Any) -> np.ndarray:
-    """Weights of a Gaussian, or of its derivative of an order: a polynomial times it."""
-    reach = int(truncate * sigma + 0.5) if radius is None else radius
-    if not isinstance(reach, numbers.Integral) or reach < 0:
-        raise FilterError("Radius must be a nonnegative integer.")
-    if order < 0:
-        raise FilterError("order must be non-negative")
-    x = np.arange(-int(reach), int(reach) + 1)
-    weights = np.exp(-0.5 / sigma**2 * x**2)
-    factor = np.polynomial.Polynomial([1.0])
-    for _ in range(order):
-        factor = factor.deriv() - factor * np.polynomial.Polynomial([0.0, 1 / sigma**2])
-    # Reversed, since what is computed is a correlation.
-    return (factor(x) * weights / weights.sum())[::-1]
