@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.computation import Computation, Step, call, plain_key, recalled
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
@@ -91,11 +91,19 @@ def conv(
     >>> conv(img, flt, stride=2, padding=1, layout="NHWC,KRSC->NKPQ").shape
     (1, 1, 2, 2)
     """
+    operands = (img, flt) if bias is None else (img, flt, bias)
+    # fmt: off
+    quick = plain_key(
+        "conv", stride, padding, dilation, groups, layout, transposed, output_padding, epilogue,
+        dtype, acc_dtype,
+    )
+    # fmt: on
+    if (result := recalled(quick, operands, out)) is not None:
+        return result
     parsed = parse_layout(layout)
     geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
     wanted = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
     accumulated = None if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
-    operands = (img, flt) if bias is None else (img, flt, bias)
     finish = epilogue_named(epilogue)
     key = ("conv", parsed, geometry, wanted, accumulated, function_key(finish))
 
@@ -106,7 +114,7 @@ def conv(
         options = (wanted, accumulated)
         return computation_of(_finished(parsed, convolution, specs[2:], finish, options))
 
-    return call(key, operands, build, out)
+    return call(key, operands, build, out, quick)
 
 
 def conv_capsule(

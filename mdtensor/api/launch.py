@@ -26,7 +26,7 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
     programs = [
         pipeline.choice_for(step.md_hom, arrays).program.launcher() for step in prepared.steps
     ]
-    makers = [_maker(step.result, xp) for step in prepared.steps]
+    makers = [maker(step.result, xp) for step in prepared.steps]
     if prepared.is_single:
         program, make = programs[0], makers[0]
 
@@ -56,7 +56,7 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
     return run
 
 
-def _maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
+def maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
     """A function that allocates a result."""
     if not spec.is_contiguous or spec.nbytes >= LARGE:
         return lambda: allocate(spec, xp)
