@@ -129,7 +129,7 @@ _NOT_PLAIN = "not plain"
 
 
 def _plain(option: Any) -> Hashable:
-    kind: type[Any] = type(option)
+    kind: Any = type(option)
     if kind in _PLAIN:
         return kind, option
     if kind is dict:

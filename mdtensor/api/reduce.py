@@ -50,8 +50,8 @@ def reduce(
     several results.
 
     `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
-    `fmin`, `fmax`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`, NumPy's function of that
-    meaning, one that `mdtensor.operator` made, or any associative function of two elements (of two
+    `fmin`, `fmax`, `lesser`, `greater`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`,
+    NumPy's function of that meaning, one that `mdtensor.operator` made, or any associative function of two elements (of two
     tuples, where `f` returns tuples) with its `identity`, if it has one. Or a dict with an
     operator for each dim; there `ps("add")` scans a dim that the output keeps. Where operators
     differ, the last dim is combined first, dims being ordered by their first use.

@@ -49,9 +49,9 @@ def all_true(*elements: Any) -> Any:
 
 
 SEMIRINGS: Mapping[str, Semiring] = {
-    "min_plus": Semiring(total, "min"),
-    "max_plus": Semiring(total, "max"),
-    "max_times": Semiring(None, "max", distributes=False),
+    "min_plus": Semiring(total, "lesser"),
+    "max_plus": Semiring(total, "greater"),
+    "max_times": Semiring(None, "greater", distributes=False),
     "logsumexp": Semiring(total, "logaddexp"),
     "bool": Semiring(all_true, "or"),
 }
@@ -63,7 +63,7 @@ def semiring_of(name: str | None, f: Callable[..., Any] | None, combine: Said | 
     Raises TranslationError for an unknown name, and for a name besides functions.
 
     >>> semiring_of("max_times", None, None).combine
-    'max'
+    'greater'
     """
     if name is None:
         return Semiring(f, "add" if combine is None else combine, distributes=False)

@@ -69,14 +69,17 @@ class Operator:
         return self.name
 
 
-NAMES = ("add", "mul", "min", "max", "fmin", "fmax", "and", "or", "xor", "logaddexp")
+_EXTREMA = ("min", "max", "fmin", "fmax", "lesser", "greater")
+NAMES = ("add", "mul", *_EXTREMA, "and", "or", "xor", "logaddexp")
 PAIR_NAMES = ("argmin", "argmax")
 
 
 def named(name: str, dtypes: Sequence[object]) -> Operator:
     """A named operator, on every element of a tuple: one of `NAMES`, or of `PAIR_NAMES`.
 
-    They are NumPy's functions. NaN wins in `min` and `max`, and loses in `fmin` and `fmax`. On
+    They are NumPy's functions. NaN wins in `min` and `max`, and loses in `fmin` and `fmax`.
+    `lesser` and `greater` take the right value where it is less, or greater, and else the left
+    one: a single instruction, which overlooks NaN among numbers. On
     booleans, `add` is `or` and `mul` is `and`. `argmin` and `argmax` take (value, index …): the
     first NaN wins, or else the smallest index among the best values; so they commute.
 
@@ -95,9 +98,15 @@ def named(name: str, dtypes: Sequence[object]) -> Operator:
     for position, dtype in enumerate(types):
         _check_type(name, dtype)
         lhs, rhs = param(position, dtype), param(position + len(types), dtype)
-        results.append(apply(name, lhs, rhs))
+        results.append(_of_two(name, lhs, rhs))
     identity = tuple(_neutral(name, dtype) for dtype in types)
     return Operator(types, tuple(results), identity, True, name)
+
+
+def _of_two(name: str, lhs: Expr, rhs: Expr) -> Expr:
+    if name in ("lesser", "greater"):
+        return select(apply("lt" if name == "lesser" else "gt", rhs, lhs), rhs, lhs)
+    return apply(name, lhs, rhs)
 
 
 def _check_type(name: str, dtype: np.dtype) -> None:
@@ -115,9 +124,9 @@ def _neutral(name: str, dtype: np.dtype) -> Number:
     match name:
         case "mul":
             return True if dtype == BOOL else 1
-        case "min":
+        case "min" | "lesser":
             return high
-        case "max":
+        case "max" | "greater":
             return low
         case "fmin" | "fmax" if dtype.kind == "f":
             return math.nan

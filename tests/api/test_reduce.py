@@ -397,7 +397,7 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
         TranslationError,
         """\
         unknown operator 'plus'
-          hint: one of add, mul, min, max, fmin, fmax, and, or, xor, logaddexp, argmin, argmax""",
+          hint: one of add, mul, min, max, fmin, fmax, lesser, greater, and, or, xor, logaddexp, argmin, argmax""",
     ),
     "mean": (
         lambda: reduce("ij->i", A, combine="mean"),
@@ -443,7 +443,7 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
         TranslationError,
         """\
         3 is no operator
-          hint: a function of two elements, or one of add, mul, min, max, fmin, fmax, and, or,\
+          hint: a function of two elements, or one of add, mul, min, max, fmin, fmax, lesser, greater, and, or,\
  xor, logaddexp, argmin, argmax""",
     ),
     "argmax of values without an index": (
