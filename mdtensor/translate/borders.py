@@ -149,10 +149,10 @@ class Whole:
             return AffineIndex(((f"i{axis}", 1), *relative.coefficients)), None
         place, last = _place(axis, relative), self.extent - 1
         if border.mode in ("nearest", "constant"):
-            within = apply("min", apply("max", place, 0), last)
-            if border.mode == "nearest":
-                return ComputedIndex(within), None
-            return ComputedIndex(within), (place >= 0) & (place <= last)
+            # Computed indices beyond the upper end are moved to it anyway.
+            within = ComputedIndex(apply("max", place, 0))
+            is_there = (place >= 0) & (place <= last) if border.mode == "constant" else None
+            return within, is_there
         if border.mode == "wrap":
             return ComputedIndex(apply("mod", place, self.extent)), None
         # The array and its mirror image, again and again; `mirror` shares the elements at the ends.
