@@ -49,6 +49,7 @@ _ARITHMETIC = {
     "pow": Operation(2, Rule.SAME, np.power, "**"),
     "neg": Operation(1, Rule.SAME, np.negative),
     "abs": Operation(1, Rule.SAME, np.abs),
+    "conj": Operation(1, Rule.SAME, np.conjugate),
     "sign": Operation(1, Rule.SAME, np.sign),
     "min": Operation(2, Rule.SAME, np.minimum),
     "max": Operation(2, Rule.SAME, np.maximum),

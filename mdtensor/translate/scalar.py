@@ -98,6 +98,10 @@ class Expr(Arithmetic):
         """The imaginary part, 0 of a real number."""
         return apply("imag", self)
 
+    def conjugate(self) -> Expr:
+        """The complex conjugate."""
+        return apply("conj", self)
+
     def __floor__(self) -> Expr:
         return cast(apply("floor", self), I64)
 
@@ -338,7 +342,7 @@ def _on_booleans(op: str, nodes: tuple[Expr, ...]) -> Expr:
             f"operation {op!r} is not defined on booleans, as in NumPy",
             hint="convert them to integers, or use ^ and ~",
         )
-    if op in ("abs", "real"):
+    if op in ("abs", "real", "conj"):
         return nodes[0]
     if op in ("imag", "isnan", "isinf"):
         return const(False, BOOL)
@@ -356,7 +360,7 @@ def _special(op: str, nodes: tuple[Expr, ...]) -> Expr | None:
     whole = dtype.kind in "iu"
     if op == "not":
         return Expr("not", (truth(nodes[0]),), BOOL)
-    if (whole and op in ROUNDINGS) or (dtype.kind != "c" and op == "real"):
+    if (whole and op in ROUNDINGS) or (dtype.kind != "c" and op in ("real", "conj")):
         return nodes[0]
     if dtype.kind == "u" and op == "abs":
         return nodes[0]

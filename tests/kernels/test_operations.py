@@ -35,7 +35,8 @@ ON_INTS = (
 ON_FLOATS = tuple(
     name
     for name, operation in OPERATIONS.items()
-    if name not in ("and", "or", "xor", "lshift", "rshift", "invert", "select", "real", "imag")
+    if name
+    not in ("and", "or", "xor", "lshift", "rshift", "invert", "select", "real", "imag", "conj")
 )
 # ULPs of float32 that OpenCL C allows (section 7.4 of its specification), where more than four.
 ULPS = {

@@ -85,6 +85,8 @@ Z = param(0, "c8")
         (not_equal(A, 3), "(p0 != 3)", False),
         (Z.astype("c16").real, "real(complex128(p0))", 3.0),
         (Z.imag, "imag(p0)", 0.0),
+        (np.conj(Z), "conj(p0)", 3.0),
+        (np.conj(A), "p0", 3.0),
         (abs(Z), "hypot(real(p0), imag(p0))", 3.0),
         (A.imag, "0", 0.0),
     ],

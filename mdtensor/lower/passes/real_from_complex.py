@@ -213,6 +213,15 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
         case "mul":
             (a, b), (c, d) = args
             return a * c - b * d, a * d + b * c
+        case "div":
+            return _quotient(*args)
+        case "conj":
+            a, b = args[0]
+            return a, -b
+        case "exp":
+            a, b = args[0]
+            radius = apply("exp", a)
+            return radius * apply("cos", b), radius * apply("sin", b)
         case "real" | "imag":
             return (args[0][expr.op == "imag"],)
         case "select":
@@ -230,6 +239,14 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
                 f"operation {expr.op!r} is not defined on complex numbers here",
                 hint="write it with real() and imag()",
             )
+
+
+def _quotient(lhs: tuple[Expr, ...], rhs: tuple[Expr, ...]) -> tuple[Expr, Expr]:
+    (a, b), (c, d) = lhs, rhs
+    if d.op == "const" and d.value == 0:
+        return a / c, b / c
+    square = c * c + d * d
+    return (a * c + b * d) / square, (b * c - a * d) / square
 
 
 def _cast(parts: tuple[Expr, ...], dtype: np.dtype) -> tuple[Expr, ...]:

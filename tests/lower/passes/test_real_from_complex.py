@@ -14,6 +14,8 @@ from mdtensor.translate.reference import run
 from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, param
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
+Z = param(0, "c16")
+
 
 def as_real(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "c":
@@ -109,3 +111,22 @@ def test_a_complex_number_is_true_where_either_part_is():
     np.testing.assert_array_equal(
         run(real_from_complex(md_hom), [as_real(given)])[0], given.astype(bool)
     )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Z / 2,
+        1 / Z,
+        (Z + 1) / (Z * 1j + 3),
+        np.conj(Z) * Z,
+        Z.conjugate() - 2j,
+        np.exp(Z / 9),
+    ],
+)
+def test_quotients_conjugates_and_exponentials(result):
+    given = random_array((7,), "c16")
+    md_hom = element_wise(result, given, "c16")
+    (expected,) = run(md_hom, [given])
+    (halves,) = run(real_from_complex(md_hom), [as_real(given)])
+    np.testing.assert_allclose(halves, as_real(expected), rtol=1e-12, atol=1e-12)
