@@ -13,11 +13,13 @@ from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_from_reduction import Reduction
 from mdtensor.translate.python_functions import is_sequence
-from mdtensor.translate.records import Column, columns_of, has_parts
+from mdtensor.translate.records import Column, Path, at_path, codes_of, columns_of, has_parts
 from mdtensor.translate.reduction_of_records import RecordReduction, reduction_of_records
 
 _table: dict[Hashable, RecordReduction] = {}
 _TABLE_SIZE = 1024
+# An operand's number, and a path in its elements.
+Place = tuple[int, Path]
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,34 @@ def by_columns(
         if len(_table) >= _TABLE_SIZE:
             _table.clear()
         _table[seen] = found
-    columns: list[Array] = []
-    for array, wanted, apart in zip(arrays, found.columns, found.apart, strict=True):
-        columns += [array] if wanted == (Column(),) else columns_of(array, wanted, apart=apart)
+    columns = _columns(arrays, found)
     is_structured = getattr(getattr(out, "dtype", None), "names", None) is not None
     given = tuple(out[name] for name in out.dtype.names) if is_structured else out
     return ByColumns(
         found.reduction, tuple(columns), given, found.names, result, out if is_structured else None
     )
+
+
+def _columns(arrays: Sequence[Array], wanted: RecordReduction) -> list[Array]:
+    """The arrays in the place of the operands."""
+    codes: dict[tuple[Place, Place], np.ndarray] = {}
+    found: list[Array] = []
+    for number, (array, listed) in enumerate(zip(arrays, wanted.columns, strict=True)):
+        if listed == (Column(),):
+            found.append(array)
+            continue
+        read = [column for column in listed if column.peer is None]
+        parts = iter(columns_of(array, read, apart=wanted.apart[number]))
+        for column in listed:
+            mine = (number, column.path)
+            if column.peer is None:
+                found.append(next(parts))
+                continue
+            if (mine, column.peer) not in codes:
+                sides = (at_path(arrays[n], path) for n, path in (mine, column.peer))
+                codes[mine, column.peer], codes[column.peer, mine] = codes_of(*sides)
+            found.append(codes[mine, column.peer])
+    return found
 
 
 def _has_parts(operand: Any) -> bool:

@@ -21,7 +21,8 @@ from mdtensor.translate.arithmetic import Arithmetic
 from mdtensor.translate.python_functions import conjunction, equality, is_sequence, negation
 from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr, cast
 
-WORD, CHARACTER = np.dtype("u4"), np.dtype("u1")
+Path = tuple[str | int, ...]
+WORD, CHARACTER, CODE = np.dtype("u4"), np.dtype("u1"), np.dtype("i4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,28 @@ class Column:
     """One number of every element of an array.
 
     `path` leads from the element to it: names of fields, positions in sub-arrays. Where it ends at
-    a string, `word` says which of its words it is.
+    a string, `word` says which of its words it is. Or it is the string's code, equal to that of
+    equal strings of a `peer`: of an operand, at a path (see `codes_of`).
     """
 
-    path: tuple[str | int, ...] = ()
+    path: Path = ()
     word: int | None = None
+    peer: tuple[int, Path] | None = None
 
 
-Read = Callable[[Column], Expr]
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What `value` a column has for an element of operand `number`.
+
+    Strings of two operands that are `encoded` are compared by their codes.
+    """
+
+    number: int
+    value: Callable[[Column], Expr]
+    encoded: bool = False
+
+    def __repr__(self) -> str:
+        return f"operand {self.number}"
 
 
 def has_parts(dtype: np.dtype) -> bool:
@@ -48,29 +63,30 @@ def has_parts(dtype: np.dtype) -> bool:
     return dtype.names is not None or dtype.kind in "SU"
 
 
-def symbol_of(dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...] = ()) -> Any:
+def symbol_of(dtype: np.dtype, operand: Operand, what: str = "", path: Path = ()) -> Any:
     """What stands for an element of a type in a traced function, or for a part of it.
 
-    `read` gives the value of a column. `what` is the element's name in errors.
+    `what` is its name in errors.
 
     >>> from mdtensor.translate.scalar import param
     >>> person = np.dtype([("id", "i8"), ("name", "S8")])
-    >>> symbol = symbol_of(person, lambda column: param(column.word, "u4"), "person")
+    >>> symbol = symbol_of(person, Operand(0, lambda column: param(column.word, "u4")))
     >>> symbol["name"] == b"Ann"
     ((p0 == 7237185) & (p1 == 0))
     """
+    what = what or repr(operand)
     if dtype.names is not None:
-        return Record(dtype, read, what, path)
+        return Record(dtype, operand, what, path)
     if dtype.subdtype is not None:
-        return SubArray(dtype, read, what, path)
+        return SubArray(dtype, operand, what, path)
     if dtype.kind in "SU":
-        return Text.of(dtype, what, lambda position: read(Column(path, position)))
+        return Text.of(dtype, what, operand, path)
     if dtype.kind not in "biufc":
         raise FieldError(
             f"{what} is {dtype}, with which no kernel computes",
             hint="convert it to an integer, a float or a string of fixed length",
         )
-    return read(Column(path))
+    return operand.value(Column(path))
 
 
 class _Part(Arithmetic):
@@ -102,13 +118,11 @@ class _Part(Arithmetic):
 class Record(_Part):
     """An element with fields, by key and by attribute; `==` compares all fields."""
 
-    __slots__ = ("_dtype", "_path", "_read", "_what")
+    __slots__ = ("_dtype", "_operand", "_path", "_what")
 
-    def __init__(
-        self, dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...] = ()
-    ) -> None:
+    def __init__(self, dtype: np.dtype, operand: Operand, what: str, path: Path = ()) -> None:
         self._dtype = dtype
-        self._read = read
+        self._operand = operand
         self._what = what
         self._path = path
 
@@ -121,7 +135,7 @@ class Record(_Part):
                 f"{self._what} has no field {name!r}", hint=f"its fields are {', '.join(names)}"
             )
         what = f"field {name!r} of {self._what}"
-        return symbol_of(self._dtype[name], self._read, what, (*self._path, name))
+        return symbol_of(self._dtype[name], self._operand, what, (*self._path, name))
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -153,13 +167,11 @@ class Record(_Part):
 class SubArray(_Part):
     """A field that is an array, indexed by constants; it has a length and can be iterated."""
 
-    __slots__ = ("_base", "_path", "_read", "_shape", "_what")
+    __slots__ = ("_base", "_operand", "_path", "_shape", "_what")
 
-    def __init__(
-        self, dtype: np.dtype, read: Read, what: str, path: tuple[str | int, ...] = ()
-    ) -> None:
+    def __init__(self, dtype: np.dtype, operand: Operand, what: str, path: Path = ()) -> None:
         self._base, self._shape = dtype.base, dtype.shape
-        self._read = read
+        self._operand = operand
         self._what = what
         self._path = path
 
@@ -188,7 +200,7 @@ class SubArray(_Part):
         first, *rest = index if is_sequence(index) else (index,)
         position = _position(first, len(self), self._what)
         inner = part_dtype(np.dtype((self._base, self._shape)), position)
-        part = symbol_of(inner, self._read, self._what, (*self._path, position))
+        part = symbol_of(inner, self._operand, self._what, (*self._path, position))
         if not rest:
             return part
         if not isinstance(part, SubArray):
@@ -213,7 +225,7 @@ class Text(_Part):
     """A string of fixed length; zeros at its end do not count, as in NumPy.
 
     `kind` is that of its type, "S" or "U". `character(n)` is the code of a character. `word(n)`
-    holds one character of "U", four of "S"; parts of strings have none.
+    holds one character of "U", four of "S". Parts of strings have no words, and no origin.
     """
 
     kind: str
@@ -221,18 +233,23 @@ class Text(_Part):
     what: str
     character: Callable[[int], Expr]
     word: Callable[[int], Expr] | None = None
+    origin: tuple[Operand, Path] | None = None
 
     @classmethod
-    def of(cls, dtype: np.dtype, what: str, word: Callable[[int], Expr]) -> Text:
+    def of(cls, dtype: np.dtype, what: str, operand: Operand, path: Path = ()) -> Text:
         """A string of a type, by its words (see `words_of`)."""
+
+        def word(position: int) -> Expr:
+            return operand.value(Column(path, position))
 
         def character(position: int) -> Expr:
             place, within = divmod(position, 4)
             return cast((word(place) >> 8 * within) & 255, CHARACTER)
 
+        origin = (operand, path)
         if dtype.kind == "U":
-            return cls("U", dtype.itemsize // 4, what, word, word)
-        return cls("S", dtype.itemsize, what, character, word)
+            return cls("U", dtype.itemsize // 4, what, word, word, origin)
+        return cls("S", dtype.itemsize, what, character, word, origin)
 
     def __len__(self) -> int:
         return self.length
@@ -247,6 +264,8 @@ class Text(_Part):
                 f"{self!r} is compared with {other!r}",
                 hint="bytes (S) and text (U) differ; convert one array by astype",
             )
+        if self._is_encoded and other._is_encoded:
+            return apply("eq", self._code(other), other._code(self))
         if self.word is not None and other.word is not None:
             return _same(self._words(self.word), other._words(other.word))
         return _same(self._characters(), other._characters())
@@ -286,6 +305,17 @@ class Text(_Part):
             )
         encoded = given.encode() if isinstance(given, str) else given
         return list(encoded.rstrip(b"\0"))
+
+    @property
+    def _is_encoded(self) -> bool:
+        one_word = 1 if self.kind == "U" else WORD.itemsize
+        return self.origin is not None and self.origin[0].encoded and self.length > one_word
+
+    def _code(self, other: Text) -> Expr:
+        assert self.origin is not None
+        assert other.origin is not None
+        (operand, path), (peer, its_path) = self.origin, other.origin
+        return operand.value(Column(path, peer=(peer.number, its_path)))
 
     def _words(self, word: Callable[[int], Expr]) -> list[Expr]:
         size = WORD.itemsize if self.kind == "S" else 1
@@ -331,6 +361,8 @@ def _position(index: Any, extent: int, what: str) -> int:
 
 def column_dtype(dtype: np.dtype, column: Column) -> np.dtype:
     """The type of a column of an array with elements of a type, in the machine's byte order."""
+    if column.peer is not None:
+        return CODE
     inner = reduce(part_dtype, column.path, dtype)
     return WORD if inner.kind in "SU" else inner.newbyteorder("=")
 
@@ -344,7 +376,7 @@ def part_dtype(dtype: np.dtype, step: str | int) -> np.dtype:
 
 
 def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> list[np.ndarray]:
-    """The columns as arrays of the shape of the array.
+    """The columns, other than codes, as arrays of the shape of the array.
 
     Numbers are views where they are aligned; strings are copied. With `apart`, all columns are
     contiguous copies, which are faster to read many times.
@@ -353,10 +385,10 @@ def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> 
     >>> columns_of(people, [Column(("id",)), Column(("name",), 0)], apart=False)
     [array([1]), array([7237185], dtype=uint32)]
     """
-    words: dict[tuple[str | int, ...], np.ndarray] = {}
+    words: dict[Path, np.ndarray] = {}
     found: list[np.ndarray] = []
     for column in columns:
-        values = _at(array, column.path)
+        values = at_path(array, column.path)
         if column.word is not None:
             if column.path not in words:
                 words[column.path] = words_of(values)
@@ -366,10 +398,10 @@ def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> 
     return found
 
 
-def _at(array: np.ndarray, path: Sequence[str | int]) -> np.ndarray:
+def at_path(array: np.ndarray, path: Path) -> np.ndarray:
+    """The parts of all elements at a path; axes of sub-arrays stand behind those of the array."""
     values = array
     for step in path:
-        # The axes of sub-arrays stand behind those of the array.
         values = (
             values[step] if isinstance(step, str) else values[(slice(None),) * array.ndim + (step,)]
         )
@@ -396,3 +428,41 @@ def words_of(texts: np.ndarray) -> np.ndarray:
     padded = texts.astype(f"{texts.dtype.kind}{length}", order="C").reshape(texts.size)
     by_word = np.ascontiguousarray(padded.view(WORD).reshape(texts.size, count).T)
     return np.moveaxis(by_word.reshape(count, *texts.shape), 0, -1)
+
+
+def codes_of(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers for strings of two arrays, equal where strings are; -1 for some that have no equal.
+
+    >>> codes_of(np.array([b"Ann", b"Max"]), np.array([b"Max", b"Eve", b"Annegret"]))
+    (array([0, 1], dtype=int32), array([ 1, -1, -1], dtype=int32))
+    """
+    if lhs.size > rhs.size:
+        of_rhs, of_lhs = codes_of(rhs, lhs)
+        return of_lhs, of_rhs
+    few, many = _words_side_by_side(lhs, rhs)
+    known, first, codes = np.unique(_mixed(few), return_index=True, return_inverse=True)
+    if few.size and np.array_equal(few[:, first[codes]], few):
+        place = np.minimum(np.searchsorted(known, _mixed(many)), len(known) - 1)
+        found = np.where((few[:, first[place]] == many).all(axis=0), place, -1)
+    else:
+        # Different strings have one mixture; sorting them all is slow, but always right.
+        _, both = np.unique(np.concatenate([few, many], axis=1), axis=1, return_inverse=True)
+        codes, found = np.split(both.reshape(-1), [lhs.size])
+    return codes.astype(CODE).reshape(lhs.shape), found.astype(CODE).reshape(rhs.shape)
+
+
+def _words_side_by_side(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The words of two arrays of strings along their first axis, equally many."""
+    length = max(lhs.dtype.itemsize, rhs.dtype.itemsize) // (4 if lhs.dtype.kind == "U" else 1)
+    padded = (side.astype(f"{side.dtype.kind}{length}").reshape(-1) for side in (lhs, rhs))
+    few, many = (words_of(side).T for side in padded)
+    return few, many
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    """One number for the words of each string, seldom the same for different strings."""
+    mixture = np.zeros(words.shape[1], np.uint64)
+    for row in words:
+        mixture = (mixture ^ row) * np.uint64(0x9E3779B97F4A7C15)
+        mixture ^= mixture >> np.uint64(29)
+    return mixture

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,22 @@ from mdtensor.translate.md_hom_from_reduction import Reduction
 from mdtensor.translate.operators import OperatorFunction
 from mdtensor.translate.python_functions import is_sequence
 from mdtensor.translate.python_source import scalar_function, traced
-from mdtensor.translate.records import Column, column_dtype, has_parts, part_dtype, symbol_of
+from mdtensor.translate.records import (
+    Column,
+    Operand,
+    column_dtype,
+    has_parts,
+    part_dtype,
+    symbol_of,
+)
 from mdtensor.translate.scalar import Expr, param, params_in
 from mdtensor.translate.subscripts import parse
 
 Columns = tuple[Column, ...]
 WORTH_COPIES = 8
 """Reads of each element from which contiguous columns repay the copy."""
+WORTH_CODES = 512
+"""Comparisons of each string from which codes repay their making."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +68,27 @@ def reduction_of_records(
     >>> people = TensorSpec.of((9,), [("id", "i8"), ("name", "S8")])
     >>> asked = Reduction("i,j->i", lambda a, b: a["id"] == b["id"], "or")
     >>> found = reduction_of_records(asked, (people, people))
-    >>> found.reduction.text, found.columns[0]
-    ('i,j->i', (Column(path=('id',), word=None),))
+    >>> found.reduction.text, [column.path for column in found.columns[0]]
+    ('i,j->i', [('id',)])
     """
     space = index_space(parse(reduction.text, extended=True), specs, reduction.extents)
     _check_plain(reduction, specs, space.index_operands, len(space.inputs))
     elements = [n for n in range(len(space.inputs)) if n not in space.index_operands]
+    points = math.prod(space.extents.values())
+    encoded = points >= WORTH_CODES * max((spec.size for spec in specs), default=1)
     columns: dict[int, Columns] = {}
     names = None if result is None else result.names
     if reduction.function is not None:
-        probe = _Probe(reduction.function, tuple((n, specs[n].dtype) for n in elements), names)
+        operands = tuple((n, specs[n].dtype) for n in elements)
+        probe = _Probe(reduction.function, operands, names, encoded)
         indices = {name: name for name in space.extents}
         scalar_function(probe, [np.uint8] * len(elements), indices=indices, name=probe.__name__)
         names, columns = probe.names, probe.columns()
-    points = int(np.prod([float(extent) for extent in space.extents.values()]))
     listed = tuple(columns.get(n, (Column(),)) for n in range(len(specs)))
     function = reduction.function
     if function is not None:
-        types = tuple((specs[n].dtype, listed[n]) for n in elements)
-        function = _OnColumns(function, types, names)
+        parts = tuple((n, specs[n].dtype, listed[n]) for n in elements)
+        function = _OnColumns(function, parts, names, encoded)
     changed = replace(
         reduction,
         text=_repeated(reduction.text, [len(part) for part in listed]),
@@ -141,12 +154,14 @@ class _Probe:
         function: Callable[..., Any],
         operands: Sequence[tuple[int, np.dtype]],
         names: tuple[str, ...] | None,
+        encoded: bool,
     ) -> None:
         self.names = names
         self.__name__ = getattr(function, "__name__", "f")
         self.__signature__ = inspect.signature(function)
         self._function = function
         self._operands = operands
+        self._encoded = encoded
         self._read: dict[tuple[int, Column], int] = {}
         self._used: set[int] = set()
 
@@ -163,7 +178,7 @@ class _Probe:
             position = self._read.setdefault((number, column), len(self._read))
             return param(position, column_dtype(dtype, column))
 
-        return symbol_of(dtype, read, f"operand {number}")
+        return symbol_of(dtype, Operand(number, read, self._encoded))
 
     def columns(self) -> dict[int, Columns]:
         """The columns of every operand of `f`; one at least, since its shape counts."""
@@ -187,11 +202,12 @@ def _smallest(dtype: np.dtype) -> Column:
 
 @dataclass(frozen=True)
 class _OnColumns:
-    """The function on columns: `operands` are the type and the columns of each operand."""
+    """The function on columns: `parts` are number, type and columns of each operand."""
 
     function: Callable[..., Any]
-    operands: tuple[tuple[np.dtype, Columns], ...]
+    parts: tuple[tuple[int, np.dtype, Columns], ...]
     names: tuple[str, ...] | None
+    encoded: bool
 
     @property
     def __name__(self) -> str:
@@ -207,18 +223,17 @@ class _OnColumns:
     def __call__(self, *elements: Expr, **indices: Expr) -> tuple[Any, ...]:
         given = iter(elements)
         symbols: list[Any] = []
-        for number, (dtype, columns) in enumerate(self.operands):
+        for number, dtype, columns in self.parts:
+            # A column that no result depends on is not read; any parameter stands for it.
             values = {column: next(given) for column in columns}
-
-            def read(
-                column: Column, values: Mapping[Column, Expr] = values, of: Any = dtype
-            ) -> Expr:
-                # A column that no result depends on is not read.
-                return values.get(column, param(len(elements), column_dtype(of, column)))
-
-            symbols.append(symbol_of(dtype, read, f"operand {number}"))
+            value = partial(_value, values, dtype)
+            symbols.append(symbol_of(dtype, Operand(number, value, self.encoded)))
         _, results = _in_order(traced(self.function, *symbols, **indices), self.names)
         return results
+
+
+def _value(values: Mapping[Column, Expr], dtype: np.dtype, column: Column) -> Expr:
+    return values.get(column, param(0, column_dtype(dtype, column)))
 
 
 def _in_order(

@@ -90,6 +90,17 @@ def test_records_are_linked(executed: str, news: int, knowns: int) -> None:
     np.testing.assert_array_equal(found, linked(new, register))
 
 
+def test_strings_that_are_compared_often_become_codes(executed: str) -> None:
+    draw = np.random.default_rng(5)
+    names = draw.choice([b"Anna", b"Annegret", b"Anneliese", b"Johannes", b""], 1100)
+    lists = names[:512].reshape(32, 16)
+    count = reduce("k j, i -> i", lists, names[:600], f=lambda a, b: a == b, combine="add")
+    expected = (lists.reshape(-1) == names[:600, None]).sum(1)
+    np.testing.assert_array_equal(count, expected)
+    both = reduce("k, i -> i", names, names[:520], f=lambda a, b: a == b and b != b"", combine="or")
+    np.testing.assert_array_equal(both, names[:520] != b"")
+
+
 def test_best_matches_without_any(executed: str) -> None:
     found = reduce("n,i->n", people(3, 1), people(0, 2), f=weight, combine=best, dtype=MATCH)
     np.testing.assert_array_equal(found["weight"], [-math.inf] * 3)

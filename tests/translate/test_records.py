@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from mdtensor.errors import FieldError, MdtensorError, ProgramError
+from mdtensor.translate import records
 from mdtensor.translate.python_source import traced
-from mdtensor.translate.records import Column, column_dtype, columns_of, has_parts, symbol_of
+from mdtensor.translate.records import (
+    Column,
+    Operand,
+    codes_of,
+    column_dtype,
+    columns_of,
+    has_parts,
+    symbol_of,
+)
 from mdtensor.translate.scalar import Expr, evaluate, param
 
 INNER = np.dtype([("year", "<i2"), ("day", "u1")])
@@ -53,7 +62,7 @@ def computed(function: Any, *arrays: np.ndarray) -> Any:
                 columns.append((number, column))
             return param(columns.index((number, column)), column_dtype(dtype, column))
 
-        return symbol_of(dtype, read, f"operand {number}")
+        return symbol_of(dtype, Operand(number, read))
 
     result = traced(function, *(symbol(n, a.dtype) for n, a in enumerate(arrays)))
     values = [columns_of(arrays[n], [column], apart=False)[0] for n, column in columns]
@@ -145,6 +154,29 @@ def test_columns_of_nothing_and_of_one_element() -> None:
     word = [Column(("name",), 0)]
     assert columns_of(people()[:0], word, apart=True)[0].shape == (0,)
     assert columns_of(people()[1:2].reshape(()), word, apart=True)[0].shape == ()
+
+
+STRINGS = {
+    "few": ([b"Ann", b"Max", b"", b"Ann"], [b"Max", b"Eve", b"Annegret", b"", b"Ann"]),
+    "many": ([b"Ann", b"Max", b"", b"Ann", b"Annegret"], [b"Annegret", b"Eve", b""]),
+    "text": (["Ä", "Max", ""], ["Jürgen", "Ä", "Maximilian", ""]),
+    "none on one side": ([b"Ann"], []),
+    "none": ([], []),
+}
+
+
+@pytest.mark.parametrize("colliding", [False, True])
+@pytest.mark.parametrize("name", STRINGS)
+def test_codes_are_equal_where_strings_are(
+    name: str, colliding: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if colliding:
+        monkeypatch.setattr(records, "_mixed", lambda words: np.zeros(words.shape[1], np.uint64))
+    kind = "U" if name == "text" else "S"
+    lhs, rhs = (np.array(side, kind) for side in STRINGS[name])
+    of_lhs, of_rhs = codes_of(lhs.reshape(-1, 1), rhs)
+    assert (of_lhs.shape, of_rhs.shape) == ((len(lhs), 1), rhs.shape)
+    np.testing.assert_array_equal(of_lhs == of_rhs, lhs[:, None] == rhs)
 
 
 WRONG: dict[str, tuple[Callable[..., Any], str, str | None]] = {
@@ -252,7 +284,7 @@ def test_types_without_kernels_are_refused() -> None:
 
 
 def test_a_missing_field_is_a_missing_attribute() -> None:
-    record = symbol_of(PERSON, lambda _: param(0, "f4"), "it")
+    record = symbol_of(PERSON, Operand(0, lambda _: param(0, "f4")), "it")
     assert not hasattr(record, "nobody")
     with pytest.raises(FieldError, match=r"it has no field 3\.5"):
         record[3.5]
