@@ -61,13 +61,10 @@ def _assignment(nest: Nest, source: Source, time: int) -> Assignment:
     kept = tuple(loop for loop in store.loops if loop.name in dims)
     rest = tuple(loop for loop in store.loops if loop.name not in dims and loop.extent != 1)
     if (loop := repeated(Touch(store.buffer, known, kept))) is not None:
-        raise _carried(
-            source,
-            f"several iterations of loop {loop.variable!r} write one element of {store.buffer}",
-            store.node,
-            loop,
-            _GATHER,
-        )
+        what = f"several iterations of loop {loop.variable!r} write one element of {store.buffer}"
+        if own_reads(nest, store, time):
+            raise _carried(source, what, store.node, loop, _GATHER)
+        raise source.error(store.node, what, "write each element once")
     value = _reduced(nest, source, time, kept, rest) if rest else store.value
     return Assignment(store.buffer, known, kept, value, time, store.node)
 
@@ -80,19 +77,24 @@ def _reduced(nest: Nest, source: Source, time: int, kept: Loops, rest: Loops) ->
     update = update_of(value, held[0]) if held else None
     names = " and ".join(repr(loop.variable) for loop in rest)
     if update is None:
-        what = (
-            f"loop {names} updates an element of {store.buffer}, but by no +=, *=, min or max"
-            if held
-            else f"every iteration of loop {names} writes the same element of {store.buffer}, and"
-            " the last would win"
-        )
-        raise _carried(
-            source,
-            what,
+        operators = "+=, *=, = min(…) or = max(…), or name the operators by combine_ops(…)"
+        if held:
+            raise _carried(
+                source,
+                f"loop {names} updates an element of {store.buffer} by no operator",
+                store.node,
+                rest[0],
+                f"reduce by {operators}",
+            )
+        error = source.error(
             store.node,
-            rest[0],
-            "reduce by +=, *=, = min(…) or = max(…), or name the operators by combine_ops(…)",
+            f"every iteration of loop {names} writes the same element of {store.buffer}, and the"
+            " last would win",
+            f"a reduction is {operators}; a temporary needs an axis for the loop",
         )
+        # A loop around whole nests may be meant to run in order, and then be written out.
+        is_around = any(store.loops.index(rest[0]) < store.loops.index(loop) for loop in kept)
+        raise as_carried(error, rest[0]) if is_around else error
     read = nest.entries[held[0]]
     assert isinstance(read, Read)
     before = nest.add(replace(read, loops=kept, time=time))

@@ -13,10 +13,11 @@ from mdtensor.translate.scalar import Expr, as_expr, select
 class Undecided:
     """What a variable is after branches of which only one sets it, or that set what has no choice.
 
-    `why` goes to the message of the error that its use is.
+    `why` goes to the message of the error that its use is, `hint` to its hint.
     """
 
     why: str
+    hint: str = "set it before the if"
 
 
 class NoChoiceError(ValueError):

@@ -165,7 +165,7 @@ class Expressions:
         if isinstance(value, CellType):
             value = value.cell_contents
         if isinstance(value, Undecided):
-            raise self._error(node, value.why, "set it before the if")
+            raise self._error(node, value.why, value.hint)
         return value
 
     def _unary(self, node: ast.expr, op: ast.unaryop, value: Any) -> Any:

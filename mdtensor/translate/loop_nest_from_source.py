@@ -71,7 +71,10 @@ def as_carried(error: ProgramError, loop: Loop) -> CarriedError:
 
 
 def _last_value(name: str, loop: Loop) -> Undecided:
-    return Undecided(f"{name!r} is what the last iteration of loop {loop.variable!r} left in it")
+    return Undecided(
+        f"{name!r} is what the last iteration of loop {loop.variable!r} left in it",
+        "compute it after the loop, or reduce it by +=, *=, min or max",
+    )
 
 
 def _taken(target: ast.expr) -> ast.stmt:
@@ -398,6 +401,12 @@ class Tracer:
             if bounds is None
             else self._known_range(statement, bounds)
         )
+        if isinstance(values, SymbolicBuffer | Row):
+            raise self.source.error(
+                statement.iter,
+                "a loop goes over the elements of an array",
+                "go over indices: for i in range(len(x)): … x[i]",
+            )
         if not isinstance(values, Sequence):
             raise self.source.error(
                 statement.iter, "a loop goes over something that is no sequence of known length"
@@ -440,7 +449,7 @@ class Tracer:
                 continue
             others = [v for n, v in after.items() if n != name and isinstance(v, Expr)]
             if held in needed or held in self.nest.entries_of(*others):
-                raise self._carries(loop, name, "is used by other statements")
+                raise self._carries(loop, name, "other statements use it")
             if not isinstance(value, Expr) or held not in self.nest.entries_of(value):
                 self._environment[name] = _last_value(name, loop)
                 continue
@@ -480,12 +489,12 @@ class Tracer:
         """A variable after a loop that updates it by an operator."""
         update = update_of(value, held)
         if update is None:
-            raise self._carries(loop, name, "follows from itself by no +, *, min or max")
+            raise self._carries(loop, name, "it follows from itself by no operator")
         if update.term is None:
             return initial
         assert update.op is not None
         if set(self.nest.entries_of(update.term)) & begun.keys():
-            raise self._carries(loop, name, "depends on another variable of the iteration before")
+            raise self._carries(loop, name, "it depends on another variable that it carries")
         reduced = reduction(self.nest, update.op, update.term, (loop,), tuple(self._loops))
         neutral = initial.op == "const" and initial.value == identity(update.op, reduced)
         if neutral and initial.weak:
@@ -505,9 +514,9 @@ class Tracer:
         )
         error = self.source.error(
             node,
-            f"loop {loop.variable!r} carries {name!r} from one iteration to the next, and it {why}",
-            "a reduction is s += x, s *= x, s = min(s, x) or s = max(s, x); name any other"
-            " operator by combine_ops(…)",
+            f"loop {loop.variable!r} carries {name!r} to the next iteration, and {why}",
+            "a reduction is s += x, s *= x, s = min(s, x) or s = max(s, x); prefix sums and other"
+            " operators are named by combine_ops(ps(add)), combine_ops(pw(operator))",
         )
         return as_carried(error, loop)
 

@@ -54,7 +54,6 @@ def md_hom_from_loops(
         buffer = tracer.buffer(name, given) if is_known else OpenBuffer(name, given, tracer)
         tracer.bind(name, buffer)
     tracer.run()
-    results = _results(tracer, outputs)
     for loop in tracer.loops:
         if loop.conditions:
             raise source.error(
@@ -62,6 +61,7 @@ def md_hom_from_loops(
                 f"the bounds of loop {loop.variable!r} depend on other loops",
                 "with combine_ops all bounds are constants; select in the body instead",
             )
+    results = _results(tracer, outputs)
     combines = combines_of(results, combinations)
     return md_hom_of_results(tracer.nest, source, tracer.loops, specs, outputs, results, combines)
 

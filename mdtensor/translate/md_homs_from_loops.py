@@ -9,6 +9,7 @@ import ast
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.assignments import Assignment, assignments
 from mdtensor.translate.fusion import fused
@@ -50,12 +51,12 @@ def md_homs_from_loops(
             return _program(program, arguments, unrolled, blank, in_place)
         except _AlonePointError:
             assert first is not None
-            raise first from None
+            raise plain(first) from None
         except CarriedError as error:
             first = first or error
             loop = error.loop
             if loop.line in unrolled or loop.conditions or loop.extent > WRITTEN_OUT:
-                raise first from None
+                raise plain(first) from None
             unrolled |= {loop.line}
 
 
@@ -90,6 +91,13 @@ def _program(
     read = dict.fromkeys(name for step in steps for name in step.inputs if name in buffers)
     operands = tuple(n for n in read if n not in local and n not in results.values())
     return LoopProgram(steps, operands, results, planner.specs, returned)
+
+
+def plain(error: ProgramError) -> ProgramError:
+    """The error as what it is to users."""
+    return ProgramError(
+        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
+    )
 
 
 class _AlonePointError(Exception):

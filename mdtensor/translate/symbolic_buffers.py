@@ -9,6 +9,7 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.arithmetic import Arithmetic
 from mdtensor.translate.scalar import Expr, as_expr
 
 
@@ -26,7 +27,19 @@ class Recorder(Protocol):
         ...
 
 
-class SymbolicBuffer:
+class _Whole(Arithmetic):
+    """What is no single element, so that nothing can be computed with it."""
+
+    __slots__ = ()
+
+    def applied(self, op: str, *operands: Any) -> Any:
+        """Refused."""
+        raise TranslationError(
+            f"{self!r} is used as a whole in an operation", hint="loop over its elements"
+        )
+
+
+class SymbolicBuffer(_Whole):
     """An array of which only name, type and shape are known.
 
     An element of a structured type has fields, by attribute and by key; a field is a buffer of its
@@ -76,12 +89,6 @@ class SymbolicBuffer:
         if not self.spec.shape:
             raise TranslationError(f"{self.name} has no axes and so no length")
         return self.spec.shape[0]
-
-    def __iter__(self) -> Any:
-        raise TranslationError(
-            f"a loop over {self.name} itself is not understood",
-            hint=f"for i in range(len({self.name})): ... {self.name}[i]",
-        )
 
     def __getitem__(self, index: Any) -> Any:
         return self.element(_items(index))
@@ -183,7 +190,7 @@ class OpenBuffer(SymbolicBuffer):
         return tuple(self._number(item) for item in items)
 
 
-class Row:
+class Row(_Whole):
     """An array without its first axes, which are indexed already: `A[i]` of a matrix."""
 
     __slots__ = ("_buffer", "_items")
@@ -215,8 +222,11 @@ class Row:
         """An assignment under a condition."""
         self._buffer.assign((*self._items, *_items(index)), value, condition)
 
+    def __repr__(self) -> str:
+        return f"a row of {self._buffer!r}"
 
-class Record:
+
+class Record(_Whole):
     """An element with fields."""
 
     __slots__ = ("_buffer", "_items")
@@ -237,6 +247,9 @@ class Record:
     def set_where(self, condition: Any, name: str, value: Any) -> None:
         """An assignment under a condition."""
         self._field(name).assign(self._items, value, condition)
+
+    def __repr__(self) -> str:
+        return f"a record of {self._buffer!r}"
 
     def _field(self, name: str) -> SymbolicBuffer:
         fields = self._buffer.fields
