@@ -12,9 +12,8 @@ from mdtensor.api.einsum import einsum
 from mdtensor.api.plan import compile as compiled
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 from mdtensor.translate import reference
+from tests.api.executors import EXECUTORS
 from tests.cases import tolerance, values
-
-EXECUTORS = ("kernels", "reference")
 
 
 @pytest.fixture(params=EXECUTORS)
