@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
 import pytest
 from cuda.bindings import nvrtc
 
@@ -9,6 +13,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.lowering import lowered
+from mdtensor.lower.nest import Calc, FromIndex, Gather, Iota, Load, LoopNest, Shift, Store
 from tests.kernels.kernel_cases import GPU_CASES, source
 from tests.lower import fuzz
 
@@ -57,14 +62,41 @@ def test_what_is_no_cuda_is_refused():
         compiled(text, "sm_80")
 
 
-def test_random_kernels_compile():
-    count = 0
-    for name in fuzz.names_of(4, ("gpu",), 40):
+def random_nests(kind: str) -> Iterator[tuple[LoopNest, ...]]:
+    """The kernels of random cases of the GPU family."""
+    for name in fuzz.names_of(4, ("gpu",), 40, kind=kind):
         case = fuzz.random_case(name)
-        try:
-            nests = lowered(case.problem(), case.schedule)
-        except LoweringError:
-            continue
+        for problem, schedule in zip(case.problems(), case.schedules, strict=True):
+            with contextlib.suppress(LoweringError):
+                yield lowered(problem, schedule)
+
+
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
+def test_random_kernels_compile(kind):
+    count = 0
+    for nests in random_nests(kind):
         compiled(render(nests, CUDA).text, "sm_80")
         count += 1
     assert count > 30
+
+
+def test_no_kernel_for_gpus_has_vectors():
+    """CUDA spells no Iota, Gather or Shift: what they need is lanes."""
+    kinds = set[type]()
+    for nests in random_nests(fuzz.MD_HOM):
+        for node in (node for nest in nests for node in nodes_of(nest)):
+            assert getattr(node, "lanes", 1) == 1
+            kinds.add(type(node))
+    assert {FromIndex, Calc, Load, Store} <= kinds
+    assert not kinds & {Iota, Gather, Shift}
+
+
+def nodes_of(value: object) -> Iterator[object]:
+    """A nest with all statements and values in it."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from nodes_of(part)
+    elif is_dataclass(value):
+        yield value
+        for part in fields(value):
+            yield from nodes_of(getattr(value, part.name))

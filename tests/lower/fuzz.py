@@ -33,6 +33,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
+from mdtensor.translate.stages import Stage
 from tests.lower.md_hom_cases import MDHomCase, check_md_hom, random_md_hom_case
 from tests.lower.random_problems import (
     Einsum,
@@ -71,6 +72,18 @@ class Case:
 
     def md_hom(self) -> MDHom:
         return self.einsum.md_hom()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        md_hom = self.md_hom()
+        return (Stage(md_hom, tuple(range(len(md_hom.inputs)))),)
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        return (self.schedule,)
+
+    def problems(self) -> list[Problem]:
+        return [self.problem()]
 
     def problem(self) -> Problem:
         problem = problem_from_md_hom(self.einsum.md_hom())
@@ -361,14 +374,11 @@ def main() -> int:
 def _show(name: str) -> int:
     case = random_case(name)
     print(case)
-    if isinstance(case, MDHomCase):
-        md_homs = [stage.md_hom for stage in case.stages]
-        problems, schedules = case.problems(), case.schedules
-    else:
-        md_homs = [case.einsum.md_hom()]
-        problems, schedules = [case.problem()], (case.schedule,)
+    if isinstance(case, Case):
         print("sizes", run_time_sizes(case))
-    for md_hom, problem, schedule in zip(md_homs, problems, schedules, strict=True):
+    md_homs = [stage.md_hom for stage in case.stages]
+    pairs = zip(case.problems(), case.schedules, strict=True)
+    for md_hom, (problem, schedule) in zip(md_homs, pairs, strict=True):
         print(md_hom.describe(), md_hom.scalar.results, md_hom.epilogue, sep="\n")
         print([(op.dtypes, op.results, op.identity) for op in md_hom.operators])
         print(problem, schedule, sep="\n")

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mdtensor.lower.asm import asm_of
+from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import TAILS, Schedule
 
@@ -125,8 +126,14 @@ def _can_stream(problem: Problem, schedule: Schedule) -> bool:
     extent = problem.extents[lane].constant
     ends_whole = schedule.tail != "overlap" or extent is None or extent % width == 0
     return ends_whole and all(
-        write.strides[lane].constant == 1 and write.offset % width == 0 for write in problem.writes
+        write.strides[lane].constant == 1 and _is_multiple(write.offset, width)
+        for write in problem.writes
     )
+
+
+def _is_multiple(offset: Index | int, of: int) -> bool:
+    constant = as_index(offset).constant
+    return constant is not None and constant % of == 0
 
 
 def _region(rng: random.Random, problem: Problem, stream: int, regions: tuple[str, ...]) -> str:

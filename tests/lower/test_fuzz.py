@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from mdtensor.lower.lowering import lowered
 from mdtensor.lower.passes.stage_inputs import staged_dtype
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.combine import CC, Pointwise, named
+from mdtensor.translate.combine import CC, Concat, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import (
     Expr,
@@ -20,6 +22,7 @@ from mdtensor.translate.scalar import (
     apply,
     cast,
     const,
+    dims_in,
     index_of,
     param,
     select,
@@ -27,7 +30,7 @@ from mdtensor.translate.scalar import (
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz
-from tests.lower.md_hom_cases import single_case
+from tests.lower.md_hom_cases import MDHomCase, single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
 
 COUNT = 300
@@ -49,9 +52,83 @@ def test_random_kernels_compute_what_the_oracle_computes():
     assert report.counts[fuzz.COMPILER] < 0.01 * COUNT, str(report)
 
 
-def test_a_case_is_known_by_its_name():
-    assert fuzz.random_case("7/cpu/3") == fuzz.random_case("7/cpu/3")
-    assert fuzz.random_case("7/cpu/3") != fuzz.random_case("7/cpu/5")
+MD_HOMS = fuzz.names_of(12, fuzz.FAMILIES, COUNT, kind=fuzz.MD_HOM)
+
+
+@pytest.mark.slow
+def test_kernels_of_random_md_homs_compute_what_the_oracle_computes():
+    report = fuzz.run_cases(MD_HOMS)
+    assert not report.failures, str(report)
+    assert report.counts["ok"] > 0.9 * COUNT, str(report)
+    assert report.counts[fuzz.COMPILER] < 0.02 * COUNT, str(report)
+
+
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
+def test_a_case_is_known_by_its_name(kind):
+    first, again = (fuzz.random_case(f"7/cpu/3{kind}") for _ in range(2))
+    assert first == again
+    assert first != fuzz.random_case(f"7/cpu/5{kind}")
+
+
+def test_random_md_homs_are_of_every_sort():
+    seen = Counter[str]()
+    for case in map(fuzz.random_case, MD_HOMS):
+        assert isinstance(case, MDHomCase)
+        seen.update(set(sorts_of(case)))
+    rare = {name: count for name, count in seen.items() if count < 5}
+    assert not rare
+    assert seen.keys() == SORTS
+
+
+SORTS = {
+    *(f"{rank} dims" for rank in (1, 2, 3, 4)),
+    *("cc", "pw", "ps", "several stages", "no identity", "does not commute", "tuples"),
+    *("index functions", "gathers", "several accesses", "several outputs", "one output for all"),
+    *("epilogue", "epilogue that reads", "general", "fixed", "exact", "inexact"),
+    *("diagonal", "negative step", "two dims share an axis", "strided buffers"),
+    *(f"of {kind}" for kind in ("bool", "int", "uint", "float", "complex")),
+}
+
+
+def sorts_of(case: MDHomCase) -> Iterator[str]:
+    md_hom = case.md_hom()
+    yield f"{len(md_hom.dims)} dims"
+    for dim in md_hom.dims:
+        yield {Concat: "cc", Pointwise: "pw", PrefixSum: "ps"}[type(dim.combine)]
+    for op in md_hom.operators:
+        yield from ("no identity",) if op.identity is None else ()
+        yield from ("does not commute",) if not op.commutative else ()
+        yield from ("tuples",) if len(op.dtypes) > 1 else ()
+    if len(case.stages) > 1:
+        yield "several stages"
+    if any(dims_in(result) for result in md_hom.scalar.results):
+        yield "index functions"
+    for access in md_hom.accesses:
+        yield from _sorts_of_access(access)
+    if len(md_hom.inp_view) > len({access.buffer for access in md_hom.inp_view}):
+        yield "several accesses"
+    if len(md_hom.out_view) > 1:
+        yield "several outputs" if len(md_hom.outputs) > 1 else "one output for all"
+    if md_hom.epilogue is not None:
+        yield "epilogue that reads" if md_hom.epilogue.view else "epilogue"
+    yield "general" if case.general else "fixed"
+    yield "exact" if case.drawn.exact else "inexact"
+    for buffer in (*md_hom.inputs, *md_hom.outputs):
+        yield "of " + buffer.spec.dtype.name.rstrip("0123456789")
+        if not buffer.spec.is_contiguous:
+            yield "strided buffers"
+
+
+def _sorts_of_access(access: Access) -> Iterator[str]:
+    if not access.is_affine:
+        yield "gathers"
+    axes = [axis for axis in access.index if isinstance(axis, AffineIndex)]
+    if any(len(axis.dims) > 1 for axis in axes):
+        yield "two dims share an axis"
+    if any(coefficient < 0 for axis in axes for _, coefficient in axis.coefficients):
+        yield "negative step"
+    if len(set(access.dims)) < sum(len(axis.dims) for axis in axes):
+        yield "diagonal"
 
 
 def test_cases_reach_every_part_of_a_schedule():
