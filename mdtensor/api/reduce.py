@@ -51,10 +51,11 @@ def reduce(
 
     `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
     `fmin`, `fmax`, `lesser`, `greater`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`,
-    NumPy's function of that meaning, one that `mdtensor.operator` made, or any associative function of two elements (of two
-    tuples, where `f` returns tuples) with its `identity`, if it has one. Or a dict with an
-    operator for each dim; there `ps("add")` scans a dim that the output keeps. Where operators
-    differ, the last dim is combined first, dims being ordered by their first use.
+    NumPy's function of that meaning, one that `mdtensor.operator` made, or any associative
+    function of two elements (of two tuples, where `f` returns tuples) with its `identity`, if it
+    has one. Or a dict with an operator for each dim; there `ps("add")` scans a dim that the
+    output keeps. Where operators differ, the last dim is combined first, dims being ordered by
+    their first use.
 
     Types are NumPy's for the operations that `f` makes. Sums and products of booleans are counted
     in int64. `dtype` is the type to which results of `f` are brought, `acc_dtype` the one in which

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mdtensor.errors import DTypeError, SubscriptError
 from mdtensor.specs import TensorSpec
@@ -322,3 +324,18 @@ def test_classic_strings_stay_classic(text: str) -> None:
 def test_summands_of_one_dim_add_up() -> None:
     assert parse_sum("2h+r-h+3-r", "", 0) == AffineSum((("h", 1),), (), 3)
     assert parse_sum("-i+2@0-1", "", 0) == AffineSum((("i", -1),), ((0, 2),), -1)
+
+
+@given(st.data())
+def test_extents_are_the_largest_that_stay_inside(data: st.DataObject) -> None:
+    """One more element of any dim that was solved would leave an axis."""
+    small = st.integers(1, 4)
+    a, b, c, o = (data.draw(small) for _ in range(4))
+    r, s = data.draw(small), data.draw(small)
+    least = (b * (r - 1) + o, c * (s - 1))
+    shape = tuple(data.draw(st.integers(n + 1, n + 12)) for n in least)
+    text = f"{a}h+{b}r+{o} h+{c}s, r s -> h"
+    extents = index_space(parse(text), [TensorSpec.of(shape), TensorSpec.of((r, s))]).extents
+    reached = [(a * n + b * (r - 1) + o, n + c * (s - 1)) for n in (extents["h"] - 1, extents["h"])]
+    assert all(n < extent for n, extent in zip(reached[0], shape, strict=True))
+    assert any(n >= extent for n, extent in zip(reached[1], shape, strict=True))
