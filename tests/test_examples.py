@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ARGUMENTS = {"einsum_in_a_model.py": [], "tune_shapes.py": ["0"]}
-LAST_WORDS = {"einsum_in_a_model.py": "cost", "tune_shapes.py": "largest eigenvalue 3.9"}
+ARGUMENTS = {"einsum_in_a_model.py": [], "record_linkage.py": [], "tune_shapes.py": ["0"]}
+LAST_WORDS = {
+    "einsum_in_a_model.py": "cost",
+    "record_linkage.py": "precision 0.99",
+    "tune_shapes.py": "largest eigenvalue 3.9",
+}
 
 
 def run(name: str) -> str:
