@@ -308,9 +308,11 @@ FIRST_LAYERS = (
     *(convolution("mcc-vgg", _VGG(n), floor=1.0) for n in (1, 16)),
     *(convolution("mcc-mobilenet", _MOBILE(n), floor=1.3) for n in (1, 16)),
 )
+# VGG-16's image with its padding; its sixteen images would not fit into memory eight times.
 CAPSULES = (
     *(capsules("capsule-resnet", _RESNET(n), floor=3.0) for n in (1, 16)),
-    capsules("capsule-mobilenet", _MOBILE(1), floor=3.0),
+    capsules("capsule-vgg", Convolution(1, 226, 226, 3, 64, 3, 3), floor=3.0),
+    *(capsules("capsule-mobilenet", _MOBILE(n), floor=3.0) for n in (1, 16)),
 )
 DEPTHWISE = (
     convolution(

@@ -24,6 +24,14 @@ def normal(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:
     return generator.standard_normal(spec.shape, np.float32)
 
 
+def whole(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:
+    """Whole numbers around 0: millions of them have the same float32 sum in every order.
+
+    A tolerance for long sums of others would hide an element that is missing.
+    """
+    return generator.integers(-100, 101, spec.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel(Workload):
     """A case said in each library's own words.

@@ -150,8 +150,7 @@ def mbbs(a: Any, out: Any) -> Any:
 
 
 @compiled
-def histogram(elements: Any, bins: int, out: Any) -> Any:
-    parts = numba.get_num_threads()
+def histogram(elements: Any, bins: int, parts: int, out: Any) -> Any:
     length = -(-elements.shape[0] // parts)
     counts = np.zeros((parts, bins), np.int64)
     for part in prange(parts):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, normal, xla
+from bench.kernels.kernel import Kernel, normal, whole, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -43,7 +43,8 @@ def histogram(size: int, bins: int, dtype: str, label: str, floor: float | None 
     def numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         from bench.kernels import loops
 
-        return {"prange": lambda: loops.histogram(operands[0], bins, *outs)}
+        parts: int = importlib.import_module("numba").get_num_threads()
+        return {"prange": lambda: loops.histogram(operands[0], bins, parts, *outs)}
 
     def torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         module: Any = importlib.import_module("torch")
@@ -301,16 +302,12 @@ def _argmax_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 
 def double_reduction(size: int, label: str, floor: float | None = None) -> Kernel:
     """The sum and the maximum of the same elements."""
-
-    def uniform(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:
-        return generator.random(spec.shape, np.float32)
-
     return Kernel(
         name=f"double-reduction-{label}",
         formula="(Σ x[i], max over i of x[i])",
         inputs=(TensorSpec.of((size,)),),
         outputs=(TensorSpec.of(()), TensorSpec.of(())),
-        reduction=size,
+        reduction=1,  # exact, since operands are whole numbers
         flops=2 * size,
         exact=lambda x: (np.asarray(x.sum()), np.asarray(x.max())),
         says={
@@ -320,7 +317,7 @@ def double_reduction(size: int, label: str, floor: float | None = None) -> Kerne
             "torch": _double_torch,
             "jax": _double_jax,
         },
-        draw=(uniform,),
+        draw=(whole,),
         floor=floor,
         limit_floor=STREAMING,
         shared=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, xla
+from bench.kernels.kernel import Kernel, whole, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -22,7 +22,7 @@ def scan(size: int, label: str, floor: float | None = None) -> Kernel:
         formula="out[i] = Σ x[n] for n ≤ i",
         inputs=(TensorSpec.of((size,)),),
         outputs=(TensorSpec.of((size,)),),
-        reduction=size,
+        reduction=1,  # exact, since operands are whole numbers
         flops=size,
         exact=np.cumsum,
         says={
@@ -32,6 +32,7 @@ def scan(size: int, label: str, floor: float | None = None) -> Kernel:
             "torch": _scan_torch,
             "jax": _scan_jax,
         },
+        draw=(whole,),
         floor=floor,
         limit_floor=STREAMING,
         shared=True,
@@ -81,7 +82,7 @@ def mbbs(n: int, floor: float | None = None) -> Kernel:
         formula="out[i] = Σ a[n, j] for n ≤ i and all j",
         inputs=(TensorSpec.of((n, n)),),
         outputs=(TensorSpec.of((n,)),),
-        reduction=n * n,
+        reduction=1,  # exact, since operands are whole numbers
         flops=n * n,
         exact=lambda a: np.cumsum(a.sum(axis=1)),
         says={
@@ -91,6 +92,7 @@ def mbbs(n: int, floor: float | None = None) -> Kernel:
             "torch": _mbbs_torch,
             "jax": _mbbs_jax,
         },
+        draw=(whole,),
         floor=floor,
         limit_floor=STREAMING,
         shared=True,

@@ -110,6 +110,16 @@ def test_wrong_integers_are_no_small_error() -> None:
     assert kernel.error(references, references) == 0
 
 
+def test_a_missing_element_of_a_long_sum_is_an_error() -> None:
+    kernel = scan(1 << 20, "2^20")
+    (x,) = kernel.operands()
+    references = kernel.reference([x])
+    assert kernel.error(np.cumsum(x), references) <= kernel.tolerance
+    assert kernel.error(np.cumsum(x[::-1])[::-1], references) > kernel.tolerance
+    x[np.flatnonzero(x)[-1]] = 0
+    assert kernel.error(np.cumsum(x), references) > kernel.tolerance
+
+
 def test_each_of_several_results_counts() -> None:
     kernel = double_reduction(16, "16")
     references = kernel.reference(kernel.operands())
