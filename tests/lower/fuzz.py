@@ -19,7 +19,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -243,16 +243,19 @@ def _repr(name: str) -> str:
 
 @dataclass
 class Report:
-    """Outcomes of a run: how many cases were right or refused, and what failed."""
+    """Outcomes of a run: how many cases were right or refused, what failed, what crashed."""
 
     counts: Counter[str]
     failures: dict[str, str]
+    crashed: list[str] = field(default_factory=list[str])
     seconds: float = 0.0
 
     def __str__(self) -> str:
         failed = "\n".join(f"{name}: {why}" for name, why in self.failures.items())
         figures = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
-        return f"{failed}\n{figures}, {len(self.failures)} failed, {self.seconds:.0f} s".strip()
+        crashed = f"{COMPILER}: {' '.join(self.crashed)}\n" if self.crashed else ""
+        figures += f", {len(self.failures)} failed, {self.seconds:.0f} s"
+        return f"{failed}\n{crashed}{figures}".strip()
 
 
 def run_cases(names: Sequence[str], *, verbose: bool = False) -> Report:
@@ -312,8 +315,9 @@ def _run_batch(names: list[str], report: Report) -> list[str]:
     if not current:
         raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
     reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
-    if any("Running pass" in word for word in words) and any("in build" in w for w in words):
+    if any("Running pass" in word for word in words):  # of the compiler's own trace
         report.counts[COMPILER] += 1
+        report.crashed.append(current)
     else:
         report.failures[current] = "\n    ".join([reason, *words[:12], _repr(current)])
     return [name for name in left if name != current]

@@ -25,6 +25,7 @@ from mdtensor.translate.scalar import (
     const,
     index_of,
     param,
+    select,
 )
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.lower.random_operators import Combining, random_combining
@@ -102,17 +103,21 @@ class _Drawing:
     buffers: list[_Input] = field(default_factory=list)
     leaves: list[Term] = field(default_factory=list)
     view: list[tuple[int, int]] = field(default_factory=list)
+    selected: str = ""
 
     def result(self, seed: int) -> Drawn:
         rng = self.rng
         combining, combines = self._combines()
+        self.selected = self._selected(combining, combines, random.Random(f"select {seed}"))
         maths = not combining.exact and rng.random() < 0.35
         for _ in range(rng.choices((1, 2, 3), (4, 5, 2))[0]):
-            self._read(self.names, gathers=True)
+            self._read(self._walked, gathers=True)
         scalar_view = list(self.view)
         if rng.random() < 0.4:
-            self.leaves += [self._index(name) for name in self.names]
+            self.leaves += [self._index(name) for name in self._walked]
         terms = self._elements(combining, maths)
+        if self.selected:
+            terms = self._where_selected(combining, terms)
         types = [self.buffers[b].dtype for b, _ in scalar_view]
         scalar = ScalarFunction(tuple(types), tuple(term.expr for term in terms), "f")
         kept = [
@@ -169,6 +174,34 @@ class _Drawing:
                 wanted = Pointwise if rng.random() < 0.6 else PrefixSum
                 combines[d] = wanted(rng.choice(combining.operators))
         return combining, combines
+
+    def _selected(
+        self, combining: Combining, combines: Sequence[Combine], rng: random.Random
+    ) -> str:
+        """Now and then a dim that the scalar function selects, as a histogram does its bins."""
+        operator = combining.operators[0]
+        kept = [n for n, combine in zip(self.names, combines, strict=True) if combine == CC]
+        reduced = any(isinstance(combine, Pointwise) for combine in combines)
+        scanned = any(isinstance(combine, PrefixSum) for combine in combines)
+        small = operator.name in ("add", "mul") or all(t.kind in "iu" for t in operator.dtypes)
+        if not (kept and reduced and operator.identity and small) or scanned:
+            return ""
+        return rng.choice(kept) if len(combining.operators) == 1 and rng.random() < 0.4 else ""
+
+    @property
+    def _walked(self) -> list[str]:
+        return [name for name in self.names if name != self.selected]
+
+    def _where_selected(self, combining: Combining, terms: list[Term]) -> list[Term]:
+        """The terms where the index of the selected dim is one that is computed."""
+        identity = combining.operators[0].identity
+        assert identity is not None
+        condition = apply("eq", index_of(self.selected), self._place())
+        results: list[Term] = []
+        for term, neutral in zip(terms, identity, strict=True):
+            expr = select(condition, term.expr, const(neutral, term.dtype))
+            results.append(Term(expr, min(term.low, 0), max(term.high, 1), term.exact))
+        return results
 
     def _combined(self, combining: Combining, exact: bool) -> list[Term]:
         """What is known of a finished tuple."""
@@ -250,7 +283,7 @@ class _Drawing:
     def _place(self) -> Expr:
         """A computed index: any function of dims and of integers that are read before."""
         rng = self.rng
-        leaves = [self._index(name) for name in self.names]
+        leaves = [self._index(name) for name in self._walked]
         whole = [leaf for leaf in self.leaves if leaf.kind in "iu"]
         leaves += [leaf for leaf in (*whole, *self.leaves) if leaf.kind != "c"]
         for _ in range(20):

@@ -11,6 +11,7 @@ from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import TAILS, Schedule
+from mdtensor.lower.selection import selection_of
 
 UNROLLED = 48  # computations in one register tile, which bounds what the compiler has to do
 # The same where work-items combine their results: Intel's compiler crashes on kernels of some
@@ -56,7 +57,10 @@ def random_schedule(
         streaming=_may_stream(problem, lane, width) and rng.random() < 0.6,
         inline=rng.random() < 0.3,
     )
-    return _fitting(problem, drawn)
+    fitting = _fitting(problem, drawn)
+    selection = selection_of(problem)
+    scatters = selection is not None and not problem.keeps_order and rng.random() < 0.6
+    return _scattering(problem, fitting, selection.dim) if selection and scatters else fitting
 
 
 def _fitting(problem: Problem, schedule: Schedule) -> Schedule:
@@ -116,6 +120,23 @@ def _in_order(problem: Problem, schedule: Schedule) -> Schedule:
         lane=lane,
         width=width,
         reduce_order=dims,
+    )
+
+
+def _scattering(problem: Problem, schedule: Schedule, dim: int) -> Schedule:
+    """What goes to computed places goes there one by one."""
+    ones = (1,) * len(schedule.parts)
+    return replace(
+        schedule,
+        parts=_with(schedule.parts, (dim,), 1),
+        tiles=(0,) * len(ones),
+        threads=ones,
+        registers=_with(schedule.registers, problem.kept, 1),
+        lane=-1,
+        width=1,
+        staged=("",) * len(schedule.staged),
+        streaming=False,
+        scatter=True,
     )
 
 

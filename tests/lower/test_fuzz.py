@@ -13,6 +13,7 @@ import pytest
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.passes.stage_inputs import staged_dtype
 from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.lower.selection import selection_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Concat, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom
@@ -85,7 +86,14 @@ SORTS = {
     *("cc", "pw", "ps", "several stages", "no identity", "does not commute", "tuples"),
     *("index functions", "gathers", "several accesses", "several outputs", "one output for all"),
     *("epilogue", "epilogue that reads", "general", "fixed", "exact", "inexact"),
-    *("diagonal", "negative step", "two dims share an axis", "strided buffers"),
+    *(
+        "selected",
+        "scattered",
+        "diagonal",
+        "negative step",
+        "two dims share an axis",
+        "strided buffers",
+    ),
     *(f"of {kind}" for kind in ("bool", "int", "uint", "float", "complex")),
 }
 
@@ -111,6 +119,9 @@ def sorts_of(case: MDHomCase) -> Iterator[str]:
         yield "several outputs" if len(md_hom.outputs) > 1 else "one output for all"
     if md_hom.epilogue is not None:
         yield "epilogue that reads" if md_hom.epilogue.view else "epilogue"
+    for problem, schedule in zip(case.problems(), case.schedules, strict=True):
+        if selection_of(problem) is not None:
+            yield "scattered" if schedule.scatter else "selected"
     yield "general" if case.general else "fixed"
     yield "exact" if case.drawn.exact else "inexact"
     for buffer in (*md_hom.inputs, *md_hom.outputs):
