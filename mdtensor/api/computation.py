@@ -129,7 +129,7 @@ _NOT_PLAIN = "not plain"
 
 
 def _plain(option: Any) -> Hashable:
-    kind: Any = type(option)
+    kind = option.__class__
     if kind in _PLAIN:
         return kind, option
     if kind is dict:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.computation import Computation, call
+from mdtensor.api.computation import Computation, call, plain_key, recalled
 from mdtensor.api.operands import Array, split
 from mdtensor.api.path import Optimize
 from mdtensor.api.reduce import reduced, reduction_key
@@ -42,6 +42,14 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     Sums of products keep einsum's types: booleans are combined by or.
     """
     text, arrays = split(operands)
+    # fmt: off
+    quick = plain_key(
+        "einsum", text, said.semiring, said.f, said.combine, said.epilogue, said.extents,
+        said.dtype, said.acc_dtype, said.order, said.casting, said.optimize,
+    )
+    # fmt: on
+    if (result := recalled(quick, arrays, out)) is not None:
+        return result
     semiring = semiring_of(said.semiring, said.f, said.combine)
     text = with_output(text)
     _check_casting(text, arrays, said)
@@ -58,12 +66,12 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     )
     is_plain = not (is_affine(text) or said.epilogue or said.extents)
     if not (semiring.distributes and is_plain and len(arrays) > 2):
-        return reduced(reduction, arrays, out)
+        return reduced(reduction, arrays, out, quick)
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         return in_stages(reduction, specs, said.optimize)
 
-    return call((reduction_key(reduction), said.optimize), arrays, build, out)
+    return call((reduction_key(reduction), said.optimize), arrays, build, out, quick)
 
 
 def with_output(text: str) -> str:

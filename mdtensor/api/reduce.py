@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdtensor.api.computation import Computation, call, single
+from mdtensor.api.computation import Computation, call, plain_key, recalled, single
 from mdtensor.api.function_key import function_key
 from mdtensor.api.records import by_columns
 from mdtensor.errors import TranslationError
@@ -84,10 +84,17 @@ def reduce(
     >>> reduce("ij,j->i; i", a, np.ones(3), np.ones(2), epilogue=lambda t, b: 2 * t - b)
     array([ 5., 23.])
     """
+    # fmt: off
+    quick = plain_key(
+        "reduce", subscripts, f, combine, identity, dtype, acc_dtype, extents, epilogue, check
+    )
+    # fmt: on
+    if (result := recalled(quick, operands, out)) is not None:
+        return result
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, dict(extents or {}), epilogue
     )
-    return _called(_Call(reduction, check=check), operands, out)
+    return _called(_Call(reduction, check=check), operands, out, quick)
 
 
 def scan(
@@ -126,11 +133,19 @@ def scan(
     array([[1, 5],
            [4, 5]])
     """
+    # fmt: off
+    quick = plain_key(
+        "scan", subscripts, combine, f, exclusive, reverse, identity, dtype, acc_dtype, extents,
+        check,
+    )
+    # fmt: on
+    if (result := recalled(quick, operands, out)) is not None:
+        return result
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, dict(extents or {}), scans=True
     )
     asked = _Call(reduction, exclusive=exclusive, reverse=reverse, check=check)
-    return _called(asked, operands, out)
+    return _called(asked, operands, out, quick)
 
 
 @dataclass(frozen=True)
@@ -188,15 +203,22 @@ def reduction_key(reduction: Reduction) -> Hashable:
     )
 
 
-def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None) -> Any:
-    """What a front end makes of a reduction."""
-    return _called(_Call(reduction), operands, out)
+def reduced(
+    reduction: Reduction,
+    operands: Sequence[object],
+    out: Arrays | None,
+    quick: Hashable | None = None,
+) -> Any:
+    """What a front end makes of a reduction; `quick` is what `computation.call` takes."""
+    return _called(_Call(reduction), operands, out, quick)
 
 
-def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
+def _called(
+    asked: _Call, operands: Sequence[object], out: Arrays | None, quick: Hashable | None
+) -> Any:
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
-        return call(asked.key, operands, asked.computation, out)
+        return call(asked.key, operands, asked.computation, out, quick)
     asked = replace(asked, reduction=split.reduction)
     return split.joined(call(asked.key, split.operands, asked.computation, split.out))
 
