@@ -33,6 +33,8 @@ from mdtensor.translate.md_hom_from_assignment import covers
 from mdtensor.translate.md_hom_from_loops import md_hom_from_loops
 from mdtensor.translate.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.operators import OperatorFunction
+from mdtensor.translate.records import words_of
+from mdtensor.translate.reduction_of_records import WORTH_COPIES
 from mdtensor.translate.tuples import as_tuple
 from mdtensor.translate.views import AffineIndex
 
@@ -338,7 +340,8 @@ class Directive:
         """Runs a program; the arrays of all parameters that it writes."""
         arrays = _with_fields(bound.arrays)
         arrays |= {n: np.asarray(v) for n, v in bound.values.items() if _is_number(v)}
-        operands = [arrays[name] for name in program.operands]
+        points = max((step.md_hom.points for step in program.steps), default=0)
+        operands = [_as_operand(arrays[name], points) for name in program.operands]
         xp = array_module(bound.arrays.values())
         targets: list[Array | None] = [arrays.get(name) for name in program.results]
         if any(target is not None for target in targets):
@@ -410,8 +413,18 @@ def _with_fields(arrays: Mapping[str, Array]) -> dict[str, Array]:
     found: dict[str, Any] = dict(arrays)
     for name, array in arrays.items():
         fields: tuple[str, ...] = array.dtype.names or ()
-        found |= {f"{name}.{field}": array[field] for field in fields}
+        found |= _with_fields({f"{name}.{field}": array[field] for field in fields})
     return found
+
+
+def _as_operand(array: Array, points: int) -> Array:
+    """What kernels read of an array: words of strings; fields that are read often apart."""
+    if array.dtype.kind in "SU":
+        return words_of(array)
+    is_apart = array.flags.c_contiguous or points < WORTH_COPIES * array.size
+    around = getattr(array.base, "dtype", None)
+    is_field = getattr(around, "names", None) is not None
+    return array if is_apart or not is_field else np.ascontiguousarray(array)
 
 
 def _may_be_kept(arrays: Mapping[str, Array], name: str, xp: Any) -> bool:

@@ -58,8 +58,9 @@ def _assignment(nest: Nest, source: Source, time: int) -> Assignment:
             store.node, f"{store.buffer} is written at an index that is not affine", _GATHER
         )
     dims = {dim for axis in known for dim in axis.dims}
-    kept = tuple(loop for loop in store.loops if loop.name in dims)
-    rest = tuple(loop for loop in store.loops if loop.name not in dims and loop.extent != 1)
+    # A loop of one iteration reduces nothing, but values may depend on its variable.
+    kept = tuple(loop for loop in store.loops if loop.name in dims or loop.extent == 1)
+    rest = tuple(loop for loop in store.loops if loop not in kept)
     if (loop := repeated(Touch(store.buffer, known, kept))) is not None:
         what = f"several iterations of loop {loop.variable!r} write one element of {store.buffer}"
         if own_reads(nest, store, time):

@@ -82,7 +82,8 @@ def _matching(first: Assignment, second: Assignment) -> dict[str, Loop] | None:
             loop = by_name[other]
             if c != d or extents[dim] != loop.extent or loops.setdefault(dim, loop) != loop:
                 return None
-    return loops if len(set(loops.values())) == len(by_name) else None
+    one_to_one = len(set(loops.values())) == len(by_name) == len(loops) == len(extents)
+    return loops if one_to_one else None
 
 
 def _has_reduction(nest: Nest, value: Expr) -> bool:

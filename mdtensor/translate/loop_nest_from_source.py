@@ -587,10 +587,15 @@ def _difference(lhs: AffineIndex, rhs: AffineIndex, offset: int = 0) -> AffineIn
 
 def _at_least_zero(index: AffineIndex) -> Expr:
     """The condition that an affine index is not negative."""
-    total: Expr = as_expr(index.offset)
-    for dim, coefficient in index.coefficients:
-        total = total + Expr("index", (), I64, dim, weak=True) * coefficient
-    return apply("ge", total, 0)
+    total: Any = 0
+    for dim, coefficient in sorted(index.coefficients, key=lambda term: -term[1]):
+        count = Expr("index", (), I64, dim, weak=True)
+        part = count if abs(coefficient) == 1 else count * abs(coefficient)
+        if coefficient < 0:
+            total = total - part
+        else:
+            total = part if isinstance(total, int) else total + part
+    return apply("ge", as_expr(total), -index.offset)
 
 
 def _affine_conditions(test: Expr) -> tuple[AffineIndex, ...]:

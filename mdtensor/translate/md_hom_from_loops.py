@@ -43,11 +43,7 @@ def md_hom_from_loops(
     tracer = Tracer(
         source, program.namespace, depth=len(combinations), outputs=outputs.keys(), sealed=own
     )
-    specs = {
-        b.name: b.spec
-        for top in bind(tracer, arguments).values()
-        for b in (top, *top.fields.values())
-    }
+    specs = {b.name: b.spec for top in bind(tracer, arguments).values() for b in top.parts}
     for name in own:
         given = outputs[name]
         is_known = isinstance(given, TensorSpec)

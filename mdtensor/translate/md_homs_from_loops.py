@@ -74,7 +74,7 @@ def _program(
     _check_written_out(source, nest, unrolled)
     returned = _returned(tracer.returned, source)
     local = {name: buffer for name, (buffer, _) in tracer.locals.items()}
-    buffers = {b.name: b for top in bound.values() for b in (top, *top.fields.values())} | local
+    buffers = {b.name: b for top in bound.values() for b in top.parts} | local
     specs = {name: buffer.spec for name, buffer in buffers.items()}
     fills = {name: fill for name, (_, fill) in tracer.locals.items() if fill is not None}
     fills |= {name: 0 for name in buffers if name.split(".")[0] in blank}

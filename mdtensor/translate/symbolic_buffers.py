@@ -10,6 +10,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.records import Column, Operand, Text, word_spec
 from mdtensor.translate.scalar import Expr, as_expr
 
 
@@ -43,16 +44,18 @@ class SymbolicBuffer(_Whole):
     """An array of which only name, type and shape are known.
 
     An element of a structured type has fields, by attribute and by key; a field is a buffer of its
-    own, named `buffer.field`, whose last axes are those of a sub-array.
+    own, named `buffer.field`, whose last axes are those of a sub-array. Strings are held as words,
+    along one more axis (see `records.words_of`).
     """
 
-    __slots__ = ("_fields", "_recorder", "is_weak", "name", "spec")
+    __slots__ = ("_fields", "_recorder", "_text", "is_weak", "name", "spec")
 
     def __init__(
         self, name: str, spec: TensorSpec, recorder: Recorder, *, is_weak: bool = False
     ) -> None:
         self.name = name
-        self.spec = spec
+        self._text = spec.dtype if spec.dtype.kind in "SU" else None
+        self.spec = spec if self._text is None else word_spec(spec)
         self.is_weak = is_weak
         self._recorder = recorder
         self._fields = {
@@ -63,12 +66,12 @@ class SymbolicBuffer(_Whole):
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        return self.spec.shape
+        return self.spec.shape if self._text is None else self.spec.shape[:-1]
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.spec.shape)
+        return len(self.spec.shape) - (self._text is not None)
 
     @property
     def size(self) -> int:
@@ -84,6 +87,12 @@ class SymbolicBuffer(_Whole):
     def fields(self) -> Mapping[str, SymbolicBuffer]:
         """The buffers of the fields, none of a type without fields."""
         return self._fields
+
+    @property
+    def parts(self) -> tuple[SymbolicBuffer, ...]:
+        """The buffer, and those of fields and of their fields."""
+        fields = self._fields.values()
+        return (self, *(part for field in fields for part in field.parts))
 
     def __len__(self) -> int:
         if not self.spec.shape:
@@ -105,7 +114,15 @@ class SymbolicBuffer(_Whole):
         if len(items) < self.ndim:
             return Row(self, items)
         place = self._place(items)
+        if self._text is not None:
+            return self._text_at(self._text, place)
         return Record(self, items) if self._fields else self._recorder.read(self, place)
+
+    def _text_at(self, dtype: np.dtype, place: tuple[Expr, ...]) -> Text:
+        def word(column: Column) -> Any:
+            return self._recorder.read(self, (*place, as_expr(column.word)))
+
+        return Text.of(dtype, f"an element of {self.name}", Operand(0, word))
 
     def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
         """Stores a value at an index, where a condition holds."""
@@ -118,6 +135,11 @@ class SymbolicBuffer(_Whole):
             raise TranslationError(
                 f"an element of {self.name} is a record and cannot be assigned whole",
                 hint=f"assign its fields, such as {self.name}[i][{next(iter(self._fields))!r}]",
+            )
+        if self._text is not None:
+            raise TranslationError(
+                f"an element of {self.name} is a string, and kernels write only numbers",
+                hint="write an index, and take the string by it afterwards",
             )
         self._recorder.store(self, self._place(items), value, where)
 
@@ -184,6 +206,11 @@ class OpenBuffer(SymbolicBuffer):
 
     def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
         """Stores a value at an index, where a condition holds."""
+        if self._text is not None:
+            raise TranslationError(
+                f"an element of {self.name} is a string, and kernels write only numbers",
+                hint="write an index, and take the string by it afterwards",
+            )
         self._recorder.store(self, self._place(items), value, where)
 
     def _place(self, items: tuple[Any, ...]) -> tuple[Expr, ...]:
