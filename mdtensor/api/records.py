@@ -12,9 +12,9 @@ from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom_from_reduction import Reduction
-from mdtensor.translate.python_functions import is_sequence
 from mdtensor.translate.records import Column, Path, at_path, codes_of, columns_of, has_parts
 from mdtensor.translate.reduction_of_records import RecordReduction, reduction_of_records
+from mdtensor.translate.tuples import as_tuple
 
 _table: dict[Hashable, RecordReduction] = {}
 _TABLE_SIZE = 1024
@@ -39,7 +39,7 @@ class ByColumns:
             return self._given
         if self._names is None:
             return results
-        several: tuple[Any, ...] = tuple(results) if is_sequence(results) else (results,)
+        several = as_tuple(results)
         pairs = list(zip(self._names, several, strict=True))
         dtype = self._dtype or np.dtype([(name, np.asarray(r).dtype) for name, r in pairs])
         joined = np.empty(np.shape(several[0]), dtype)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import FieldError
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Arithmetic
 from mdtensor.translate.python_functions import conjunction, equality, is_sequence, negation
 from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr, cast
@@ -415,6 +416,15 @@ def word_count(dtype: np.dtype) -> int:
     (3, 10)
     """
     return max(1, -(-dtype.itemsize // WORD.itemsize))
+
+
+def word_spec(spec: TensorSpec) -> TensorSpec:
+    """The spec of strings as words.
+
+    >>> word_spec(TensorSpec.of((5,), "S10"))
+    uint32[5, 3]
+    """
+    return TensorSpec.of((*spec.shape, word_count(spec.dtype)), WORD)
 
 
 def words_of(texts: np.ndarray) -> np.ndarray:

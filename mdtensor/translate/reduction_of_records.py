@@ -15,11 +15,11 @@ import numpy as np
 
 from mdtensor.errors import DTypeError, FieldError, ProgramError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.combination import Combination
 from mdtensor.translate.index_space import index_space
 from mdtensor.translate.md_hom_from_reduction import Reduction
 from mdtensor.translate.operators import OperatorFunction
-from mdtensor.translate.python_functions import is_sequence
 from mdtensor.translate.python_source import scalar_function, traced
 from mdtensor.translate.records import (
     Column,
@@ -29,8 +29,9 @@ from mdtensor.translate.records import (
     part_dtype,
     symbol_of,
 )
-from mdtensor.translate.scalar import Expr, param, params_in
+from mdtensor.translate.scalar import Expr, param, params_in, substitute
 from mdtensor.translate.subscripts import parse
+from mdtensor.translate.tuples import as_tuple
 
 Columns = tuple[Column, ...]
 WORTH_COPIES = 8
@@ -248,7 +249,7 @@ def _in_order(
                 f"f returns the fields {', '.join(named)}, but the result has {', '.join(order)}"
             )
         return order, tuple(named[name] for name in order)
-    results: tuple[Any, ...] = tuple(returned) if is_sequence(returned) else (returned,)
+    results = as_tuple(returned)
     if names is not None and len(names) != len(results):
         raise ProgramError(
             f"f returns {len(results)} values, but the result has the fields {', '.join(names)}"
@@ -303,7 +304,11 @@ class _OnNamed:
         return getattr(self.function, "__name__", "op")
 
     def __call__(self, lhs: Any, rhs: Any) -> Any:
-        sides = [side if is_sequence(side) else (side,) for side in (lhs, rhs)]
+        sides = [as_tuple(side) for side in (lhs, rhs)]
+        if assigns(self.function):
+            dtypes = [value.dtype for value in sides[0]]
+            operator = operator_from_assigning(self.function, self.names, dtypes)
+            return tuple(substitute(result, [*sides[0], *sides[1]]) for result in operator.results)
         named = (NamedValues.of(self.names, side) for side in sides)
         _, results = _in_order(traced(self.function, *named), self.names)
         return results

@@ -11,6 +11,18 @@ import pytest
 import mdtensor.api.computation as module
 from mdtensor.api.operators import operator, ps
 from mdtensor.api.reduce import reduce, scan
+from mdtensor.directive import (
+    Buffer,
+    cc,
+    combine_ops,
+    fp64,
+    inp,
+    int32,
+    mdh,
+    out,
+    pw,
+    pw_custom_func,
+)
 from mdtensor.errors import DTypeError, FieldError, ProgramError, ShapeError, TranslationError
 from mdtensor.translate import reference
 from tests.api.executors import EXECUTORS
@@ -110,16 +122,16 @@ def test_best_matches_without_any(executed: str) -> None:
 def test_results_go_to_fields_of_out() -> None:
     new, register = people(13, 1), people(101, 2)
     wide = np.zeros((13, 2), [("measure", "i8"), ("weight", "f8"), ("index", "i4")])
-    out = wide[:, 1]
+    column = wide[:, 1]
 
     def by_name(a: Any, b: Any, *, i: Any) -> Any:
         value, index, measure = weight(a, b, i=i)
         return {"weight": value, "index": index, "measure": measure}
 
-    assert reduce("n,i->n", new, register, f=by_name, combine=best_by_name, out=out) is out
+    assert reduce("n,i->n", new, register, f=by_name, combine=best_by_name, out=column) is column
     expected = linked(new, register)
     for name in MATCH.names or ():
-        np.testing.assert_array_equal(out[name], expected[name])
+        np.testing.assert_array_equal(column[name], expected[name])
     assert not wide[:, 0]["weight"].any()
 
 
@@ -130,6 +142,23 @@ def best_by_name(lhs: Any, rhs: Any) -> Any:
     if first:
         return {"measure": lhs.measure, "weight": lhs.weight, "index": lhs.index}
     return {"weight": rhs.weight, "index": rhs.index, "measure": rhs.measure}
+
+
+def test_operators_may_assign_their_result(executed: str) -> None:
+    new, register = people(5, 1), people(31, 2)
+
+    def best_assigned(res: Any, lhs: Any, rhs: Any) -> None:
+        if lhs["weight"] > rhs["weight"]:
+            res["weight"] = lhs["weight"]
+            res["index"] = lhs["index"]
+            res["measure"] = lhs["measure"]
+        else:
+            res["weight"] = rhs["weight"]
+            res["index"] = rhs["index"]
+            res["measure"] = rhs["measure"]
+
+    found = reduce("n,i->n", new, register, f=weight, combine=best_assigned, dtype=MATCH)
+    np.testing.assert_array_equal(found["weight"], linked(new, register)["weight"])
 
 
 def test_fields_that_f_names_name_the_result(executed: str) -> None:
@@ -272,9 +301,9 @@ def test_results_that_do_not_fit() -> None:
     with pytest.raises(ShapeError) as shape:
         reduce("i->i", array, f=lambda r: r["id"], dtype=[("n", "i8")], out=np.zeros(3))
     assert shape.value.message == "out is no array of records, but dtype is"
-    out = np.zeros(3, [("n", "i4")])
+    narrow = np.zeros(3, [("n", "i4")])
     with pytest.raises(DTypeError) as wrong:
-        reduce("i->i", array, f=lambda r: r["id"], dtype=[("n", "i8")], out=out)
+        reduce("i->i", array, f=lambda r: r["id"], dtype=[("n", "i8")], out=narrow)
     assert wrong.value.message == (
         "out has elements of type [('n', '<i4')], but dtype is [('n', '<i8')]"
     )
@@ -290,3 +319,74 @@ def test_operators_name_fields_that_there_are() -> None:
         )
     assert caught.value.message == "the tuples that are combined have no field 'key'"
     assert caught.value.hint == "their fields are id"
+
+
+# ---- the directive
+
+
+def nest(new_dtype: Any, known_dtype: Any) -> Any:
+    """`weight` and `best` as a nest of loops with operators (003, listing 11)."""
+
+    @pw_custom_func(identity=(-math.inf, 2**31 - 1, 0), commutative=True)
+    def heavier(res: Any, lhs: Any, rhs: Any) -> None:
+        if lhs["w"] > rhs["w"] or (lhs["w"] == rhs["w"] and lhs["index"] <= rhs["index"]):
+            res["w"] = lhs["w"]
+            res["index"] = lhs["index"]
+            res["measure"] = lhs["measure"]
+        else:
+            res["w"] = rhs["w"]
+            res["index"] = rhs["index"]
+            res["measure"] = rhs["measure"]
+
+    @mdh(
+        out(w=Buffer[fp64], index=Buffer[int32], measure=Buffer[int32]),
+        inp(new=Buffer[new_dtype], known=Buffer[known_dtype]),
+        combine_ops(cc, pw(heavier)),
+    )
+    def linked_by_loops(w: Any, index: Any, measure: Any, new: Any, known: Any) -> None:
+        for n in range(len(new)):
+            for i in range(len(known)):
+                found = weight(new[n], known[i], i=i)
+                w[n] = found[0]
+                index[n] = found[1]
+                measure[n] = found[2]
+
+    return linked_by_loops
+
+
+@pytest.mark.parametrize(("news", "knowns"), [(3, 5), (13, 101)])
+def test_records_are_linked_by_the_directive(executed: str, news: int, knowns: int) -> None:
+    new, register = people(news, 1), people(knowns, 2)
+    found = nest(PERSON, PERSON)(new, register)
+    expected = linked(new, register)
+    for values, name in zip(found, MATCH.names or (), strict=True):
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_strings_and_nested_fields_in_loops(executed: str) -> None:
+    array, names = people(20, 3), np.array([b"Anna", b"Jan", b"x"], "S20")
+
+    @mdh
+    def counted(counts: Any, people: Any, names: Any) -> None:
+        for k in range(len(names)):
+            for n in range(len(people)):
+                agree = people[n].first == names[k] and people[n]["last"] != ""
+                counts[k] += people[n].born.month if agree else 0
+
+    counts = np.zeros(3, np.int64)
+    counted(counts, array, names)
+    agree = (array["first"] == names[:, None]) & (array["last"] != "")
+    np.testing.assert_array_equal(counts, (agree * array["born"]["month"]).sum(1))
+
+
+def test_loops_write_numbers_only() -> None:
+    @mdh
+    def renamed(people: Any) -> None:
+        for n in range(len(people)):
+            people[n]["first"] = b"Anna"
+
+    with pytest.raises(ProgramError) as caught:
+        renamed(people(3, 1))
+    assert caught.value.message == (
+        "an element of people.first is a string, and kernels write only numbers"
+    )
