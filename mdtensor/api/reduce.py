@@ -47,7 +47,8 @@ def reduce(
 
     `f` gets the elements in the order of the operands, by default it multiplies them. Its
     keyword-only parameters are the values of indices of that name; a tuple that it returns gives
-    several results.
+    several results. Operands may be records or strings of fixed length. With a structured
+    `dtype` or `out`, results are its fields, which operators get by name (docs/records.md).
 
     `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
     `fmin`, `fmax`, `lesser`, `greater`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`,
