@@ -29,14 +29,13 @@ from mdtensor.translate.interpreter import LocalFunction
 from mdtensor.translate.loop_arguments import program_of, stored
 from mdtensor.translate.loop_steps import LoopProgram, LoopStep, copying
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_assignment import covers
+from mdtensor.translate.md_hom_from_assignment import writes_all
 from mdtensor.translate.md_hom_from_loops import md_hom_from_loops
 from mdtensor.translate.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.operators import OperatorFunction
 from mdtensor.translate.records import words_of
 from mdtensor.translate.reduction_of_records import WORTH_COPIES
 from mdtensor.translate.tuples import as_tuple
-from mdtensor.translate.views import AffineIndex
 
 add, mul, minimum, maximum = "add", "mul", "min", "max"
 """Operators by name, for `pw(add)`."""
@@ -328,7 +327,7 @@ class Directive:
         copies = [
             copying(n, given[n], results[n], arrays[results[n]])
             for n in results
-            if n in given and n not in bound.in_place and not _is_covered(md_hom, n)
+            if n in given and n not in bound.in_place and not writes_all(md_hom, n)
         ]
         steps = (*copies, step)
         operands = tuple(dict.fromkeys(name for step in steps for name in step.inputs))
@@ -367,20 +366,8 @@ class Directive:
             return ()
         md_hom = program.steps[-1].md_hom
         return tuple(
-            0 if n in bound.blank and not _is_covered(md_hom, n) else None for n in program.results
+            0 if n in bound.blank and not writes_all(md_hom, n) else None for n in program.results
         )
-
-
-def _is_covered(md_hom: MDHom, output: str) -> bool:
-    """Whether an `md_hom` writes every element of an output, by one of its accesses."""
-    number = next(n for n, buffer in enumerate(md_hom.outputs) if buffer.name == output)
-    shape = md_hom.outputs[number].spec.shape
-    indices = (
-        [axis for axis in access.index if isinstance(axis, AffineIndex)]
-        for access in md_hom.out_view
-        if access.buffer == number
-    )
-    return any(covers(index, md_hom.extents, shape) for index in indices)
 
 
 def _is_array(value: Any) -> bool:

@@ -17,6 +17,7 @@ from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.combination import Combination
 from mdtensor.translate.loop_arguments import program_of
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom_from_assignment import writes_all
 from mdtensor.translate.md_hom_from_views import Accesses, Views, md_hom_from_views
 from mdtensor.translate.tuples import as_tuple
 
@@ -120,7 +121,10 @@ class Dsl:
     inputs: Mapping[str, BufferType]
 
     def __call__(self, *arrays: Any) -> Any:
-        """Computes the outputs from the inputs; arrays for the outputs may come before them."""
+        """Computes the outputs from the inputs; arrays for the outputs may come before them.
+
+        Elements that no access of `out_view` writes are 0.
+        """
         given, operands = self._split(arrays)
         xp = array_module(arrays)
         held = [
@@ -135,7 +139,8 @@ class Dsl:
             return _on_operands(found, list(self.inputs))
 
         shapes = tuple(tuple(array.shape) for array in given)
-        return call((*self._key, shapes), held, build, tuple(given) if given else None)
+        out = given if len(given) != 1 else given[0]
+        return call((*self._key, shapes), held, build, out if given else None)
 
     def md_hom(self, *arrays: Any) -> MDHom:
         """The `MDHom` on arrays like these."""
@@ -222,4 +227,7 @@ def _on_operands(found: MDHom, names: Sequence[str]) -> Computation:
     step = whole.steps[0]
     reads = tuple(names.index(buffer.name) for buffer in found.inputs)
     writes = tuple(range(count, count + len(found.outputs)))
-    return replace(whole, operands=count, steps=(replace(step, operands=reads, results=writes),))
+    fills = tuple(None if writes_all(found, b.name) else 0 for b in found.outputs)
+    return replace(
+        whole, fills=fills, operands=count, steps=(replace(step, operands=reads, results=writes),)
+    )

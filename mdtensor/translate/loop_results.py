@@ -140,6 +140,7 @@ def _check_indices(
                     f" {combine!r} reduces to one element",
                     f"leave {loop.variable} out of the index, or combine the loop by cc or ps",
                 )
+        for loop, combine in zip(loops, combines, strict=True):
             if loop in kept and loop.name not in used and loop.extent > 1:
                 raise source.error(
                     result.node,

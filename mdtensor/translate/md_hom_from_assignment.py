@@ -212,6 +212,18 @@ def covers(index: Sequence[AffineIndex], extents: Mapping[str, int], shape: Sequ
     return True
 
 
+def writes_all(md_hom: MDHom, output: str) -> bool:
+    """Whether one access of an output writes every element of it."""
+    number = next(n for n, buffer in enumerate(md_hom.outputs) if buffer.name == output)
+    shape = md_hom.outputs[number].spec.shape
+    indices = (
+        [axis for axis in access.index if isinstance(axis, AffineIndex)]
+        for access in md_hom.out_view
+        if access.buffer == number
+    )
+    return any(covers(index, md_hom.extents, shape) for index in indices)
+
+
 def _exposed(nest: Nest, value: Expr) -> set[int]:
     """Entries that are read whatever the conditions in a value are."""
     found: set[int] = set()

@@ -151,10 +151,23 @@ def _values(views: Views, elements: Mapping[str, list[Expr]]) -> list[Any]:
             for value in ((assigned[name],) if count == 1 else assigned[name])
         ]
     else:
-        every = (element for listed in elements.values() for element in listed)
+        every = [element for listed in elements.values() for element in listed]
+        _check_count(views.function, len(every))
         values = list(as_tuple(traced(views.function, *every)))
     if len(values) != sum(counts.values()):
         raise TranslationError(
             f"the scalar function gives {len(values)} values for {sum(counts.values())} outputs"
         )
     return values
+
+
+def _check_count(function: Callable[..., Any], count: int) -> None:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        raise TranslationError(
+            f"the views read {count} elements, which the scalar function does not take",
+            hint="a parameter for every access, in the order of inp_view",
+        ) from None
+    except ValueError:  # a function without a signature
+        return

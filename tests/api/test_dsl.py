@@ -1,0 +1,167 @@
+"""The DSL: views, scalar functions, operators, and programs that it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.directive import Buffer, add, cc, f_mul, fp32, fp64, int64, mdh, ps, pw
+from mdtensor.errors import DTypeError, TranslationError
+
+pytestmark = pytest.mark.usefixtures("loops_by_reference")
+X, M = np.arange(6.0), np.arange(30.0).reshape(5, 6)
+
+
+def test_public_names() -> None:
+    @mdt.mdh()
+    def matvec():
+        return (
+            mdt.out_view[fp64](w=[lambda i, k: i]),
+            mdt.md_hom[5, 6](f_mul, (mdt.cc, mdt.pw("add"))),
+            mdt.inp_view[fp64, fp64](M=[lambda i, k: (i, k)], v=[lambda i, k: k]),
+        )
+
+    np.testing.assert_allclose(matvec(M, X), M @ X)
+    w = np.zeros(5)
+    assert matvec(w, M, X) is w
+    np.testing.assert_allclose(w, M @ X)
+    assert matvec.steps(M, X)[0].describe() == (
+        "out_view(w: float64[5] (i, k) -> (i))\n"
+        "md_hom[i:5, k:6](mul, (cc, pw(add)))\n"
+        "inp_view(M: float64[5, 6] (i, k) -> (i, k); v: float64[6] (i, k) -> (k))"
+    )
+
+
+def test_a_stencil_of_several_accesses() -> None:
+    def weighted(out, inp):
+        left, middle, right = inp["x"]
+        out["y"] = 0.25 * left + 0.5 * middle + 0.25 * right
+
+    for function in (weighted, lambda a, b, c: 0.25 * a + 0.5 * b + 0.25 * c):
+
+        @mdh()
+        def smooth():
+            return (
+                mdt.out_view[fp64](y=[lambda i: i]),
+                mdt.md_hom[4](function, cc),  # noqa: B023
+                mdt.inp_view[fp64](x=[lambda i: i, lambda i: i + 1, lambda i: i + 2]),
+            )
+
+        np.testing.assert_allclose(smooth(X), X[1:-1])
+
+
+def test_several_outputs_strides_and_conditions() -> None:
+    def split(a, b):
+        return (a, b) if a > b else (b, a)
+
+    @mdh()
+    def sorted_pairs():
+        return (
+            mdt.out_view[fp64, fp64](high=[lambda i: 2 * i], low=[lambda i: 2 - i]),
+            mdt.md_hom[3](split, (cc,)),
+            mdt.inp_view[fp64](x=[lambda i: 2 * i, lambda i: 2 * i + 1]),
+        )
+
+    high, low = sorted_pairs(X[::-1])
+    np.testing.assert_array_equal(high, [5, 0, 3, 0, 1])
+    np.testing.assert_array_equal(low, [0, 2, 4])
+
+
+def test_gathers() -> None:
+    @mdh()
+    def rows():
+        return (
+            mdt.out_view[fp64](y=[lambda i, j: i]),
+            mdt.md_hom[3, 6](lambda row: row, (cc, pw(add))),
+            mdt.inp_view[int64, fp64](idx=[lambda i, j: i], M=[lambda i, j, *, idx: (idx[i], j)]),
+        )
+
+    with pytest.raises(TranslationError, match="the views read 2 elements, which the scalar"):
+        rows(np.array([4, 0, -1]), M)
+
+    @mdh()
+    def gathered():
+        return (
+            mdt.out_view[fp64](y=[lambda i, j: i]),
+            mdt.md_hom[3, 6](lambda _, row: row, (cc, pw(add))),
+            mdt.inp_view[int64, fp64](idx=[lambda i, j: i], M=[lambda i, j, *, idx: (idx[i], j)]),
+        )
+
+    np.testing.assert_allclose(gathered(np.array([4, 0, -1]), M), M[[4, 0, -1]].sum(axis=1))
+
+
+def test_scans_and_max() -> None:
+    @mdh()
+    def mbbs():
+        return (
+            mdt.out_view[fp64](y=[lambda i, j: i]),
+            mdt.md_hom[5, 6](lambda x: x, (ps(add), pw(max))),
+            mdt.inp_view[fp64](x=[lambda i, j: (i, j)]),
+        )
+
+    np.testing.assert_allclose(mbbs(M), np.cumsum(M.max(axis=1)))
+
+
+def _program(**changed):
+    parts = {
+        "out": mdt.out_view[fp64](w=[lambda i, k: i]),
+        "middle": mdt.md_hom[5, 6](f_mul, (cc, pw(add))),
+        "inp": mdt.inp_view[fp64, fp64](M=[lambda i, k: (i, k)], v=[lambda i, k: k]),
+    } | changed
+
+    @mdh()
+    def program():
+        return tuple(part for part in parts.values() if part is not None)
+
+    return program
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"middle": None}, "program returns no program"),
+        (
+            {"middle": mdt.md_hom[5, 6](f_mul, (cc,))},
+            "md_hom has 2 sizes but 1 operators",
+        ),
+        (
+            {"middle": mdt.md_hom[5](f_mul, (cc,))},
+            "an index function takes 2 indices, but md_hom has 1 sizes",
+        ),
+        (
+            {"middle": mdt.md_hom[5, 7](f_mul, (cc, pw(add)))},
+            "index k of M is out of reach: it runs from 0 to 6, but axis 1 has extent 6",
+        ),
+        (
+            {"out": mdt.out_view[fp64](w=[lambda i, k: k])},
+            "w is written at an index of loop 'k', which pw(add) reduces to one element",
+        ),
+        (
+            {"out": mdt.out_view[fp64](w=[lambda i, k: i * i])},
+            "w is written at an index that is not affine",
+        ),
+        (
+            {"inp": mdt.inp_view[fp64](M=[lambda i: (i, i)])},
+            "an index function takes 1 indices, another one 2",
+        ),
+        (
+            {"inp": mdt.inp_view(M=[lambda i, k: (i, k)], v=[lambda i, k: k])},
+            "the type of M is not declared",
+        ),
+    ],
+)
+def test_a_wrong_program_says_why(changed, message: str) -> None:
+    with pytest.raises(TranslationError) as error:
+        _program(**changed)(M, X)
+    assert error.value.message == message
+
+
+def test_wrong_types_and_counts() -> None:
+    with pytest.raises(TranslationError, match="inp_view names 1 types for 2 buffers"):
+        mdt.inp_view[fp64](a=[lambda i: i], b=[lambda i: i])
+    with pytest.raises(DTypeError, match="M holds float32, but was declared as Buffer"):
+        _program()(M.astype("f4"), X)
+    with pytest.raises(TypeError, match="takes 2 inputs, or 1 outputs and 2 inputs, not 4"):
+        _program()(M, M, M, X)
+    assert repr(Buffer[fp32, 2]) == "Buffer[float32, 2]"
