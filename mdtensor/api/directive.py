@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,9 @@ from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.dsl import Dsl, dsl_of
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, addressable, array_module, spec_of
-from mdtensor.errors import ProgramError, TranslationError
+from mdtensor.errors import ProgramError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.columns import words_of
 from mdtensor.translate.combination import Combination
 from mdtensor.translate.interpreter import LocalFunction
 from mdtensor.translate.loop_arguments import program_of, stored
@@ -33,7 +34,6 @@ from mdtensor.translate.md_hom_from_assignment import writes_all
 from mdtensor.translate.md_hom_from_loops import md_hom_from_loops
 from mdtensor.translate.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.operators import OperatorFunction
-from mdtensor.translate.records import words_of
 from mdtensor.translate.reduction_of_records import WORTH_COPIES
 from mdtensor.translate.tuples import as_tuple
 
@@ -177,7 +177,8 @@ class Directive:
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
         self._programs: dict[Hashable, LoopProgram] = {}
-        self._parameters = tuple(inspect.signature(self.function).parameters)
+        self._signature = inspect.signature(self.function)
+        self._parameters = tuple(self._signature.parameters)
         self._is_dsl = not self._parameters
         if self._is_dsl:
             return
@@ -233,8 +234,7 @@ class Directive:
                 f"{self.function.__name__}() takes {len(self._parameters)} arguments, or"
                 f" {len(self._parameters) - len(outputs)} without its outputs, not {given}"
             )
-        signature = inspect.signature(self.function)
-        bound = signature.bind_partial(**dict(zip(positional, args, strict=False)), **kwargs)
+        bound = self._signature.bind_partial(**dict(zip(positional, args, strict=False)), **kwargs)
         bound.apply_defaults()
         missing = [n for n in self._parameters if n not in bound.arguments and n not in omitted]
         if missing:
@@ -242,7 +242,7 @@ class Directive:
         return self._sorted(bound.arguments, tuple(omitted))
 
     def _omits(self, given: int, outputs: Sequence[str]) -> bool:
-        parameters = inspect.signature(self.function).parameters.values()
+        parameters = self._signature.parameters.values()
         required = [p for p in parameters if p.default is p.empty]
         return bool(outputs) and given < len(required)
 
@@ -259,10 +259,12 @@ class Directive:
                     types[name].check(name, _any_spec(array))
             else:
                 values[name] = value
-        written = self._written()
-        in_place = tuple(n for n in written if n in arrays and _may_be_kept(arrays, n, xp))
+        if self.combinations is None:
+            _check_apart(arrays, self._written, xp)
+        in_place = tuple(n for n in arrays if n in self._written and _may_be_kept(arrays, n, xp))
         return _Bound(arrays, values, omitted, in_place)
 
+    @functools.cached_property
     def _written(self) -> set[str]:
         """Parameters into whose elements the function may store."""
         if self.combinations is not None:
@@ -412,6 +414,17 @@ def _as_operand(array: Array, points: int) -> Array:
     around = getattr(array.base, "dtype", None)
     is_field = getattr(around, "names", None) is not None
     return array if is_apart or not is_field else np.ascontiguousarray(array)
+
+
+def _check_apart(arrays: Mapping[str, Array], written: Collection[str], xp: Any) -> None:
+    """Loops that mean what they mean in Python need arrays that are not parts of each other."""
+    for name in arrays.keys() & written:
+        for other, array in arrays.items():
+            if other != name and xp.may_share_memory(arrays[name], array):
+                raise ShapeError(
+                    f"{name} is written, and shares memory with {other}",
+                    hint=f"pass a copy: {other}.copy()",
+                )
 
 
 def _may_be_kept(arrays: Mapping[str, Array], name: str, xp: Any) -> bool:

@@ -124,9 +124,20 @@ def simplified(expr: Expr) -> Expr:
         return _without_neutral(expr)
     if expr.op == "select":
         condition, then, otherwise = expr.args
+        known = _assuming(condition, then, holds=True), _assuming(condition, otherwise, holds=False)
+        if known != (then, otherwise):
+            return simplified(replace(expr, args=(condition, *known)))
         if otherwise.op == "select" and _excludes(condition, otherwise.args[0]):
             return apply("select", otherwise.args[0], otherwise.args[1], then)
     return expr
+
+
+def _assuming(condition: Expr, expr: Expr, *, holds: bool) -> Expr:
+    """The value of an expression where a condition holds, or does not."""
+    if expr.op == "select" and expr.args[0] == condition:
+        return _assuming(condition, expr.args[1 if holds else 2], holds=holds)
+    args = tuple(_assuming(condition, arg, holds=holds) for arg in expr.args)
+    return expr if args == expr.args else replace(expr, args=args)
 
 
 def _without_neutral(expr: Expr) -> Expr:

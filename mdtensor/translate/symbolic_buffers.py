@@ -10,7 +10,8 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Arithmetic
-from mdtensor.translate.records import Column, Operand, Text, word_spec
+from mdtensor.translate.columns import Column, word_spec
+from mdtensor.translate.records import Operand, Text
 from mdtensor.translate.scalar import Expr, as_expr
 
 

@@ -229,6 +229,20 @@ def test_empty_loops() -> None:
     assert matvec(np.ones((0, 3)), np.ones(3)).shape == (0,)
 
 
+def test_arrays_that_overlap_are_refused_where_order_matters() -> None:
+    @mdh
+    def shifted(y, x):
+        for i in range(len(y)):
+            y[i] = x[i]
+
+    x = np.arange(6.0)
+    with pytest.raises(ShapeError) as error:
+        shifted(x[1:], x[:-1])
+    assert str(error.value) == (
+        "y is written, and shares memory with x\n  hint: pass a copy: x.copy()"
+    )
+
+
 def test_closures_are_looked_up_at_every_call() -> None:
     factor = 2.0
 
