@@ -1,8 +1,6 @@
 """Records in traced functions: elements with fields, sub-arrays and strings of fixed length.
 
-A kernel reads numbers only. So an array of records is read as columns: one array for every number
-of an element that a function uses. A string is compared as 32-bit words, in which it is padded
-with zeros, so that equal strings have equal words, as NumPy's have.
+What stands for them asks for the columns (`columns.py`) that an operation needs.
 """
 
 from __future__ import annotations
@@ -17,27 +15,12 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import FieldError
-from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.columns import WORD, Column, Path, part_dtype
 from mdtensor.translate.python_functions import conjunction, equality, is_sequence, negation
 from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr, cast
 
-Path = tuple[str | int, ...]
-WORD, CHARACTER, CODE = np.dtype("u4"), np.dtype("u1"), np.dtype("i4")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One number of every element of an array.
-
-    `path` leads from the element to it: names of fields, positions in sub-arrays. Where it ends at
-    a string, `word` says which of its words it is. Or it is the string's code, equal to that of
-    equal strings of a `peer`: of an operand, at a path (see `codes_of`).
-    """
-
-    path: Path = ()
-    word: int | None = None
-    peer: tuple[int, Path] | None = None
+CHARACTER = np.dtype("u1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,124 +338,3 @@ def _position(index: Any, extent: int, what: str) -> int:
     if not -extent <= place < extent:
         raise FieldError(f"index {place} is out of reach: {what} has {extent} elements")
     return place % extent
-
-
-# ---- columns of arrays -------------------------------------------------------------------------
-
-
-def column_dtype(dtype: np.dtype, column: Column) -> np.dtype:
-    """The type of a column of an array with elements of a type, in the machine's byte order."""
-    if column.peer is not None:
-        return CODE
-    inner = reduce(part_dtype, column.path, dtype)
-    return WORD if inner.kind in "SU" else inner.newbyteorder("=")
-
-
-def part_dtype(dtype: np.dtype, step: str | int) -> np.dtype:
-    """The type of a field, or of an element of a sub-array."""
-    if isinstance(step, str):
-        return dtype[step]
-    shape = dtype.shape[1:]
-    return np.dtype((dtype.base, shape)) if shape else dtype.base
-
-
-def columns_of(array: np.ndarray, columns: Sequence[Column], *, apart: bool) -> list[np.ndarray]:
-    """The columns, other than codes, as arrays of the shape of the array.
-
-    Numbers are views where they are aligned; strings are copied. With `apart`, all columns are
-    contiguous copies, which are faster to read many times.
-
-    >>> people = np.array([(1, b"Ann")], [("id", "<i8"), ("name", "S8")])
-    >>> columns_of(people, [Column(("id",)), Column(("name",), 0)], apart=False)
-    [array([1]), array([7237185], dtype=uint32)]
-    """
-    words: dict[Path, np.ndarray] = {}
-    found: list[np.ndarray] = []
-    for column in columns:
-        values = at_path(array, column.path)
-        if column.word is not None:
-            if column.path not in words:
-                words[column.path] = words_of(values)
-            values = words[column.path][..., column.word]
-        native = values.astype(values.dtype.newbyteorder("="), copy=False)
-        found.append(np.ascontiguousarray(native).reshape(array.shape) if apart else native)
-    return found
-
-
-def at_path(array: np.ndarray, path: Path) -> np.ndarray:
-    """The parts of all elements at a path; axes of sub-arrays stand behind those of the array."""
-    values = array
-    for step in path:
-        values = (
-            values[step] if isinstance(step, str) else values[(slice(None),) * array.ndim + (step,)]
-        )
-    return values
-
-
-def word_count(dtype: np.dtype) -> int:
-    """Number of words of a string, one at least.
-
-    >>> word_count(np.dtype("S10")), word_count(np.dtype("U10"))
-    (3, 10)
-    """
-    return max(1, -(-dtype.itemsize // WORD.itemsize))
-
-
-def word_spec(spec: TensorSpec) -> TensorSpec:
-    """The spec of strings as words.
-
-    >>> word_spec(TensorSpec.of((5,), "S10"))
-    uint32[5, 3]
-    """
-    return TensorSpec.of((*spec.shape, word_count(spec.dtype)), WORD)
-
-
-def words_of(texts: np.ndarray) -> np.ndarray:
-    """A copy of strings as words along one more axis, which lies in memory before all others.
-
-    >>> words_of(np.array([b"Ann", b"Annegret"])).tolist()
-    [[7237185, 0], [1701736001, 1952805479]]
-    """
-    count = word_count(texts.dtype)
-    length = count * WORD.itemsize if texts.dtype.kind == "S" else count
-    padded = texts.astype(f"{texts.dtype.kind}{length}", order="C").reshape(texts.size)
-    by_word = np.ascontiguousarray(padded.view(WORD).reshape(texts.size, count).T)
-    return np.moveaxis(by_word.reshape(count, *texts.shape), 0, -1)
-
-
-def codes_of(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers for strings of two arrays, equal where strings are; -1 for some that have no equal.
-
-    >>> codes_of(np.array([b"Ann", b"Max"]), np.array([b"Max", b"Eve", b"Annegret"]))
-    (array([0, 1], dtype=int32), array([ 1, -1, -1], dtype=int32))
-    """
-    if lhs.size > rhs.size:
-        of_rhs, of_lhs = codes_of(rhs, lhs)
-        return of_lhs, of_rhs
-    few, many = _words_side_by_side(lhs, rhs)
-    known, first, codes = np.unique(_mixed(few), return_index=True, return_inverse=True)
-    if few.size and np.array_equal(few[:, first[codes]], few):
-        place = np.minimum(np.searchsorted(known, _mixed(many)), len(known) - 1)
-        found = np.where((few[:, first[place]] == many).all(axis=0), place, -1)
-    else:
-        # Different strings have one mixture; sorting them all is slow, but always right.
-        _, both = np.unique(np.concatenate([few, many], axis=1), axis=1, return_inverse=True)
-        codes, found = np.split(both.reshape(-1), [lhs.size])
-    return codes.astype(CODE).reshape(lhs.shape), found.astype(CODE).reshape(rhs.shape)
-
-
-def _words_side_by_side(lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The words of two arrays of strings along their first axis, equally many."""
-    length = max(lhs.dtype.itemsize, rhs.dtype.itemsize) // (4 if lhs.dtype.kind == "U" else 1)
-    padded = (side.astype(f"{side.dtype.kind}{length}").reshape(-1) for side in (lhs, rhs))
-    few, many = (words_of(side).T for side in padded)
-    return few, many
-
-
-def _mixed(words: np.ndarray) -> np.ndarray:
-    """One number for the words of each string, seldom the same for different strings."""
-    mixture = np.zeros(words.shape[1], np.uint64)
-    for row in words:
-        mixture = (mixture ^ row) * np.uint64(0x9E3779B97F4A7C15)
-        mixture ^= mixture >> np.uint64(29)
-    return mixture

@@ -13,25 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DTypeError, FieldError, ProgramError
+from mdtensor.errors import DTypeError, FieldError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.assigning_functions import assigns, operator_from_assigning
-from mdtensor.translate.combination import Combination
+from mdtensor.translate.columns import Column, column_dtype, part_dtype
 from mdtensor.translate.index_space import index_space
 from mdtensor.translate.md_hom_from_reduction import Reduction
-from mdtensor.translate.operators import OperatorFunction
+from mdtensor.translate.named_values import by_name, in_order
 from mdtensor.translate.python_source import scalar_function, traced
-from mdtensor.translate.records import (
-    Column,
-    Operand,
-    column_dtype,
-    has_parts,
-    part_dtype,
-    symbol_of,
-)
-from mdtensor.translate.scalar import Expr, param, params_in, substitute
+from mdtensor.translate.records import Operand, has_parts, symbol_of
+from mdtensor.translate.scalar import Expr, param, params_in
 from mdtensor.translate.subscripts import parse
-from mdtensor.translate.tuples import as_tuple
 
 Columns = tuple[Column, ...]
 WORTH_COPIES = 8
@@ -94,7 +85,7 @@ def reduction_of_records(
         reduction,
         text=_repeated(reduction.text, [len(part) for part in listed]),
         function=function,
-        combine=reduction.combine if names is None else _by_name(reduction.combine, names),
+        combine=reduction.combine if names is None else by_name(reduction.combine, names),
         dtype=reduction.dtype if result is None else _dtypes_of(result),
     )
     apart = tuple(points >= WORTH_COPIES * spec.size for spec in specs)
@@ -168,7 +159,7 @@ class _Probe:
 
     def __call__(self, *elements: Expr, **indices: Expr) -> int:
         symbols = [self._symbol(number, dtype) for number, dtype in self._operands]
-        self.names, results = _in_order(traced(self._function, *symbols, **indices), self.names)
+        self.names, results = in_order(traced(self._function, *symbols, **indices), self.names)
         for value in results:
             if isinstance(value, Expr):
                 self._used |= set(params_in(value))
@@ -229,98 +220,9 @@ class _OnColumns:
             values = {column: next(given) for column in columns}
             value = partial(_value, values, dtype)
             symbols.append(symbol_of(dtype, Operand(number, value, self.encoded)))
-        _, results = _in_order(traced(self.function, *symbols, **indices), self.names)
+        _, results = in_order(traced(self.function, *symbols, **indices), self.names)
         return results
 
 
 def _value(values: Mapping[Column, Expr], dtype: np.dtype, column: Column) -> Expr:
     return values.get(column, param(0, column_dtype(dtype, column)))
-
-
-def _in_order(
-    returned: Any, names: tuple[str, ...] | None
-) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
-    """The results, and the names of their fields."""
-    if isinstance(returned, Mapping):
-        named: Mapping[str, Any] = returned  # pyright: ignore[reportUnknownVariableType]
-        order = names or tuple(named)
-        if set(order) != set(named):
-            raise ProgramError(
-                f"f returns the fields {', '.join(named)}, but the result has {', '.join(order)}"
-            )
-        return order, tuple(named[name] for name in order)
-    results = as_tuple(returned)
-    if names is not None and len(names) != len(results):
-        raise ProgramError(
-            f"f returns {len(results)} values, but the result has the fields {', '.join(names)}"
-        )
-    return names, results
-
-
-# ---- operators on named values -----------------------------------------------------------------
-
-
-class NamedValues(tuple[Any, ...]):
-    """A tuple whose elements also have names: `lhs["weight"]`, `lhs.weight`, `lhs[0]`."""
-
-    _names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, names: tuple[str, ...], values: Sequence[Any]) -> NamedValues:
-        """Values with their names."""
-        made = cls(values)
-        made._names = names
-        return made
-
-    def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str):
-            return super().__getitem__(key)
-        if key not in self._names:
-            raise FieldError(
-                f"the tuples that are combined have no field {key!r}",
-                hint=f"their fields are {', '.join(self._names)}",
-            )
-        return super().__getitem__(self._names.index(key))
-
-    def __getattribute__(self, name: str) -> Any:
-        # A field may have the name of a method of tuples, such as index.
-        if name in super().__getattribute__("__dict__").get("_names", ()):
-            return self[name]
-        return super().__getattribute__(name)
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-
-@dataclass(frozen=True)
-class _OnNamed:
-    """A combine operator that gets its tuples with names."""
-
-    function: Callable[..., Any]
-    names: tuple[str, ...]
-
-    @property
-    def __name__(self) -> str:
-        return getattr(self.function, "__name__", "op")
-
-    def __call__(self, lhs: Any, rhs: Any) -> Any:
-        sides = [as_tuple(side) for side in (lhs, rhs)]
-        if assigns(self.function):
-            dtypes = [value.dtype for value in sides[0]]
-            operator = operator_from_assigning(self.function, self.names, dtypes)
-            return tuple(substitute(result, [*sides[0], *sides[1]]) for result in operator.results)
-        named = (NamedValues.of(self.names, side) for side in sides)
-        _, results = _in_order(traced(self.function, *named), self.names)
-        return results
-
-
-def _by_name(said: Any, names: tuple[str, ...]) -> Any:
-    """What `combine` says, its functions on named values."""
-    if isinstance(said, Mapping):
-        by_dim: Mapping[str, Any] = said  # pyright: ignore[reportUnknownVariableType]
-        return {dim: _by_name(value, names) for dim, value in by_dim.items()}
-    if isinstance(said, Combination):
-        return replace(said, operator=_by_name(said.operator, names))
-    if isinstance(said, OperatorFunction):
-        return replace(said, function=_OnNamed(said.function, names))
-    return _OnNamed(said, names) if inspect.isfunction(said) else said

@@ -9,17 +9,13 @@ import numpy as np
 import pytest
 
 from mdtensor.errors import FieldError, MdtensorError, ProgramError
-from mdtensor.translate import records
+from mdtensor.specs import TensorSpec
+from mdtensor.translate import columns
+from mdtensor.translate.columns import Column, codes_of, column_dtype, columns_of
+from mdtensor.translate.md_hom_from_reduction import Reduction
 from mdtensor.translate.python_source import traced
-from mdtensor.translate.records import (
-    Column,
-    Operand,
-    codes_of,
-    column_dtype,
-    columns_of,
-    has_parts,
-    symbol_of,
-)
+from mdtensor.translate.records import Operand, has_parts, symbol_of
+from mdtensor.translate.reduction_of_records import reduction_of_records
 from mdtensor.translate.scalar import Expr, evaluate, param
 
 INNER = np.dtype([("year", "<i2"), ("day", "u1")])
@@ -54,18 +50,18 @@ def people() -> np.ndarray:
 
 def computed(function: Any, *arrays: np.ndarray) -> Any:
     """What a function gives for elements at equal positions, traced and evaluated."""
-    columns: list[tuple[int, Column]] = []
+    read: list[tuple[int, Column]] = []
 
     def symbol(number: int, dtype: np.dtype) -> Any:
-        def read(column: Column) -> Expr:
-            if (number, column) not in columns:
-                columns.append((number, column))
-            return param(columns.index((number, column)), column_dtype(dtype, column))
+        def value(column: Column) -> Expr:
+            if (number, column) not in read:
+                read.append((number, column))
+            return param(read.index((number, column)), column_dtype(dtype, column))
 
-        return symbol_of(dtype, Operand(number, read))
+        return symbol_of(dtype, Operand(number, value))
 
     result = traced(function, *(symbol(n, a.dtype) for n, a in enumerate(arrays)))
-    values = [columns_of(arrays[n], [column], apart=False)[0] for n, column in columns]
+    values = [columns_of(arrays[n], [column], apart=False)[0] for n, column in read]
     if not isinstance(result, Expr):
         return result
     return np.broadcast_to(evaluate(result, values), arrays[0].shape)
@@ -141,8 +137,8 @@ def test_strings_without_a_record() -> None:
 def test_columns_are_views_unless_asked_otherwise(apart: bool) -> None:
     array = np.zeros((2, 3), [("a", "f4"), ("b", "i4"), ("text", "S6")])[:, ::2]
     array["text"] = [[b"abcdef", b"x"], [b"", b"yyyyy"]]
-    columns = [Column(("b",)), Column(("text",), 1), Column(("text",), 0)]
-    found = columns_of(array, columns, apart=apart)
+    wanted = [Column(("b",)), Column(("text",), 1), Column(("text",), 0)]
+    found = columns_of(array, wanted, apart=apart)
     assert [a.shape for a in found] == [(2, 2)] * 3
     assert np.may_share_memory(found[0], array) is not apart
     assert all(a.flags.c_contiguous for a in found) or not apart
@@ -171,12 +167,32 @@ def test_codes_are_equal_where_strings_are(
     name: str, colliding: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if colliding:
-        monkeypatch.setattr(records, "_mixed", lambda words: np.zeros(words.shape[1], np.uint64))
+        monkeypatch.setattr(columns, "_mixed", lambda words: np.zeros(words.shape[1], np.uint64))
     kind = "U" if name == "text" else "S"
     lhs, rhs = (np.array(side, kind) for side in STRINGS[name])
     of_lhs, of_rhs = codes_of(lhs.reshape(-1, 1), rhs)
     assert (of_lhs.shape, of_rhs.shape) == ((len(lhs), 1), rhs.shape)
     np.testing.assert_array_equal(of_lhs == of_rhs, lhs[:, None] == rhs)
+
+
+def test_only_what_is_used_is_read() -> None:
+    def close(a: Any, b: Any) -> Any:
+        unused = b["name"] == b["short"]
+        return (a["name"] == b["name"] and a["short"] == b"Ann") or a.id > 0 or (unused and False)
+
+    few = reduction_of_records(
+        Reduction("i,j->i", close, "or"), [TensorSpec.of((n,), PERSON) for n in (9, 5)]
+    )
+    words = [Column(("name",), n) for n in range(3)]
+    assert few.columns == ((*words, Column(("short",), 0), Column(("id",))), tuple(words))
+    assert few.reduction.text == "i,i,i,i,i,j,j,j->i"
+    many = reduction_of_records(
+        Reduction("i,j->i", close, "or"), [TensorSpec.of((n,), PERSON) for n in (900, 600)]
+    )
+    name = ("name",)
+    assert many.columns[1] == (Column(name, peer=(0, name)),)
+    assert many.columns[0] == (Column(name, peer=(1, name)), *few.columns[0][3:])
+    assert (few.apart, many.apart) == ((False, True), (True, True))
 
 
 WRONG: dict[str, tuple[Callable[..., Any], str, str | None]] = {
