@@ -25,7 +25,6 @@ from mdtensor.api.operands import Array, addressable, array_module, spec_of
 from mdtensor.errors import ProgramError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.columns import words_of
-from mdtensor.translate.columns import words_of
 from mdtensor.translate.combination import Combination
 from mdtensor.translate.interpreter import LocalFunction
 from mdtensor.translate.loop_arguments import program_of, stored
