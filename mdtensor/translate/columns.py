@@ -15,7 +15,7 @@ import numpy as np
 from mdtensor.specs import TensorSpec
 
 Path = tuple[str | int, ...]
-WORD, CHARACTER, CODE = np.dtype("u4"), np.dtype("u1"), np.dtype("i4")
+WORD, CODE = np.dtype("u4"), np.dtype("i4")
 
 
 @dataclass(frozen=True, slots=True)
