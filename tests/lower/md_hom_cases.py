@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
@@ -95,8 +96,11 @@ def random_md_hom_case(name: str) -> MDHomCase:
     return replace(case, schedules=tuple(schedules))
 
 
-def check_md_hom(case: MDHomCase) -> bool:
-    """Runs all stages of a case; False where a schedule does not fit. Raises MismatchError."""
+def check_md_hom(case: MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
+    """Runs all stages of a case; False where a schedule does not fit. Raises MismatchError.
+
+    `on()` is the device, which speaks `dialect`; its programs take NumPy arrays.
+    """
     others = list(other_shapes(case)) if case.general else []
     runs = [_Run(one.drawn, one.stages, case.seed) for one in (case, *others)]
     accepted = True
@@ -108,11 +112,11 @@ def check_md_hom(case: MDHomCase) -> bool:
         except LoweringError:
             accepted = False
             continue
-        source = render(nests, OPENCL, inline=schedule.inline, streaming=schedule.streaming)
+        source = render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
         sizes = [
             launch_sizes(fixed, schedule, case.seed) if case.general else () for fixed in problems
         ]
-        program = device().compile(source, sizes[0])
+        program = on().compile(source, sizes[0])
         runs[0].check(number, program)
         for each, given in zip(runs[1:], sizes[1:], strict=True):
             each.check(number, program.bound(given))
