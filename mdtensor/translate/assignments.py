@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from mdtensor.errors import ProgramError
 from mdtensor.translate.affine_from_expr import affine_from_expr
+from mdtensor.translate.carried import as_carried
 from mdtensor.translate.dependences import Touch, carried_backwards, repeated
 from mdtensor.translate.loop_nest import Loop, Loops, Nest, Read, Store, renumbered
-from mdtensor.translate.loop_nest_from_source import as_carried, reduction
+from mdtensor.translate.reductions import reduction
 from mdtensor.translate.scalar import Expr, apply, param
 from mdtensor.translate.source import Source
 from mdtensor.translate.updates import update_of

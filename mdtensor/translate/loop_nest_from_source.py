@@ -13,11 +13,14 @@ import numpy as np
 
 from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.affine_from_expr import added, affine_from_expr, scaled
+from mdtensor.translate.affine_conditions import affine_conditions, at_least_zero, difference
+from mdtensor.translate.affine_from_expr import added, affine_from_expr
+from mdtensor.translate.carried import CarriedError, as_carried
 from mdtensor.translate.cases import Cases
 from mdtensor.translate.interpreter import Interpreter, Undecided, merge
-from mdtensor.translate.loop_nest import Carried, Loop, Loops, Nest, Read, Reduced, Store
+from mdtensor.translate.loop_nest import Carried, Loop, Nest, Read, Store
 from mdtensor.translate.python_functions import conjunction, negation
+from mdtensor.translate.reductions import reduction
 from mdtensor.translate.scalar import (
     I64,
     Expr,
@@ -25,13 +28,10 @@ from mdtensor.translate.scalar import (
     as_expr,
     select,
 )
-from mdtensor.translate.scalar import (
-    cast as converted,
-)
 from mdtensor.translate.source import Source
 from mdtensor.translate.symbolic_buffers import Record, Row, SymbolicBuffer
 from mdtensor.translate.tuples import as_tuple
-from mdtensor.translate.updates import identity, operator, update_of
+from mdtensor.translate.updates import identity, update_of
 from mdtensor.translate.views import AffineIndex
 
 UNROLLED = 4096
@@ -51,23 +51,8 @@ _ALLOCATIONS = {
 _ELEMENT = "element of a loop"
 
 
-class CarriedError(ProgramError):
-    """An iteration of `loop` depends on the one before it."""
-
-    loop: Loop = Loop("", 0)
-
-
 class _Returned(Exception):  # noqa: N818
     """A return statement was met."""
-
-
-def as_carried(error: ProgramError, loop: Loop) -> CarriedError:
-    """The error as one that a loop is the reason of."""
-    carried = CarriedError(
-        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
-    )
-    carried.loop = loop
-    return carried
 
 
 def _last_value(name: str, loop: Loop) -> Undecided:
@@ -203,7 +188,7 @@ class Tracer:
 
     def _condition(self) -> Any:
         """What must hold for the statement at hand to run, in this iteration."""
-        tests: list[Any] = [_at_least_zero(c) for loop in self._loops for c in loop.conditions]
+        tests: list[Any] = [at_least_zero(c) for loop in self._loops for c in loop.conditions]
         return functools.reduce(conjunction, [*tests, *(test for test, _ in self._guards)], True)
 
     def _conditions(self) -> tuple[AffineIndex, ...]:
@@ -369,7 +354,7 @@ class Tracer:
         extent = max(0, highest - lowest)
         begin = lowest if step == 1 else highest - 1
         value = AffineIndex(((dim, step),), begin)
-        inside = (_difference(value, low), _difference(high, value, -1))
+        inside = (difference(value, low), difference(high, value, -1))
         conditions = tuple(c for c in inside if len(c.coefficients) > 1)
         return Loop(dim, extent, conditions, name, statement.lineno), _counted(count, step, begin)
 
@@ -455,7 +440,7 @@ class Tracer:
                 continue
             for condition in loop.conditions:
                 previous = Expr("param", (), entries[held].dtype, held, weak=initial.weak)
-                value = select(_at_least_zero(condition), value, previous)
+                value = select(at_least_zero(condition), value, previous)
             self._environment[name] = self._reduced(loop, name, value, held, initial, begun)
         for name in _assigned([statement]) - before.keys():
             if isinstance(self._environment.get(name), Expr):
@@ -528,10 +513,10 @@ class Tracer:
             self._run(statement.body if test else statement.orelse)
             return
         before = dict(self._environment)
-        self._run_under(test, _affine_conditions(test), statement.body)
+        self._run_under(test, affine_conditions(test), statement.body)
         then, self._environment = self._environment, dict(before)
         negated = negation(test)
-        self._run_under(negated, _affine_conditions(negated), statement.orelse)
+        self._run_under(negated, affine_conditions(negated), statement.orelse)
         for name in _assigned(statement.body) | _assigned(statement.orelse):
             self._environment[name] = self._merged(name, test, then, self._environment)
 
@@ -555,55 +540,6 @@ class Tracer:
             return Undecided(f"{name!r} is {error}")
 
 
-def reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Expr:
-    """All values of a term combined; nested loops of one operator are one.
-
-    Constant factors of sums stay outside: `alpha` of a matrix product goes to the epilogue.
-    """
-    factor, term = _factored(nest, term) if op == "add" else (None, term)
-    total = _reduction(nest, op, term, loops, outer)
-    return total if factor is None else apply("mul", factor, total)
-
-
-def _factored(nest: Nest, term: Expr) -> tuple[Expr | None, Expr]:
-    """A product as what is the same in all iterations, if there is that, and what is not."""
-    if term.dtype.kind not in "fc":
-        return None, term
-    factors = _factors(term)
-    fixed = [factor for factor in factors if _is_fixed(nest, factor)]
-    varying = [factor for factor in factors if not _is_fixed(nest, factor)]
-    if not fixed or not varying:
-        return None, term
-    return _product(fixed), _product(varying)
-
-
-def _product(factors: Sequence[Expr]) -> Expr:
-    return functools.reduce(lambda lhs, rhs: apply("mul", lhs, rhs), factors)
-
-
-def _factors(term: Expr) -> list[Expr]:
-    return [f for arg in term.args for f in _factors(arg)] if term.op == "mul" else [term]
-
-
-def _is_fixed(nest: Nest, factor: Expr) -> bool:
-    """Whether a factor is a constant or an element of an array without axes."""
-    if factor.op == "cast":
-        return _is_fixed(nest, factor.args[0])
-    if factor.op != "param":
-        return factor.op == "const"
-    entry = nest.entries[factor.value]  # type: ignore[index]
-    return isinstance(entry, Read) and not entry.index
-
-
-def _reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Expr:
-    wide = np.dtype(np.float32) if term.dtype == np.float16 else term.dtype
-    inner = nest.entries[term.value] if term.op == "param" else None  # type: ignore[index]
-    if isinstance(inner, Reduced) and inner.operator == operator(op, term):
-        return nest.add(Reduced(inner.operator, (*loops, *inner.loops), outer, inner.term))
-    term = converted(term, wide)
-    return nest.add(Reduced(operator(op, term), loops, outer, term))
-
-
 _ONE = AffineIndex((), 1)
 
 
@@ -616,62 +552,6 @@ def _three(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
 def _counted(count: Expr, step: int, start: int) -> Expr:
     value = count if step == 1 else count * step
     return value + start if start else value
-
-
-def _difference(lhs: AffineIndex, rhs: AffineIndex, offset: int = 0) -> AffineIndex:
-    found = added(lhs, added(scaled(rhs, -1), AffineIndex((), offset)))
-    assert found is not None
-    return found
-
-
-def _at_least_zero(index: AffineIndex) -> Expr:
-    """The condition that an affine index is not negative."""
-    total: Any = 0
-    for dim, coefficient in sorted(index.coefficients, key=lambda term: -term[1]):
-        count = Expr("index", (), I64, dim, weak=True)
-        part = count if abs(coefficient) == 1 else count * abs(coefficient)
-        if coefficient < 0:
-            total = total - part
-        else:
-            total = part if isinstance(total, int) else total + part
-    return apply("ge", as_expr(total), -index.offset)
-
-
-def _affine_conditions(test: Expr) -> tuple[AffineIndex, ...]:
-    """Affine indices that are at least 0 where a test holds."""
-    if test.op == "and":
-        return (*_affine_conditions(test.args[0]), *_affine_conditions(test.args[1]))
-    if test.op == "not":
-        return (
-            _affine_conditions(_NEGATED[inner.op](inner))
-            if (inner := test.args[0]).op in _NEGATED
-            else ()
-        )
-    if test.op not in ("lt", "le", "gt", "ge", "eq"):
-        return ()
-    lhs, rhs = affine_from_expr(test.args[0]), affine_from_expr(test.args[1])
-    if lhs is None or rhs is None:
-        return ()
-    match test.op:
-        case "lt":
-            return (_difference(rhs, lhs, -1),)
-        case "le":
-            return (_difference(rhs, lhs),)
-        case "gt":
-            return (_difference(lhs, rhs, -1),)
-        case "ge":
-            return (_difference(lhs, rhs),)
-        case _:
-            return (_difference(lhs, rhs), _difference(rhs, lhs))
-
-
-_NEGATED: Mapping[str, Callable[[Expr], Expr]] = {
-    "lt": lambda e: apply("ge", *e.args),
-    "le": lambda e: apply("gt", *e.args),
-    "gt": lambda e: apply("le", *e.args),
-    "ge": lambda e: apply("lt", *e.args),
-    "ne": lambda e: apply("eq", *e.args),
-}
 
 
 def _assigned(statements: Sequence[ast.stmt]) -> set[str]:

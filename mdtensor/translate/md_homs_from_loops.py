@@ -12,11 +12,12 @@ from typing import Any
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.assignments import Assignment, assignments
+from mdtensor.translate.carried import CarriedError
 from mdtensor.translate.fusion import fused
 from mdtensor.translate.interpreter import LocalFunction
 from mdtensor.translate.loop_arguments import bind
 from mdtensor.translate.loop_nest import Loop, Nest
-from mdtensor.translate.loop_nest_from_source import CarriedError, Tracer
+from mdtensor.translate.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_steps import Apart, LoopProgram, Planner, without_dead
 from mdtensor.translate.scalar import const
 from mdtensor.translate.source import Source
