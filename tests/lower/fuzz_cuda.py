@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -68,15 +69,14 @@ class Copying:
 
 
 def _bytes(address: int, count: int, keeps: np.ndarray) -> np.ndarray:
-    class Memory:
-        __array_interface__ = {
-            "data": (address, not keeps.flags.writeable),
-            "shape": (count,),
-            "typestr": "|u1",
-            "version": 3,
-        }
-
-    return np.asarray(Memory())
+    """The bytes from an address on, as an array."""
+    interface = {
+        "data": (address, not keeps.flags.writeable),
+        "shape": (count,),
+        "typestr": "|u1",
+        "version": 3,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
 
 
 @cache
