@@ -29,6 +29,7 @@ from mdtensor.translate.scalar import (
     not_equal,
     param,
     select,
+    substitute,
 )
 
 
@@ -197,6 +198,8 @@ def operator_from_function(
     `lhs` and `rhs` are tuples, or scalars where there is one type only. `identity` is a tuple or a
     scalar too, or None.
 
+    A function that says the same when its sides change places is commutative, declared or not.
+
     Raises TranslationError where the function returns something else than such a tuple, and
     ProgramError where it cannot be translated.
 
@@ -218,7 +221,34 @@ def operator_from_function(
             hint="lhs, rhs and the result have one element for every result of f",
         )
     typed = tuple(_of_type(results[n], dtype, n, called) for n, dtype in enumerate(types))
-    return Operator(types, typed, as_identity(identity), commutative, called)
+    commutes = commutative or _is_symmetric(typed)
+    return Operator(types, typed, as_identity(identity), commutes, called)
+
+
+_SYMMETRIC = frozenset(("add", "mul", "min", "max", "and", "or", "xor", "eq", "ne", "logaddexp"))
+
+
+def _is_symmetric(results: Sequence[Expr]) -> bool:
+    """Whether the expressions say the same when left and right change places.
+
+    >>> lhs, rhs = param(0, "f4"), param(1, "f4")
+    >>> _is_symmetric([lhs + rhs]), _is_symmetric([lhs - rhs])
+    (True, False)
+    """
+    width = len(results)
+    dtypes = [result.dtype for result in results]
+    swapped = [param((n + width) % (2 * width), dtypes[n % width]) for n in range(2 * width)]
+    return all(_sorted(result) == _sorted(substitute(result, swapped)) for result in results)
+
+
+def _sorted(expr: Expr) -> Expr:
+    """The expression with the operands of symmetric operations in one order."""
+    if not expr.args:
+        return expr
+    args = [_sorted(arg) for arg in expr.args]
+    if expr.op in _SYMMETRIC:
+        args.sort(key=repr)
+    return Expr(expr.op, tuple(args), expr.dtype, expr.value)
 
 
 def _of_type(value: object, dtype: np.dtype, position: int, name: str) -> Expr:
