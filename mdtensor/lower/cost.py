@@ -94,17 +94,26 @@ def _shape(problem: Problem, schedule: Schedule) -> Shape:
     return Shape(extents, tuple(schedule.registers), tuple(tiles), tuple(parts))
 
 
-def operations(expr: Expr) -> int:
-    """Number of arithmetic operations in an expression; conversions count half a one."""
-    own = 0 if expr.op in ("param", "const", "index", "cast") else 1
-    return own + sum(operations(arg) for arg in expr.args)
+def operations(*exprs: Expr) -> int:
+    """Number of different arithmetic operations in expressions that are computed together."""
+    found: set[Expr] = set()
+
+    def visit(expr: Expr) -> None:
+        if expr.args and expr not in found:
+            found.add(expr)
+            for arg in expr.args:
+                visit(arg)
+
+    for expr in exprs:
+        visit(expr)
+    return sum(expr.op != "cast" for expr in found)
 
 
 def _per_point(problem: Problem) -> float:
-    count = sum(operations(result) for result in problem.scalar.results)
+    count = operations(*problem.scalar.results)
     if problem.operator is None:
         return max(1.0, count)
-    combining = sum(operations(result) for result in problem.operator.results)
+    combining = operations(*(problem.operator.in_order or problem.operator.results))
     fused = problem.scalar.results[0].dtype.kind == "f" and problem.operator.name == "add"
     return max(1.0, count + combining - (min(count, combining) if fused else 0))
 
@@ -152,7 +161,7 @@ def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float)
     """Cycles of one step of a scan, which waits for the one before and writes its result."""
     combining = 1.0
     if problem.operator is not None:
-        combining = float(sum(operations(result) for result in problem.operator.results))
+        combining = float(operations(*problem.operator.results))
     inside = 0.0
     if schedule.lane == problem.scanned:
         inside = 2.0 * math.log2(schedule.width) * combining
@@ -215,7 +224,8 @@ def _step(
         elif stream.strides[lane].constant == 1 or schedule.staged[number]:
             loads += count * vectors * per_vector * 1.5
         else:
-            loads += count * vectors * schedule.width * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
+            gathered = count * vectors * schedule.width * _conflicts(problem, number, shape)
+            loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
     return max(arithmetic, loads / LOADS_PER_CYCLE)
 
 
@@ -390,7 +400,7 @@ def bytes_moved(problem: Problem) -> int:
 
 def flops(problem: Problem) -> float:
     """Arithmetic operations: those of the scalar function and the operator at every point."""
-    count = sum(operations(result) for result in problem.scalar.results)
+    count = operations(*problem.scalar.results)
     if problem.operator is not None:
-        count += sum(operations(result) for result in problem.operator.results)
+        count += operations(*problem.operator.results)
     return float(math.prod(problem.extent(d) for d in problem.dims) * count)

@@ -71,9 +71,17 @@ def identity_of(operator: Operator) -> tuple[Literal, ...]:
     return tuple(literal(value, dtype) for value, dtype in pairs)
 
 
-def combined(operator: Operator, lhs: Sequence[Value], rhs: Sequence[Value]) -> tuple[Value, ...]:
-    """Two tuples of values combined by the operator."""
-    return tuple(value_of(result, (*lhs, *rhs)) for result in operator.results)
+def combined(
+    operator: Operator, lhs: Sequence[Value], rhs: Sequence[Value], *, in_order: bool = False
+) -> tuple[Value, ...]:
+    """Two tuples of values combined by the operator.
+
+    `in_order` says that the left one is of elements that come before those of the right one.
+    """
+    results = operator.results
+    if in_order and operator.in_order is not None:
+        results = operator.in_order
+    return tuple(value_of(result, (*lhs, *rhs)) for result in results)
 
 
 def is_elementwise(operator: Operator) -> bool:

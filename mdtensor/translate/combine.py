@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,9 @@ class Operator:
     """An associative binary function on tuples of scalars.
 
     `results` are expressions over the parameters 0…n-1 (the left tuple) and n…2n-1 (the right
-    one). `identity` is its neutral tuple, or None where it has none.
+    one). `identity` is its neutral tuple, or None where it has none. `in_order` says the same as
+    `results` more cheaply where the left tuple is of elements that come before those of the right
+    one, in the order of the dims.
 
     >>> named("add", ["f4"])
     add
@@ -49,6 +51,7 @@ class Operator:
     identity: tuple[Number, ...] | None
     commutative: bool = True
     name: str = "op"
+    in_order: tuple[Expr, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.results) != len(self.dtypes):
@@ -175,15 +178,32 @@ def _best_with_place(name: str, types: tuple[np.dtype, ...]) -> Operator:
     )
 
 
+def with_ascending_places(best: Operator) -> Operator:
+    """`argmin` or `argmax` of tuples whose places are in the order of the dims.
+
+    Then the left tuple keeps its place in a tie, and no places need to be compared.
+    """
+    width = len(best.dtypes)
+    params = [param(n, dtype) for n, dtype in enumerate(best.dtypes * 2)]
+    wins = _is_better("gt" if best.name == "argmax" else "lt", params[0], params[width])
+    pairs = zip(params[:width], params[width:], strict=True)
+    return replace(best, in_order=tuple(select(wins, other, value) for value, other in pairs))
+
+
 def _wins(better: str, value: Expr, other: Expr, comes_first: Expr) -> Expr:
     """Whether another value takes the place of one."""
+    tied = equal(other, value)
+    if value.dtype.kind == "f":
+        tied = tied | (not_equal(other, other) & ~equal(value, value))
+    return _is_better(better, value, other) | (tied & comes_first)
+
+
+def _is_better(better: str, value: Expr, other: Expr) -> Expr:
+    """Whether another value is better than one; NaN is better than all numbers."""
     if value.dtype.kind != "f":
-        return apply(better, other, value) | (equal(other, value) & comes_first)
+        return apply(better, other, value)
     worse_or_equal = apply({"gt": "le", "lt": "ge"}[better], other, value)
-    is_number = equal(value, value)
-    both_nan = not_equal(other, other) & ~is_number
-    tied = equal(other, value) | both_nan
-    return (~worse_or_equal & is_number) | (tied & comes_first)
+    return ~worse_or_equal & equal(value, value)
 
 
 def operator_from_function(

@@ -12,7 +12,14 @@ from mdtensor.errors import ShapeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.combination import Combination
 from mdtensor.translate.combinations_of_dims import Said, combinations_of_dims, operator_names
-from mdtensor.translate.combine import CC, PAIR_NAMES, Combine, Pointwise, PrefixSum
+from mdtensor.translate.combine import (
+    CC,
+    PAIR_NAMES,
+    Combine,
+    Pointwise,
+    PrefixSum,
+    with_ascending_places,
+)
 from mdtensor.translate.epilogues import epilogue_named
 from mdtensor.translate.index_space import IndexSpace, index_space
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
@@ -31,8 +38,11 @@ from mdtensor.translate.scalar import (
     Expr,
     Number,
     ScalarFunction,
+    const,
+    equal,
     index_of,
     param,
+    select,
     substitute,
 )
 from mdtensor.translate.subscripts import parse
@@ -98,7 +108,7 @@ def md_hom_from_reduced_space(
     held = tuple(result.dtype for result in results)
     epilogue, stored = _epilogue(reduction, space, specs, dtypes, held, is_place=is_place)
     return MDHom(
-        _dims(space, combinations, held, reduction),
+        _dims(space, combinations, results, reduction, place),
         ScalarFunction(
             tuple(specs[access.buffer].dtype for access in view),
             results,
@@ -199,6 +209,12 @@ def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
     return place
 
 
+def _found(place: Expr) -> Expr:
+    """A place; the first one where none was better than the operator's identity."""
+    nowhere = const(int(np.iinfo(place.dtype).max), place.dtype)
+    return select(equal(place, nowhere), const(0, place.dtype), place)
+
+
 def _traced(function: Function, elements: Sequence[Expr], dims: Iterable[str]) -> tuple[Expr, ...]:
     """What a function returns for elements; its keyword-only parameters are values of indices."""
     types = [element.dtype for element in elements]
@@ -209,13 +225,18 @@ def _traced(function: Function, elements: Sequence[Expr], dims: Iterable[str]) -
 def _dims(
     space: IndexSpace,
     combinations: Mapping[str, Combination],
-    held: Sequence[np.dtype],
+    results: Sequence[Expr],
     reduction: Reduction,
+    place: Expr | None,
 ) -> tuple[Dim, ...]:
+    held = [result.dtype for result in results]
+
     def combine(said: Combination) -> Combine:
         if said.kind == "cc":
             return CC
         operator = operator_of(said.operator, held, reduction.identity)
+        if place is not None and operator.name in PAIR_NAMES:
+            operator = with_ascending_places(operator)
         return Pointwise(operator) if said.kind == "pw" else PrefixSum(operator)
 
     return tuple(
@@ -264,11 +285,13 @@ def _epilogue(
     first = 1 if is_place else 0
 
     def finished(types: Sequence[np.dtype]) -> tuple[Expr, ...]:
-        results = [param(n, dtype) for n, dtype in enumerate(types)]
+        results = [param(n, dtype) for n, dtype in enumerate(types)][first:]
+        if is_place:
+            results = [_found(place) for place in results]
         extra = [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
         if function is None:
-            return tuple(results[first:])
-        given = [*results[first:], *floats_widened(extra, types[first])]
+            return tuple(results)
+        given = [*results, *floats_widened(extra, types[first])]
         return _traced(function, given, space.output)
 
     stored = tuple(value.dtype for value in finished(dtypes))
