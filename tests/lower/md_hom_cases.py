@@ -102,7 +102,7 @@ def check_md_hom(case: MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
     `on()` is the device, which speaks `dialect`; its programs take NumPy arrays.
     """
     others = list(other_shapes(case)) if case.general else []
-    runs = [_Run(one.drawn, one.stages, case.seed) for one in (case, *others)]
+    runs = [StagedRun(one.drawn, one.stages, case.seed) for one in (case, *others)]
     accepted = True
     for number, schedule in enumerate(case.schedules):
         problems = [problem_from_md_hom(each.stages[number].md_hom) for each in runs]
@@ -139,7 +139,7 @@ def other_shapes(case: MDHomCase) -> Iterator[MDHomCase]:
         yield other
 
 
-class _Run:
+class StagedRun:
     """Arrays for all stages of an md_hom: those given, and what the oracle puts between."""
 
     def __init__(self, given: Drawn, chain: Sequence[Stage], seed: int) -> None:

@@ -17,6 +17,7 @@ from mdtensor.lower.selection import selection_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Concat, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.reference import compute
 from mdtensor.translate.scalar import (
     Expr,
     ScalarFunction,
@@ -31,8 +32,9 @@ from mdtensor.translate.scalar import (
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz
-from tests.lower.md_hom_cases import MDHomCase, single_case
+from tests.lower.md_hom_cases import MDHomCase, StagedRun, single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
+from tests.lower.random_scalars import magnitude
 
 COUNT = 300
 MATVEC = Einsum(
@@ -215,6 +217,64 @@ def test_a_right_kernel_passes():
 def test_a_wrong_kernel_is_caught(harm, message):
     with pytest.raises(fuzz.MismatchError, match=message):
         fuzz.check_program(Kernel(harm), MATVEC, 0)
+
+
+class Oracle:
+    """Stands for the compiled program of one stage, and does some harm."""
+
+    def __init__(self, md_hom: MDHom, harm):
+        self.md_hom, self.harm = md_hom, harm
+
+    def __call__(self, *arrays):
+        inputs, outputs = arrays[: len(self.md_hom.inputs)], arrays[len(self.md_hom.inputs) :]
+        given = [array.copy() for array in outputs]
+        compute(self.md_hom, inputs, given)
+        for output, values in zip(outputs, given, strict=True):
+            output[...] = values
+        self.harm(inputs, outputs)
+
+
+def by_one(inputs, outputs):
+    outputs[-1][0] += 1
+
+
+def written_where_nothing_is(inputs, outputs):
+    outputs[0][1] = 0
+
+
+def first_input(inputs, outputs):
+    inputs[0][...] = 0
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (by_one, "output 1: 1 of 4 elements differ"),
+        (written_where_nothing_is, "output 0: 1 of 7 elements differ"),
+        (first_input, r"\d+ bytes of input 0 changed"),
+    ],
+)
+def test_a_wrong_kernel_of_an_md_hom_is_caught(harm, message):
+    x = param(0, "f4")
+    spread = MDHom(
+        (Dim("i", 4, PrefixSum(named("add", ["f4", "f4"]))),),
+        ScalarFunction((np.dtype("f4"),), (x, x * 2), "f"),
+        (Buffer("x", TensorSpec.of((4,), "f4")),),
+        (Buffer("y", TensorSpec.of((7,), "f4")), Buffer("z", TensorSpec.of((4,), "f4"))),
+        (Access(0, (AffineIndex.of("i"),)),),
+        (Access(0, (AffineIndex.of(i=2),)), Access(1, (AffineIndex.of("i"),))),
+    )
+    case = single_case(spread, cpu(1, (0,), staged=("",)), ((1, 9),))
+    run = StagedRun(case.drawn, case.stages, 0)
+    run.check(0, Oracle(spread, lambda inputs, outputs: None))
+    with pytest.raises(fuzz.MismatchError, match=message):
+        run.check(0, Oracle(spread, harm))
+
+
+def test_rounding_errors_are_bounded_by_magnitudes():
+    a, b = param(0, "f4"), param(1, "f4")
+    assert repr(magnitude(a * 2 - b)) == "((abs(p0) * abs(2)) + abs(p1))"
+    assert repr(magnitude(apply("min", a, -b))) == "max(abs(p0), abs(p1))"
 
 
 def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):

@@ -1,0 +1,84 @@
+"""Random schedules whose accumulators stay in registers."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+
+UNROLLED = 32
+ITEMS = 64
+
+
+def random_resident_schedule(rng: random.Random, problem: Problem) -> Schedule:
+    """A schedule with resident accumulators, valid more often than not."""
+    dims = problem.dims
+    registers = [1] * len(dims)
+    chunks = [1] * len(dims)
+    threads = [1] * len(dims)
+    left, items = UNROLLED, ITEMS
+    shared = rng.random() < 0.3 and not problem.keeps_order
+    for d in rng.sample(dims, len(dims)):
+        registers[d] = rng.choice([n for n in (1, 2, 4, 4, 8, 3) if n <= max(1, left)])
+        left //= registers[d]
+        chunks[d] = rng.choice([n for n in (1, 2, 4, 8, 3) if registers[d] % n == 0])
+        if not problem.reduced[d] or shared:
+            threads[d] = rng.choice([n for n in (1, 2, 4, 8, 3, 16) if n <= items])
+            items //= threads[d]
+    tiles = [0] * len(dims)
+    for d in problem.contracted:
+        if rng.random() < 0.8:
+            tiles[d] = registers[d] * threads[d] * rng.choice((1, 1, 2, 4, 3))
+    staged = tuple(
+        "local" if n < problem.finish_streams and problem.is_plain(n) and rng.random() < 0.7 else ""
+        for n in range(len(problem.streams))
+    )
+    split = any(threads[d] > 1 for d in problem.contracted)
+    tiled = [d for d in problem.contracted if tiles[d]]
+    drawn = Schedule(
+        asm="gpu",
+        parts=tuple(rng.choice((0, 1) if problem.is_general else (1, 1, 2, 3, 100)) for _ in dims),
+        tiles=tuple(tiles),
+        threads=tuple(threads),
+        registers=tuple(registers),
+        lane=-1,
+        width=1,
+        group_order=tuple(rng.sample(dims, len(dims))),
+        loop_order=tuple(rng.sample(problem.kept, len(problem.kept))),
+        reduce_order=tuple(rng.sample(problem.contracted, len(problem.contracted))),
+        staged=staged,
+        resident=True,
+        chunks=tuple(chunks) if rng.random() < 0.8 else (),
+        warp=() if split or rng.random() < 0.5 else _warp(rng, threads),
+        padding=tuple(rng.choice((0, 0, 4, 1)) for _ in problem.streams),
+        prefetch=len(tiled) == 1 and any(staged) and rng.random() < 0.6,
+    )
+    return _in_order(problem, drawn) if problem.keeps_order else drawn
+
+
+def _warp(rng: random.Random, threads: list[int]) -> tuple[int, ...]:
+    return tuple(rng.choice([n for n in range(1, t + 1) if t % n == 0]) for t in threads)
+
+
+def _in_order(problem: Problem, schedule: Schedule) -> Schedule:
+    first, *others = problem.contracted
+
+    def kept(values: tuple[int, ...], dims: list[int], value: int) -> tuple[int, ...]:
+        return tuple(value if d in dims else v for d, v in enumerate(values))
+
+    last = problem.contracted[-1]
+    before = [d for d in (first, *others) if d != last]
+    tiles = kept(schedule.tiles, others, 0)
+    changed = replace(
+        schedule,
+        reduce_order=problem.contracted,
+        parts=kept(schedule.parts, others, 1),
+        tiles=tiles,
+        registers=kept(schedule.registers, before, 1),
+        chunks=kept(schedule.chunks, before, 1) if schedule.chunks else (),
+    )
+    tiled = math.prod(tiles[d] for d in problem.contracted if tiles[d] or d == first)
+    return replace(changed, prefetch=schedule.prefetch and bool(tiled))

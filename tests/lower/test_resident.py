@@ -1,0 +1,135 @@
+"""Accumulators that stay in registers: kernels of random schedules against the oracle."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from mdtensor.errors import LoweringError
+from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.schedule import Schedule, validate
+from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
+from tests.lower import fuzz
+from tests.lower.random_resident import random_resident_schedule
+
+VALUES = {
+    "tiles": (0, 8, 0),
+    "threads": (4, 1, 8),
+    "registers": (4, 8, 4),
+    "chunks": (4, 8, 4),
+    "staged": ("local", "local"),
+    "resident": True,
+}
+
+
+def product(**values: object) -> Schedule:
+    return gpu(3, (1,), **(VALUES | values))
+
+
+CASES = {
+    "whole blocks": Case(matmul(32, 24, 64), product(parts=(2, 1, 2), prefetch=True)),
+    "what remains of every dim": Case(matmul(21, 27, 45), product(parts=(2, 1, 2), prefetch=True)),
+    "several blocks a group": Case(matmul(40, 24, 70), product(padding=(4, 0))),
+    "chunks far apart, in warps": Case(
+        matmul(37, 24, 68),
+        product(
+            registers=(8, 4, 8), chunks=(4, 4, 4), warp=(2, 1, 4), padding=(4, 0), prefetch=True
+        ),
+    ),
+    "a tile that three work-items do not share out in rows": Case(
+        matmul(21, 27, 45), product(threads=(3, 1, 1), chunks=(1, 1, 1))
+    ),
+    "parts of a reduction": Case(matmul(16, 90, 40), product(parts=(1, 3, 2), prefetch=True)),
+    "doubles": Case(matmul(24, 16, 36, "f8"), product(prefetch=True)),
+    "half floats": Case(matmul(24, 16, 36, "f2"), product()),
+    "bytes": Case(matmul(24, 16, 36, "i1"), product()),
+    "one input staged": Case(matmul(21, 27, 45), product(staged=("local", ""))),
+    "rows by warps": Case(
+        einsum("ij,j->i", {"i": 13, "j": 203}),
+        gpu(2, (1,), threads=(2, 16), registers=(2, 8), chunks=(1, 4), resident=True),
+    ),
+    "rows of whole chunks": Case(
+        einsum("ij,j->i", {"i": 13, "j": 256}),
+        gpu(2, (1,), parts=(3, 2), threads=(2, 16), registers=(2, 8), chunks=(1, 4), resident=True),
+    ),
+    "general": Case(matmul(21, 27, 45), product(parts=(0, 1, 0), prefetch=True), general=True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_named_cases(name):
+    assert fuzz.check(CASES[name])
+
+
+def test_random_schedules():
+    checked = 0
+    for number in range(40):
+        case = fuzz.random_case(f"11/gpu/{number}")
+        problem = case.problem()
+        if problem.contracted:
+            schedule = random_resident_schedule(random.Random(number), problem)
+            checked += fuzz.check(replace(case, schedule=schedule))
+    assert checked > 15
+
+
+def test_operands_and_results_move_in_wide_pieces():
+    case = CASES["whole blocks"]
+    text = render(lowered(case.problem(), case.schedule), CUDA).text
+    for piece in (
+        "g0_0 = *(const float4*)(I0",
+        "g1_0 = *(const float4*)(I1",
+        "= *(const float4*)(p0 + 64);",
+        "*(float4*)(S1 + 4*c1_2 + 32*c1_1) = g1_0;",
+        "*(float4*)(o0 + 64) = make_float4(a4_0, a5_0, a6_0, a7_0);",
+    ):
+        assert piece in text
+
+
+def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():
+    case = CASES["whole blocks"]
+    text = render(lowered(case.problem(), case.schedule), CUDA).text
+    assert text.count("__syncthreads();") == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resident": False}, "chunks, warp, padding and prefetch go with resident accumulators"),
+        ({"chunks": (4, 8)}, "schedule.chunks needs 3 entries or none"),
+        ({"chunks": (3, 8, 4)}, "a register tile is a whole number of chunks"),
+        ({"warp": (3, 1, 8)}, "the work-items of a dim are a whole number of warps"),
+        ({"padding": (-4, 0)}, "chunks and warp are at least 1, padding at least 0"),
+        ({"prefetch": True, "tiles": (0, 0, 0)}, "prefetch needs staged inputs and tiles of one"),
+        (
+            {"warp": (4, 1, 1), "threads": (4, 2, 1)},
+            "work-items that share a reduction are numbered row by row",
+        ),
+        (
+            {"asm": "cpu", "staged": ("", ""), "threads": (1, 1, 1)},
+            "cpu keeps no accumulators over tiles",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, message):
+    with pytest.raises(LoweringError, match=message):
+        validate(matmul_problem(), product(**changes))
+
+
+def test_a_tile_is_not_more_than_work_items_can_hold():
+    schedule = product(threads=(1, 1, 1), tiles=(0, 64, 0))
+    with pytest.raises(LoweringError, match=r"a work-item would hold 64 pieces of a staged tile"):
+        lowered(Case(matmul(32, 640, 64), schedule).problem(), schedule)
+
+
+def matmul_problem():
+    return CASES["whole blocks"].problem()
+
+
+def test_without_a_reduction_nothing_is_resident():
+    problem = Case(einsum("i,j->ij", {"i": 7, "j": 11}), product()).problem()
+    with pytest.raises(LoweringError, match="need a reduction"):
+        validate(problem, gpu(2, (), resident=True))
