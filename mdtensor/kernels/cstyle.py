@@ -19,17 +19,20 @@ from mdtensor.lower.nest import (
     Barrier,
     Calc,
     Comment,
+    Declare,
     FromIndex,
     Gather,
     If,
     IndexCalc,
     Iota,
     Let,
+    LetAligned,
     LetIndex,
     Literal,
     Load,
     Loop,
     LoopNest,
+    Pack,
     Pointer,
     Ref,
     Set,
@@ -128,6 +131,11 @@ class _Renderer:
                 const = "" if mutable else "const "
                 kind = self.type(ref.dtype, ref.lanes)
                 return [f"{const}{kind} {ref.name} = {self.value(value, ref.lanes)};"]
+            case Declare(ref):
+                return [f"{self.type(ref.dtype, ref.lanes)} {ref.name};"]
+            case LetAligned(name, buffers):
+                places = " | ".join(f"(size_t){buffer}" for buffer in buffers)
+                return [f"const {dialect.index} {name} = (({places}) & 15) == 0;"]
             case Set(ref, value):
                 return [f"{ref.name} = {self.value(value, ref.lanes)};"]
             case Loop():
@@ -191,7 +199,9 @@ class _Renderer:
             return [f"vstore_half{lanes}_rte({text}, 0, {address});"]
         if memory != value.dtype:
             text = f"convert_{self.type(memory, lanes)}({text})"
-        plain = f"vstore{lanes}({text}, 0, {address});"
+        form = self.dialect.wide_store
+        kind = self.type(memory, lanes)
+        plain = form.format(value=text, lanes=lanes, type=kind, address=address)
         if not (store.streaming and self.streaming):
             return [plain]
         kind = self.type(memory, lanes)
@@ -227,19 +237,24 @@ class _Renderer:
         return f"({lhs}) {value.op} ({rhs})"
 
     def type(self, dtype: np.dtype, lanes: int) -> str:
-        text = self.dialect.types[dtype.name]
         if lanes == 1:
-            return text
-        if not self.dialect.vectors:
+            return self.dialect.types[dtype.name]
+        if lanes > len(self.dialect.lanes):
             raise LoweringError(f"{self.dialect.name} has no vectors of {lanes} lanes")
-        return f"{text}{lanes}"
+        return f"{self.dialect.wide_types[dtype.name]}{lanes}"
+
+    def _vector(self, dtype: np.dtype, lanes: int) -> str:
+        """The type of what is computed with."""
+        if lanes > 1 and not self.dialect.vectors:
+            raise LoweringError(f"{self.dialect.name} has no vectors of {lanes} lanes")
+        return self.type(dtype, lanes)
 
     def value(self, value: Value, lanes: int) -> str:
         """The text of a value, widened to `lanes`."""
         text = self._text(value)
         if value.lanes == lanes:
             return text
-        return f"({self.type(value.dtype, lanes)})({text})"
+        return f"({self._vector(value.dtype, lanes)})({text})"
 
     def _text(self, value: Value) -> str:
         match value:
@@ -262,6 +277,10 @@ class _Renderer:
                 return f"({self.dialect.types[dtype.name]})({index!r})"
             case Calc():
                 return self._calc(value)
+            case Pack(values):
+                form = self.dialect.pack
+                kind = self.type(value.dtype, value.lanes)
+                return form.format(type=kind, values=", ".join(map(self._text, values)))
 
     def _literal(self, number: bool | int | float, dtype: np.dtype) -> str:
         if dtype.kind == "f":
@@ -341,18 +360,26 @@ class _Renderer:
     def _vector_load(self, load: Load, index: Index, lanes: int) -> str:
         if lanes == 1:
             return self._text(Load(load.buffer, load.memory, index))
-        function = f"vload_half{lanes}" if load.memory == F16 else f"vload{lanes}"
-        return f"{function}(0, {self._address(load.buffer, index)})"
+        address = self._address(load.buffer, index)
+        if load.memory == F16:
+            return f"vload_half{lanes}(0, {address})"
+        form = self.dialect.wide_load
+        return form.format(lanes=lanes, type=self.type(load.memory, lanes), address=address)
 
     def _slice(self, inner: Value, start: int, lanes: int) -> str:
         text = self._text(inner)
-        if lanes * 2 == inner.lanes and lanes > 1:
+        if lanes == 1:
+            return self._lane(text, start)
+        if lanes * 2 == inner.lanes:
             return f"{text}.{'hi' if start else 'lo'}"
         return f"{text}.s{_LANES[start : start + lanes]}"
 
+    def _lane(self, text: str, lane: int) -> str:
+        return f"{text}.{self.dialect.lane_prefix}{self.dialect.lanes[lane]}"
+
     def _calc(self, calc: Calc) -> str:
         lanes, op = calc.lanes, calc.op
-        kind = self.type(calc.dtype, lanes)
+        kind = self._vector(calc.dtype, lanes)
         if op == "select":
             return self._select(calc, kind)
         if is_condition(calc):

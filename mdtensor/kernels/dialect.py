@@ -11,7 +11,10 @@ class Dialect:
     """How a language spells what a LoopNest says.
 
     Templates are filled with `str.format`. `vectors` tells whether the language has vector types
-    with arithmetic; a nest with lanes is rendered only in such a language.
+    with arithmetic; a nest that computes with lanes is rendered only in such a language.
+    `wide_types` are the first parts of names of vector types, by element type; `wide_load`,
+    `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
+    `lane_prefix`.
     """
 
     name: str
@@ -30,5 +33,11 @@ class Dialect:
     half_store: str
     streaming_store: str
     functions: Mapping[str, str]
+    wide_types: Mapping[str, str]
+    wide_load: str
+    wide_store: str
+    pack: str
+    lane_prefix: str
+    lanes: str
     vectors: bool
     sizes_by_value: bool

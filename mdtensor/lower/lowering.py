@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     Argument,
@@ -31,6 +32,7 @@ from mdtensor.lower.nest import (
 from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
+from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.passes.scatter import copies, scatter
 from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
@@ -40,6 +42,7 @@ from mdtensor.lower.selection import selecting, selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.translate.scalar import ScalarFunction, param
 
+_FEW, _MANY, _ITEMS = 64, 1 << 20, 128
 CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
 
 
@@ -161,12 +164,15 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
     order = schedule.group_order
     items = math.prod(schedule.threads)
     body: list[Statement] = group_bounds(tilings, order)
-    body += _item_numbers(frame, items)
+    body += item_numbers(frame) if schedule.resident else _item_numbers(frame, items)
     destinations, carries = _destinations(frame, partials, body)
     offset = (
         partials.count * partials.size * (CELL * len(problem.scalar.results)) if partials else 0
     )
-    body += shared_memory(frame) + item_turns(frame)
+    if schedule.resident:
+        body += resident_memory(frame)
+    else:
+        body += shared_memory(frame) + item_turns(frame)
     staged, per_group = _declare_staged(frame, as_index(offset))
     body += staged
     earlier = tiles_before(tilings, problem.contracted)
@@ -182,7 +188,10 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
             statements += _register_tiles(frame, 0, {}, finish)
         return statements
 
-    body += cache_tiles(tilings, order, inside)
+    if schedule.resident:
+        body += resident_tiles(frame, destinations)
+    else:
+        body += cache_tiles(tilings, order, inside)
     groups = as_index(1)
     for tiling in tilings:
         groups = groups * tiling.parts
@@ -380,6 +389,27 @@ def _guarded(
     return list(body) if tiling.threads == 1 else [If(name(var), "<", end, body)]
 
 
+def _shared_out(problem: Problem, plain: Schedule) -> Schedule:
+    """The schedule of a reduction over groups, the first dim, for work-items that work together.
+
+    Where results are few, the work-items of a group share one; else each has some of its own.
+    """
+    threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
+    extents = [extent.constant for extent in problem.extents]
+    results = math.prod(extent or _MANY for extent in extents[1:])
+    if results <= _FEW and not problem.keeps_order:
+        threads[0] = min(_ITEMS, 1 << ((extents[0] or _ITEMS) - 1).bit_length())
+        parts[1:] = [extent or 1 for extent in extents[1:]]
+        return replace(plain, threads=tuple(threads), parts=tuple(parts))
+    left = _ITEMS
+    for d in reversed(range(1, len(extents))):
+        extent = extents[d]
+        threads[d] = min(left, 1 << ((extent or _MANY) - 1).bit_length())
+        left //= threads[d]
+        parts[d] = 1 if extent is None else -(-extent // threads[d])
+    return replace(plain, threads=tuple(threads), parts=tuple(parts))
+
+
 def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head: str) -> LoopNest:
     """Combines the partial results of groups: a reduction over the groups, as a problem."""
     dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
@@ -442,6 +472,8 @@ def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head
         reduce_order=(0,),
         staged=("",) * len(streams),
     )
+    if asm_of(schedule.asm).cooperative:
+        plain = _shared_out(second, plain)
     validate(second, plain)
     frame = Frame(second, plain, tilings_of(second, plain), {})
     nest = _nest(frame, None, head)

@@ -145,7 +145,24 @@ class Shift:
         return self.value.dtype
 
 
-Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Scalars of one type, side by side, as memory holds them; no operand of an operation."""
+
+    values: tuple[Value, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Number of scalars."""
+        return len(self.values)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of a scalar."""
+        return self.values[0].dtype
+
+
+Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift | Pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +201,21 @@ class Let:
     ref: Ref
     value: Value
     mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Declares a mutable variable without a value."""
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class LetAligned:
+    """Declares an index variable: 1 where the buffers begin at multiples of 16 bytes, else 0."""
+
+    name: str
+    buffers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +298,21 @@ class Comment:
     text: str
 
 
-Statement = LetIndex | Step | Let | Set | Loop | If | Pointer | Store | Allocate | Barrier | Comment
+Statement = (
+    LetIndex
+    | Step
+    | Let
+    | Declare
+    | LetAligned
+    | Set
+    | Loop
+    | If
+    | Pointer
+    | Store
+    | Allocate
+    | Barrier
+    | Comment
+)
 
 
 @dataclass(frozen=True, slots=True)

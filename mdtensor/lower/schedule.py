@@ -17,6 +17,7 @@ one entry per dim of the problem, or per stream for `staged`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -27,6 +28,8 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
 
 TAILS = ("split", "pad", "overlap")
+# Fields that texts of schedules may lack, where they say nothing.
+LATER = ("scatter", "resident", "chunks", "warp", "padding", "prefetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,13 @@ class Schedule:
     - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
       `lower.selection`).
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
+    - `resident`: a work-item keeps its accumulators in registers while tiles of reduced dims go
+      by (see `lower.passes.resident`); what follows is for such schedules only.
+    - `chunks`: neighbouring points of a dim among those of a work-item, whose next ones lie
+      behind the chunks of all work-items; () where all its points are neighbours.
+    - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
+    - `padding`: per stream, elements that the rows of its staged tile are longer.
+    - `prefetch`: the next tile is on its way to registers while the one before is computed with.
     """
 
     asm: str
@@ -64,12 +74,18 @@ class Schedule:
     streaming: bool = False
     inline: bool = False
     scatter: bool = False
+    resident: bool = False
+    chunks: tuple[int, ...] = ()
+    warp: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    prefetch: bool = False
 
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
         fields = asdict(self)
-        if not self.scatter:
-            del fields["scatter"]
+        for name in LATER:
+            if not fields[name]:
+                del fields[name]
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -101,8 +117,17 @@ class Schedule:
                 f"staged {staged or 'nothing'}",
                 f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
                 + ("; scatter" if self.scatter else ""),
+                *self._resident_lines(by_dim),
             )
         )
+
+    def _resident_lines(self, by_dim: Callable[[tuple[int, ...]], str]) -> tuple[str, ...]:
+        if not self.resident:
+            return ()
+        padding = " ".join(f"{n}:{pad}" for n, pad in enumerate(self.padding) if pad)
+        chunks, warp = by_dim(self.chunks) or "whole", by_dim(self.warp) or "rows"
+        layout = f"chunks {chunks}; warp {warp}; padding {padding or 'none'}"
+        return (f"resident; {layout}; prefetch {self.prefetch}",)
 
 
 def _value(value: Any) -> Any:
@@ -145,7 +170,11 @@ def validate(problem: Problem, schedule: Schedule) -> None:
     threaded = {d for d in problem.dims if schedule.threads[d] > 1}
     if threaded and not asm.cooperative:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
-    if threaded & set(problem.kept) and threaded & set(problem.contracted):
+    if schedule.resident:
+        _validate_resident(problem, schedule)
+    elif schedule.chunks or schedule.warp or schedule.padding or schedule.prefetch:
+        raise LoweringError("chunks, warp, padding and prefetch go with resident accumulators")
+    elif threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
     if schedule.scatter:
         _validate_scatter(problem, schedule)
@@ -171,6 +200,31 @@ def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None
         raise LoweringError(f"no vectors of {schedule.width} lanes")
     if schedule.registers[lane] % schedule.width:
         raise LoweringError("the lane dim's register tile is no multiple of the width")
+
+
+def _validate_resident(problem: Problem, schedule: Schedule) -> None:
+    """Accumulators stay where there is a reduction, by work-items that copy together."""
+    count = len(problem.extents)
+    if not asm_of(schedule.asm).cooperative:
+        raise LoweringError(f"{schedule.asm} keeps no accumulators over tiles")
+    if not problem.contracted or problem.scanned >= 0 or schedule.scatter:
+        raise LoweringError("resident accumulators need a reduction, and neither scan nor scatter")
+    for field, length in (("chunks", count), ("warp", count), ("padding", len(problem.streams))):
+        if len(getattr(schedule, field)) not in (0, length):
+            raise LoweringError(f"schedule.{field} needs {length} entries or none")
+    if any(v < 1 for v in (*schedule.chunks, *schedule.warp)) or any(
+        v < 0 for v in schedule.padding
+    ):
+        raise LoweringError("chunks and warp are at least 1, padding at least 0")
+    if any(r % c for r, c in zip(schedule.registers, schedule.chunks, strict=False)):
+        raise LoweringError("a register tile is a whole number of chunks")
+    if any(t % w for t, w in zip(schedule.threads, schedule.warp, strict=False)):
+        raise LoweringError("the work-items of a dim are a whole number of warps")
+    if schedule.warp and any(schedule.threads[d] > 1 for d in problem.contracted):
+        raise LoweringError("work-items that share a reduction are numbered row by row")
+    tiled = [d for d in problem.contracted if schedule.tiles[d]]
+    if schedule.prefetch and (len(tiled) != 1 or not any(schedule.staged)):
+        raise LoweringError("prefetch needs staged inputs and tiles of one reduced dim")
 
 
 def _validate_order(problem: Problem, schedule: Schedule) -> None:
@@ -248,6 +302,8 @@ def _is_multiple(stride: Index, of: int) -> bool:
 def _validate_accumulation(problem: Problem, schedule: Schedule) -> None:
     """Tiles of a reduced dim accumulate in the output, which must then have the results' type."""
     tiled = any(schedule.tiles[d] for d in problem.contracted)
+    if schedule.resident:
+        return
     if tiled and not problem.accumulates_in_place and not _split(problem, schedule):
         raise LoweringError(
             "tiles of a reduced dim accumulate in the outputs, which need the types of"

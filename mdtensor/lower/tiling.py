@@ -16,6 +16,7 @@ class DimTiling:
     A group computes `part` points of the `extent`, there are `parts` of them; `tile` is the extent
     of a cache tile, a whole number of `block`s; a work-item computes `register` points at once.
     `remainder` is what is left of the extent after whole register tiles; None where unknown.
+    Of the register tile, `chunk` points are neighbours; 0 where all are.
     """
 
     label: str
@@ -25,6 +26,23 @@ class DimTiling:
     part: Index
     parts: Index
     tile: int
+    chunk: int = 0
+
+    @property
+    def near(self) -> int:
+        """How far the first points of neighbouring work-items lie apart."""
+        return self.chunk or self.register
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        """Where the first `count` points of a work-item lie, counted from its first one."""
+        whole = self.near * self.threads
+        return tuple(n // self.near * whole + n % self.near for n in range(count))
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last block may be cut off by the end of the dim."""
+        extent = self.extent.constant
+        return extent is None or extent % self.block != 0
 
     @property
     def block(self) -> int:
@@ -81,5 +99,10 @@ def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
             length = -(-blocks // max(1, schedule.parts[d])) * block
             part, parts = as_index(length), as_index(max(1, -(-extent // length)))
             tile = 0 if tile >= length else tile
-        result.append(DimTiling(label, problem.extents[d], register, threads, part, parts, tile))
+        if schedule.resident and not problem.reduced[d]:
+            tile = 0 if part.constant == block else block
+        chunk = schedule.chunks[d] if schedule.chunks else 0
+        result.append(
+            DimTiling(label, problem.extents[d], register, threads, part, parts, tile, chunk)
+        )
     return tuple(result)

@@ -16,14 +16,17 @@ from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     Argument,
     Calc,
+    Declare,
     If,
     IndexCalc,
     Let,
+    LetAligned,
     LetIndex,
     Literal,
     Load,
     Loop,
     LoopNest,
+    Pack,
     Ref,
     Set,
     Slice,
@@ -256,8 +259,25 @@ def test_the_head_is_a_comment():
 
 
 def test_lanes_need_a_language_with_vectors():
+    wide = load(4, 1)
     with pytest.raises(LoweringError, match="cuda has no vectors of 4 lanes"):
-        value_text(load(4, 1), dialect=CUDA)
+        value_text(Calc("add", (wide, wide), F4, 4), dialect=CUDA)
+
+
+def test_memory_is_moved_in_wide_pieces_in_every_dialect():
+    ref = Ref("w", F4, 4)
+    store = Store("O0", F4, name("i"), ref)
+    assert value_text(load(4, 1), dialect=CUDA) == "*(const float4*)(I0 + i)"
+    assert value_text(Slice(ref, 2), dialect=CUDA) == "w.z"
+    assert value_text(Slice(ref, 2), dialect=OPENCL) == "w.s2"
+    assert lines(store, dialect=CUDA)[1:] == ["*(float4*)(O0 + i) = w;"]
+    assert lines(store) == ["vstore4(w, 0, O0 + i);"]
+    packed = Pack((Ref("x", F4),) * 4)
+    assert value_text(packed, dialect=CUDA) == "make_float4(x, x, x, x)"
+    assert value_text(packed) == "(float4)(x, x, x, x)"
+    aligned = LetAligned("a", ("I0", "O0"))
+    assert lines(aligned) == ["const long a = (((size_t)I0 | (size_t)O0) & 15) == 0;"]
+    assert lines(Declare(ref), dialect=CUDA)[1:] == ["float4 w;"]
 
 
 def test_numbered_source_counts_from_one():

@@ -73,6 +73,21 @@ class Frame:
         """Kept dims other than the lane dim, in the order in which points are numbered."""
         return tuple(d for d in self.schedule.loop_order if d != self.schedule.lane)
 
+    def is_clamped(self, d: int) -> bool:
+        """Whether points beyond the end of a kept dim are computed as if they were its last."""
+        inside = self.schedule.resident and not self.problem.reduced[d]
+        return inside and self.tilings[d].is_ragged
+
+    def clamped_together(self, d: int) -> int:
+        """Points of a clamped dim that are inside or beyond its end together."""
+        extent, near = self.tilings[d].extent.constant, self.tilings[d].near
+        return next(n for n in (4, 2, 1) if near % n == 0 and (extent or 1) % n == 0)
+
+    def clamped(self, d: int, position: int) -> Index:
+        """The index of a point along such a dim."""
+        inside = position % self.clamped_together(d)
+        return name(f"{self.tilings[d].var('q')}_{position - inside}") + inside
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -120,7 +135,7 @@ def pieces_of(frame: Frame, count: int) -> tuple[Piece, ...]:
 def tile_of(frame: Frame, counts: Mapping[int, int]) -> Tile:
     """The tile with `counts[d]` points of every kept dim."""
     dims = frame.unrolled_kept
-    points = tuple(itertools.product(*(range(counts[d]) for d in dims)))
+    points = tuple(itertools.product(*(frame.tilings[d].positions(counts[d]) for d in dims)))
     pieces = pieces_of(frame, counts.get(frame.schedule.lane, 1))
     types = [register_dtype(dtype) for dtype in frame.problem.scalar.result_dtypes]
     accumulators = tuple(
@@ -203,11 +218,12 @@ def bases(frame: Frame) -> list[Statement]:
                 for d in kept
                 for part, prefix in ((OUTER, "k"), (INNER, "m"))
             )
-        statements.append(_pointer(frame, number, f"b{number}", offset))
+        statements.append(stream_pointer(frame, number, f"b{number}", offset))
     return statements
 
 
-def _pointer(frame: Frame, number: int, target: str, offset: Index) -> Pointer:
+def stream_pointer(frame: Frame, number: int, target: str, offset: Index) -> Pointer:
+    """Declares a pointer to a stream's buffer or staged tile; `p0` counts from `b0`."""
     layout = frame.layouts.get(number)
     memory = _memory(frame, number)
     if target.startswith("p"):
@@ -238,7 +254,7 @@ def _combining_loops(
 ) -> list[Statement]:
     order = frame.schedule.reduce_order
     if level == len(order):
-        return [*_stream_pointers(frame), *at_point(counts, lanes)]
+        return [*stream_pointers(frame), *at_point(counts, lanes)]
     d = order[level]
     tiling = frame.tilings[d]
     var, end = tiling.var("r"), name(tiling.var("e"))
@@ -275,7 +291,7 @@ def _combining_loops(
     return loops
 
 
-def _stream_pointers(frame: Frame) -> list[Statement]:
+def stream_pointers(frame: Frame) -> list[Statement]:
     """A pointer per stream to the current point of the reduced dims."""
     statements: list[Statement] = []
     for number, stream in enumerate(frame.problem.streams):
@@ -289,7 +305,7 @@ def _stream_pointers(frame: Frame) -> list[Statement]:
             else:
                 inside = var - name(frame.tilings[d].var("t"))
                 offset = offset + _staged_offset(layout, frame, d, inside, statements)
-        statements.append(_pointer(frame, number, f"p{number}", offset))
+        statements.append(stream_pointer(frame, number, f"p{number}", offset))
     return statements
 
 
@@ -345,15 +361,36 @@ class Body:
         scalar = self.frame.problem.scalar
         dims = [d for d in self.frame.schedule.reduce_order if d != self.frame.schedule.lane]
         direct = is_elementwise(operator)
-        for step in itertools.product(*(range(self.counts[d]) for d in dims)):
+        in_order = self._goes_in_order()
+        positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
+        for step in itertools.product(*positions):
             reduced = tuple(zip(dims, step, strict=True))
-            for u, point in enumerate(self.tile.points):
+            for u, point in self._traversed():
                 for piece, refs in self._targets(u):
                     reads = self.frame.problem.reads
                     values = self.values(scalar, reads, point, reduced, piece)
-                    results = combined(operator, refs, values)
+                    results = combined(operator, refs, values, in_order=in_order)
                     self._assign(refs, results, direct or len(refs) == 1)
         return self.statements
+
+    def _goes_in_order(self) -> bool:
+        """Whether an accumulator meets elements in the order of the combined dims."""
+        schedule, dims = self.frame.schedule, self.frame.problem.contracted
+        single = all(schedule.registers[d] == schedule.threads[d] == 1 for d in dims[:-1])
+        return schedule.reduce_order == dims and single
+
+    def _traversed(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The points with their numbers; resident ones there and back, row by row.
+
+        So an operand is used again at every turn, which keeps it in the register file's cache.
+        """
+        numbered = list(enumerate(self.tile.points))
+        dims = self.frame.unrolled_kept
+        if not self.frame.schedule.resident or not dims:
+            return numbered
+        length = self.frame.schedule.registers[dims[-1]]
+        rows = [numbered[n : n + length] for n in range(0, len(numbered), length)]
+        return [pair for n, row in enumerate(rows) for pair in (row[::-1] if n % 2 else row)]
 
     def _assign(self, refs: Sequence[Ref], results: Sequence[Value], direct: bool) -> None:
         if direct:
@@ -393,7 +430,10 @@ class Body:
 
     def _index(self, d: int, steps: Steps, piece: Piece) -> Value:
         """The index of a dim at a point; along the lanes of a piece a vector."""
-        first = name(self.frame.tilings[d].var("r")) + dict(steps).get(d, 0)
+        step = dict(steps).get(d, 0)
+        if self.frame.is_clamped(d):
+            return FromIndex(self.frame.clamped(d, step), I64)
+        first = name(self.frame.tilings[d].var("r")) + step
         if d != self.frame.schedule.lane:
             return FromIndex(first, I64)
         value = FromIndex(first + piece.offset, I64)
@@ -411,7 +451,10 @@ class Body:
     ) -> Value:
         offset = as_index(0 if read.stream in self.frame.layouts else read.offset)
         for d, step in steps:
-            if step:
+            if self.frame.is_clamped(d) and read.stream not in self.frame.layouts:
+                stride = self._stride(read.stream, d)
+                offset = offset + stride * self.frame.clamped(d, step)
+            elif step:
                 offset = offset + self._stride(read.stream, d) * step
         if not read.computed:
             return self._load(read.stream, offset, piece)

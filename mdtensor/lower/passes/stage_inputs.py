@@ -83,8 +83,36 @@ def layouts_of(
     result: dict[int, Layout] = {}
     for number, region in enumerate(schedule.staged):
         if region:
-            result[number] = _layout(problem, schedule, tilings, number, region)
+            layout = _resident_layout if schedule.resident else _layout
+            result[number] = layout(problem, schedule, tilings, number, region)
     return result
+
+
+def _resident_layout(
+    problem: Problem,
+    schedule: Schedule,
+    tilings: Sequence[DimTiling],
+    number: int,
+    region: str,
+) -> Layout:
+    """One block of the kept dims: reduced dims, then points, those read together innermost."""
+    stream = problem.streams[number]
+    rows = [d for d in schedule.reduce_order if stream.uses(d)]
+    kept = [d for d in problem.kept if stream.uses(d) and tilings[d].block > 1]
+    kept.sort(key=lambda d: tilings[d].near if schedule.chunks else 1)
+    padding = schedule.padding[number] if schedule.padding else 0
+    axes: list[Axis] = []
+    stride = as_index(1)
+    for d in reversed(kept):
+        axes.append(Axis(d, INNER, as_index(tilings[d].block), stride))
+        stride = stride * tilings[d].block
+    stride = stride + padding
+    for d in reversed(rows):
+        extent = tilings[d].blocks * tilings[d].block
+        axes.append(Axis(d, FULL, extent, stride))
+        stride = stride * extent
+    memory = staged_dtype(problem, number)
+    return Layout(number, region, memory, tuple(reversed(axes)), stride)
 
 
 def _layout(
@@ -174,7 +202,7 @@ def copy(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a stream's elements are copied from: a buffer, its type, and a constant offset."""
+    """Where a stream's elements are copied from: a buffer, its type, and an offset."""
 
     buffer: str
     memory: np.dtype
@@ -187,7 +215,8 @@ class Source:
         return loaded if loaded.dtype == held else Calc("cast", (loaded,), held, lanes)
 
 
-def _source(layout: Layout, problem: Problem) -> Source:
+def source_of(layout: Layout, problem: Problem) -> Source:
+    """Where the elements of a staged tile come from."""
     buffer = problem.streams[layout.stream].buffer
     offset = next(read.offset for read in problem.reads if read.stream == layout.stream)
     return Source(f"I{buffer}", problem.inputs[buffer], offset)
@@ -198,7 +227,7 @@ def _copy_together(
 ) -> list[Statement]:
     """All work-items of the group copy, element by element of the staged tile."""
     stream = problem.streams[layout.stream]
-    source = _source(layout, problem)
+    source = source_of(layout, problem)
     size = layout.size
     decode: list[Statement] = []
     position: dict[int, Index] = {}
@@ -228,7 +257,7 @@ def _copy_loops(
 ) -> list[Statement]:
     """One work-item copies, in the order of the target; whole vectors along the lane dim."""
     stream, lane = problem.streams[layout.stream], schedule.lane
-    source = _source(layout, problem)
+    source = source_of(layout, problem)
     axes = list(layout.axes)
     vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
     if not vector:

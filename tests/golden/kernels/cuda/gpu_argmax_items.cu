@@ -33,8 +33,8 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   const long long hi_j = 21;
   const long long x_j = (item) % (4);
   const long long y_j = (item) / (4);
-  __shared__ float L0[4];
-  __shared__ long long L1[4];
+  __shared__ __align__(16) float L0[4];
+  __shared__ __align__(16) long long L1[4];
   const long long turn1 = (item) % (2);
   const long long turn2 = (item) % (4);
   const long long t_i = lo_i;

@@ -31,7 +31,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long hi_i = 203;
   const long long x_i = (item) % (8);
   const long long y_i = (item) / (8);
-  __shared__ float L0[8];
+  __shared__ __align__(16) float L0[8];
   const long long turn1 = (item) % (2);
   const long long turn2 = (item) % (4);
   const long long turn4 = (item) % (8);

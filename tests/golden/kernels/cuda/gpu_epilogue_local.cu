@@ -38,8 +38,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
   const long long y_j = (item) / (4);
   const long long x_i = (y_j) % (4);
   const long long y_i = (y_j) / (4);
-  __shared__ float S0[80];
-  __shared__ float S1[96];
+  __shared__ __align__(16) float S0[80];
+  __shared__ __align__(16) float S1[96];
   const long long t_j = lo_j;
   const long long e_j = hi_j;
   for (long long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {

@@ -40,7 +40,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long y_d2 = (item) / (4);
   const long long x_d0 = (y_d2) % (4);
   const long long y_d0 = (y_d2) / (4);
-  __shared__ float S0[80];
+  __shared__ __align__(16) float S0[80];
   for (long long t_d0 = lo_d0; t_d0 + 4 <= hi_d0 + 3; t_d0 += 4) {
     const long long e_d0 = (t_d0 + 4 < hi_d0 ? t_d0 + 4 : hi_d0);
     for (long long t_d1 = lo_d1; t_d1 + 4 <= hi_d1 + 3; t_d1 += 4) {

@@ -37,8 +37,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long y_k = (item) / (4);
   const long long x_i = (y_k) % (4);
   const long long y_i = (y_k) / (4);
-  __shared__ float S0[80];
-  __shared__ float S1[96];
+  __shared__ __align__(16) float S0[80];
+  __shared__ __align__(16) float S1[96];
   for (long long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
     const long long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
     for (long long t_j = lo_j; t_j + 4 <= hi_j + 3; t_j += 4) {

@@ -1,0 +1,98 @@
+"""Neighbouring loads and stores of a straight run of statements become accesses of 16 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mdtensor.lower.index import Index
+from mdtensor.lower.nest import Let, Load, Pack, Ref, Slice, Statement, Store, register_dtype
+
+BYTES = 16
+_MOST = 4  # elements that a vector type of every dialect can hold
+
+
+def lanes_of(memory: np.dtype) -> int:
+    """Elements of one wide access; 1 where memory holds them in another form than registers."""
+    if register_dtype(memory) != memory:
+        return 1
+    return min(_MOST, BYTES // memory.itemsize)
+
+
+def wide_loads(statements: Sequence[Statement], buffers: Mapping[str, int]) -> list[Statement]:
+    """The statements with wide loads where whole groups of neighbours are loaded.
+
+    `buffers` has the lanes of the wide loads of each buffer; a group begins at a multiple of them,
+    counted from the part of the address that is no constant, which must be such a multiple too.
+    """
+    groups: dict[tuple[str, Index, int], set[int]] = {}
+    for statement in statements:
+        if key := _load_key(statement, buffers):
+            groups.setdefault(key[:3], set()).add(key[3])
+    result: list[Statement] = []
+    named: dict[tuple[str, Index, int], Ref] = {}
+    for statement in statements:
+        key = _load_key(statement, buffers)
+        if key is None or len(groups[key[:3]]) < buffers[key[0]]:
+            result.append(statement)
+            continue
+        assert isinstance(statement, Let)
+        assert isinstance(statement.value, Load)
+        load, group, lane = statement.value, key[:3], key[3]
+        if group not in named:
+            lanes = buffers[key[0]]
+            wide = Ref(f"w_{statement.ref.name}", load.dtype, lanes)
+            index = load.index - lane
+            result.append(Let(wide, Load(load.buffer, load.memory, index, lanes)))
+            named[group] = wide
+        result.append(Let(statement.ref, Slice(named[group], lane)))
+    return result
+
+
+def _load_key(
+    statement: Statement, buffers: Mapping[str, int]
+) -> tuple[str, Index, int, int] | None:
+    """Buffer, variable address, number of the group behind it, and lane in the group."""
+    if not isinstance(statement, Let) or not isinstance(statement.value, Load):
+        return None
+    load = statement.value
+    lanes = buffers.get(load.buffer, 1)
+    if lanes == 1 or load.lanes > 1:
+        return None
+    base, constant = load.index.split()
+    return load.buffer, base, constant // lanes, constant % lanes
+
+
+def wide_stores(statements: Sequence[Statement], buffers: Mapping[str, int]) -> list[Statement]:
+    """The same for stores: a group is written where its last element was."""
+    groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
+    for statement in statements:
+        if key := _store_key(statement, buffers):
+            groups.setdefault(key[:3], {})[key[3]] = statement  # type: ignore[assignment]
+    result: list[Statement] = []
+    met: dict[tuple[str, Index, int], int] = {}
+    for statement in statements:
+        key = _store_key(statement, buffers)
+        if key is None or len(groups[key[:3]]) < buffers[key[0]]:
+            result.append(statement)
+            continue
+        group, lanes = key[:3], buffers[key[0]]
+        met[group] = met.get(group, 0) + 1
+        if met[group] == lanes:
+            stores = [groups[group][lane] for lane in range(lanes)]
+            values = tuple(store.value for store in stores)
+            result.append(Store(key[0], stores[0].memory, stores[0].index, Pack(values)))
+    return result
+
+
+def _store_key(
+    statement: Statement, buffers: Mapping[str, int]
+) -> tuple[str, Index, int, int] | None:
+    if not isinstance(statement, Store) or statement.value.lanes > 1:
+        return None
+    lanes = buffers.get(statement.buffer, 1)
+    if lanes == 1 or statement.value.dtype != statement.memory:
+        return None
+    base, constant = statement.index.split()
+    return statement.buffer, base, constant // lanes, constant % lanes
