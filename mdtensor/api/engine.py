@@ -28,7 +28,7 @@ from mdtensor.lower.cost import estimate
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem import Problem, points, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.translate.md_hom import MDHom
@@ -36,6 +36,8 @@ from mdtensor.translate.md_hom import MDHom
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
 # A better general schedule is worth compiling when it promises this much.
 WORTH_COMPILING = 1.25
+# Points of a problem from which a kernel with constants is worth its compilation on a GPU.
+WORTH_CONSTANTS = 1 << 17
 _MAX_VARIANTS = 6
 # Seconds before background work begins, and between its steps: other threads come first.
 _PAUSE = 0.05
@@ -129,7 +131,17 @@ class Engine:
         )
 
     def untuned(self, problem: Problem) -> Choice:
-        """The best general kernel that is compiled; for a new structure, the best there is."""
+        """The best general kernel that is compiled; for a new structure, the best there is.
+
+        On GPUs, whose wide accesses need strides that are numbers, larger problems get a kernel of
+        their own.
+        """
+        if self.target.kind == "gpu" and points(problem) >= WORTH_CONSTANTS:
+            for seconds, schedule in ranked(problem, self.target)[:2]:
+                try:
+                    return self.specialised(problem, schedule, "cost model", seconds)
+                except (CompileError, LoweringError):
+                    continue
         general, values = generalised(problem)
         structure = self.structures.get(general)
         if structure is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mdtensor.lower.cost import estimate
+from mdtensor.lower.gpu_candidates import ranked_on_gpu
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -252,7 +253,8 @@ def ranked(
     `pause` is called between candidates by a thread that should leave time to others.
     """
     if target.kind == "gpu":
-        return [(0.0, gpu_schedule(problem, target))]
+        last = (0.0, gpu_schedule(problem, target))
+        return [last] if general else [*ranked_on_gpu(problem, target), last]
     found: list[tuple[float, Schedule]] = []
     for candidate in cpu_candidates(problem, target):
         if pause is not None:

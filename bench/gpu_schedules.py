@@ -1,0 +1,230 @@
+"""Candidate schedules on a GPU against the libraries: one run, alternating, results as JSON.
+
+`python -m bench.gpu_schedules --out DIRECTORY` measures every case untuned (the cost model's
+first choice) and with many candidates, beside CuPy and torch. The L2 cache is flushed by reading
+between runs. Every candidate is compared with a product in float64 before its time counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+from mdtensor.api.engine import Engine
+from mdtensor.autotune.store import Store
+from mdtensor.backends.cupy import open_device
+from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_candidates import blocked, fits
+from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule import Schedule
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+
+FLUSHED = 256 << 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """An einsum on float32 operands."""
+
+    name: str
+    text: str
+    shapes: tuple[tuple[int, ...], ...]
+
+
+CASES = (
+    Case("mm 1024", "ik,kj->ij", ((1024, 1024), (1024, 1024))),
+    Case("mm 4096", "ik,kj->ij", ((4096, 4096), (4096, 4096))),
+    Case("mm 8192", "ik,kj->ij", ((8192, 8192), (8192, 8192))),
+    Case("mm 10x500x64", "ik,kj->ij", ((10, 64), (64, 500))),
+    Case("bmm 16x10x500x64", "bik,bkj->bij", ((16, 10, 64), (16, 64, 500))),
+    Case("mm 16x1000x2048", "ik,kj->ij", ((16, 2048), (2048, 1000))),
+    Case("mm 1x1000x2048", "ik,kj->ij", ((1, 2048), (2048, 1000))),
+    Case("dot 2^24", "i,i->", ((1 << 24,), (1 << 24,))),
+    Case("matvec 4096", "ij,j->i", ((4096, 4096), (4096,))),
+    Case("ccsd(t)", "gdab,efgc->abcdef", ((24, 16, 16, 24), (24, 16, 24, 16))),
+)
+
+
+class Clock:
+    """Times launches with events, after the L2 cache was flushed by reading."""
+
+    def __init__(self) -> None:
+        self.memory = cupy.zeros(FLUSHED // 4, np.float32)
+        self.total = cupy.zeros((), np.float32)
+
+    def times(self, functions: list[Callable[[], Any]], rounds: int) -> list[list[float]]:
+        """Seconds of every function, which take turns."""
+        events: list[list[tuple[Any, Any]]] = [[] for _ in functions]
+        for _ in range(rounds):
+            for function, pairs in zip(functions, events, strict=True):
+                self.memory.sum(out=self.total)
+                start, end = cupy.cuda.Event(), cupy.cuda.Event()
+                start.record()
+                function()
+                end.record()
+                pairs.append((start, end))
+        cupy.cuda.runtime.deviceSynchronize()
+        return [
+            [cupy.cuda.get_elapsed_time(start, end) * 1e-3 for start, end in pairs]
+            for pairs in events
+        ]
+
+
+def peers(case: Case, arrays: list[Any]) -> dict[str, Callable[[], Any]]:
+    """The libraries' ways to compute a case."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    tensors = [torch.from_dlpack(array) for array in arrays]
+    found: dict[str, Callable[[], Any]] = {
+        "torch.einsum": lambda: torch.einsum(case.text, *tensors)
+    }
+    if case.text == "i,i->":
+        found |= {"torch.dot": lambda: torch.dot(*tensors), "cupy.dot": lambda: cupy.dot(*arrays)}
+    elif len(case.shapes[0]) <= 3:
+        found |= {
+            "torch.matmul": lambda: torch.matmul(*tensors),
+            "cupy.matmul": lambda: cupy.matmul(*arrays),
+        }
+    return found
+
+
+def problem_of(case: Case) -> Problem:
+    """The problem of a case."""
+    specs = [TensorSpec.of(shape, "f4") for shape in case.shapes]
+    return problem_from_md_hom(md_hom_from_einsum(case.text, specs))
+
+
+def schedules_of(problem: Problem, engine: Engine, sampled: int) -> list[Schedule]:
+    """The cost model's favourites, some made by hand, and a sample of the others."""
+    order = [schedule for _, schedule in ranked(problem, engine.target)]
+    chosen = order[:12]
+    for points, items, depth in (
+        ((16, 8), (8, 16), 8),
+        ((8, 8), (16, 16), 8),
+        ((8, 4), (8, 8), 32),
+    ):
+        schedule = blocked(problem, points, items, depth)
+        if fits(problem, schedule, engine.target):
+            chosen.append(schedule)
+    rng = random.Random(0)
+    half = order[12 : max(13, len(order) // 2)]
+    chosen += rng.sample(half, min(sampled, len(half)))
+    return list(dict.fromkeys(chosen))
+
+
+def measured(case: Case, engine: Engine, clock: Clock, sampled: int) -> dict[str, Any]:
+    """All times of one case."""
+    problem = problem_of(case)
+    generator = cupy.random.default_rng(0)
+    arrays = [generator.random(shape, np.float32) * 2 - 1 for shape in case.shapes]
+    exact = cupy.einsum(case.text, *(array.astype(np.float64) for array in arrays))
+    begun = time.perf_counter()
+    schedules = schedules_of(problem, engine, sampled)
+    chosen = time.perf_counter() - begun
+
+    def compiled(schedule: Schedule) -> Any:
+        try:
+            return engine.specialised(problem, schedule, "", 0.0).program
+        except Exception as error:  # a schedule that cannot be compiled is a result too
+            return f"{type(error).__name__}: {error}"[:300]
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(16) as pool:
+        programs = list(pool.map(compiled, schedules))
+    compiling = time.perf_counter() - begun
+    out = cupy.empty(exact.shape, np.float32)
+    scale = float(cupy.abs(exact).max()) or 1.0
+    rows: list[dict[str, Any]] = []
+    for schedule, program in zip(schedules, programs, strict=True):
+        row: dict[str, Any] = {"schedule": json.loads(schedule.to_json())}
+        rows.append(row)
+        if isinstance(program, str):
+            row["error"] = program
+            continue
+        out.fill(np.nan)
+        program(*arrays, out)
+        row["difference"] = float(cupy.abs(out - exact).max()) / scale
+        if not row["difference"] < 1e-3:
+            row["error"] = "wrong"
+            continue
+        row["registers"] = [kernel.num_regs for kernel in program.kernels]
+        row["spilled"] = [kernel.local_size_bytes for kernel in program.kernels]
+        first = clock.times([lambda p=program: p(*arrays, out)], 3)[0]
+        row["seconds"] = statistics.median(first)
+    libraries = peers(case, arrays)
+    names = list(libraries)
+    for function in libraries.values():
+        function()
+    fine = [n for n, row in enumerate(rows) if "seconds" in row]
+    best = sorted(fine, key=lambda n: rows[n]["seconds"])[:3]
+    turns = [*best, *fine[:1]]
+    functions = [*libraries.values(), *(lambda p=programs[n]: p(*arrays, out) for n in turns)]
+    times = [statistics.median(t) for t in clock.times(functions, 15)]
+    library = dict(zip(names, times, strict=False))
+    for n, seconds in zip(turns, times[len(names) :], strict=True):
+        rows[n]["confirmed"] = seconds
+    fastest = min(library, key=lambda name: library[name])
+    tuned = min(rows[n]["confirmed"] for n in best)
+    untuned = rows[fine[0]]["confirmed"]
+    print(
+        f"{case.name:18} {fastest:13} {library[fastest] * 1e6:9.1f} µs;"
+        f" untuned {untuned * 1e6:9.1f} ({library[fastest] / untuned:.2f}),"
+        f" tuned {tuned * 1e6:9.1f} ({library[fastest] / tuned:.2f});"
+        f" {len(fine)} of {len(rows)} in {chosen:.1f} + {compiling:.1f} s",
+        flush=True,
+    )
+    return {
+        "case": case.name,
+        "text": case.text,
+        "shapes": case.shapes,
+        "peers": library,
+        "untuned": untuned,
+        "tuned": tuned,
+        "rows": rows,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sampled", type=int, default=30)
+    parser.add_argument("--only", default="", help="part of the names of the cases to measure")
+    options = parser.parse_args()
+    engine = Engine(open_device(0), Store.in_memory)
+    clock = Clock()
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    results = {
+        "date": date,
+        "device": engine.target.name,
+        "driver": engine.target.driver,
+        "python": platform.python_version(),
+        "cupy": cupy.__version__,
+        "cases": [],
+    }
+    file = options.out / f"{date}-nvidia-h200-schedules.json"
+    for case in CASES:
+        if options.only in case.name:
+            try:
+                results["cases"].append(measured(case, engine, clock, options.sampled))
+            except Exception as error:
+                print(f"{case.name}: {type(error).__name__}: {error}", flush=True)
+            file.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
