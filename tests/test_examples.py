@@ -1,24 +1,37 @@
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 ROOT = Path(__file__).parents[1]
-ARGUMENTS = {"einsum_in_a_model.py": [], "record_linkage.py": [], "tune_shapes.py": ["0"]}
+# {} is a folder for what an example writes.
+ARGUMENTS = {
+    "drawing.py": ["{}/drawing.png"],
+    "einsum_in_a_model.py": [],
+    "heat_film.py": ["{}/film.gif"],
+    "record_linkage.py": ["{}/matches.csv"],
+    "tune_shapes.py": ["0"],
+}
 LAST_WORDS = {
+    "drawing.py": "generated kernels: 100.0%",
     "einsum_in_a_model.py": "cost",
+    "heat_film.py": "mean temperature 0.07",
     "record_linkage.py": "precision 0.99",
     "tune_shapes.py": "largest eigenvalue 3.9",
 }
 
 
-def run(name: str) -> str:
+def run(name: str, folder: Path) -> str:
+    arguments = [argument.format(folder) for argument in ARGUMENTS[name]]
     result = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name), *ARGUMENTS[name]],
+        [sys.executable, str(ROOT / "examples" / name), *arguments],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -32,15 +45,43 @@ def test_every_example_is_run() -> None:
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(ARGUMENTS)
 
 
+def check_drawing(folder: Path) -> None:
+    """Flat colours, and darker lines, of the same motif."""
+    both = np.asarray(Image.open(folder / "drawing.png"), np.float64)
+    assert both.shape == (427, 1280, 3)
+    photo, drawing = both[:, :640], both[:, 640:]
+    assert np.corrcoef(photo.ravel(), drawing.ravel())[0, 1] > 0.9
+    steps = [np.abs(np.diff(side, axis=1)) for side in (photo, drawing)]
+    assert np.mean(steps[1] < 4) > np.mean(steps[0] < 4) + 0.1
+    dark = [np.mean(side.sum(axis=-1) < 10) for side in (photo, drawing)]
+    assert dark[1] > dark[0]
+
+
+def check_film(folder: Path) -> None:
+    """It gets warmer from picture to picture."""
+    with Image.open(folder / "film.gif") as film:
+        pictures = [picture.convert("L") for picture in ImageSequence.Iterator(film)]
+    brightness = [float(np.asarray(picture).mean()) for picture in pictures]
+    assert len(brightness) == 48
+    assert all(after > before - 0.5 for before, after in itertools.pairwise(brightness))
+    assert brightness[-1] > 2 * brightness[0]
+
+
+CHECKS = {"drawing.py": check_drawing, "heat_film.py": check_film}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_an_example_runs(name: str) -> None:
-    assert LAST_WORDS[name] in run(name)
+def test_an_example_runs(name: str, tmp_path: Path) -> None:
+    assert LAST_WORDS[name] in run(name, tmp_path)
+    if name in CHECKS:
+        CHECKS[name](tmp_path)
 
 
 @pytest.mark.slow
-def test_shapes_are_tuned_once() -> None:
-    run("tune_shapes.py")
-    reports = [line for line in run("tune_shapes.py").splitlines() if line.startswith("md_hom[")]
+def test_shapes_are_tuned_once(tmp_path: Path) -> None:
+    run("tune_shapes.py", tmp_path)
+    lines = run("tune_shapes.py", tmp_path).splitlines()
+    reports = [line for line in lines if line.startswith("md_hom[")]
     assert len(reports) == 4
     assert all(line.endswith(": from the cache, 0 trials") for line in reports)
