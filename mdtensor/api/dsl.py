@@ -19,6 +19,7 @@ from mdtensor.translate.loop_arguments import program_of
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.md_hom_from_assignment import writes_all
 from mdtensor.translate.md_hom_from_views import Accesses, Views, md_hom_from_views
+from mdtensor.translate.subscripts import count_of
 from mdtensor.translate.tuples import as_tuple
 
 
@@ -55,7 +56,9 @@ class _ViewOf:
         listed = tuple((name, as_tuple(given)) for name, given in whole.items())
         if self.dtypes and len(self.dtypes) != len(listed):
             raise TranslationError(
-                f"{self.kind} names {len(self.dtypes)} types for {len(listed)} buffers"
+                f"{self.kind} names {count_of(len(self.dtypes), 'type', 'types')}"
+                f" for {count_of(len(listed), 'buffer', 'buffers')}",
+                hint=f"{self.kind}[T, T](a=…, b=…) has one type for each buffer",
             )
         return View(self.kind, self.dtypes, listed)
 

@@ -248,9 +248,11 @@ def _axis(
     make = _transposed_extent if geometry.transposed else _strided_extent
     result, before = make(geometry, number, extent, window)
     if result <= 0:
+        padding = geometry.padding
+        shown = padding if isinstance(padding, str) else f"{padding[number]}"
         raise ShapeError(
             f"along spatial axis {number} no window fits: the image has {extent} elements and"
-            f" {geometry.padding} padding, a window {window}",
+            f" padding {shown}, a window {window}",
             notes=[f"image: {image}    filter: {taps}    dilation: {dilation}    stride: {stride}"],
             hint="more padding, less dilation, or a smaller filter",
         )

@@ -235,7 +235,8 @@ class _Solver:
         low, high = axis.bounds({**known, name: 1})
         coefficient = dict(axis.sum.dims)[name]
         if axis.extent and (low < 0 or high >= axis.extent):
-            raise self._outside(axis, low, high)
+            fewer = f"{name!r} has extent 1 there already: make the other dims of the sum smaller"
+            raise self._outside(axis, low, high, fewer)
         room = (axis.extent - 1 - high) // coefficient if coefficient > 0 else low // -coefficient
         return max(0, room + 1)
 
@@ -294,15 +295,17 @@ class _Solver:
             hint=f"extents={{{name!r}: …}} takes a part of the longer axis",
         )
 
-    def _outside(self, axis: _Axis, low: int, high: int) -> SubscriptError:
+    def _outside(self, axis: _Axis, low: int, high: int, hint: str | None = None) -> SubscriptError:
         smaller = next((name for name, c in axis.sum.dims if c > 0), None)
+        if hint is None and smaller is not None:
+            hint = f"extents={{{smaller!r}: …}} makes it end earlier"
         return SubscriptError(
             f"index {axis.written.name!r} of operand {axis.operand} runs from {low} to {high},"
             f" but its axis has extent {axis.extent}",
             text=self.subscripts.text,
             carets=(axis.written.column,),
             notes=self.notes,
-            hint=f"extents={{{smaller!r}: …}} makes it end earlier" if smaller else None,
+            hint=hint,
         )
 
     def _ambiguous(

@@ -18,6 +18,7 @@ from mdtensor.translate.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_results import Given, Result, combines_of, md_hom_of_results
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.source import Source
+from mdtensor.translate.subscripts import count_of
 from mdtensor.translate.symbolic_buffers import OpenBuffer
 
 
@@ -66,11 +67,12 @@ def check_nest(source: Source, count: int) -> None:
     """Checks that a function is a perfect nest of `count` loops."""
     node: ast.AST = source.node
     inside = _busy(source.statements)
+    names = f"combine_ops names {count_of(count, 'operator', 'operators')}"
     for found in range(count):
         if not inside or not isinstance(inside[0], ast.For):
             raise source.error(
                 inside[0] if inside else node,
-                f"combine_ops names {count} operators, but {found} loops are nested",
+                f"{names}, but {count_of(found, 'loop is', 'loops are')} nested",
                 "name an operator for each loop, from the outermost to the innermost",
             )
         if len(inside) > 1:
@@ -84,7 +86,7 @@ def check_nest(source: Source, count: int) -> None:
     if count and len(inside) == 1 and isinstance(inside[0], ast.For):
         raise source.error(
             inside[0],
-            f"combine_ops names {count} operators, but more loops are nested",
+            f"{names}, but more loops are nested",
             "name an operator for each loop, from the outermost to the innermost",
         )
 

@@ -22,6 +22,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.python_source import traced
 from mdtensor.translate.scalar import I64, Expr, as_expr
 from mdtensor.translate.source import Source
+from mdtensor.translate.subscripts import count_of
 from mdtensor.translate.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.tuples import as_tuple
 
@@ -74,7 +75,8 @@ def md_hom_from_views(
     """
     if len(views.combinations) != len(views.extents):
         raise TranslationError(
-            f"md_hom has {len(views.extents)} sizes but {len(views.combinations)} operators",
+            f"md_hom has {count_of(len(views.extents), 'size', 'sizes')}"
+            f" but {count_of(len(views.combinations), 'operator', 'operators')}",
             hint="a size and an operator for every dim",
         )
     names = _dims(views)
@@ -113,8 +115,8 @@ def _dims(views: Views) -> tuple[str, ...]:
     names = parameters_of(first)
     if len(names) != len(views.extents):
         raise TranslationError(
-            f"an index function takes {len(names)} indices, but md_hom has"
-            f" {len(views.extents)} sizes"
+            f"an index function takes {count_of(len(names), 'index', 'indices')}, but md_hom has"
+            f" {count_of(len(views.extents), 'size', 'sizes')}"
         )
     return names
 
@@ -125,7 +127,8 @@ def _index(
     indices = [Expr("index", (), I64, name, weak=True) for name in names]
     if len(parameters_of(function)) != len(names):
         raise TranslationError(
-            f"an index function takes {len(parameters_of(function))} indices, another one"
+            f"an index function takes {count_of(len(parameters_of(function)), 'index', 'indices')},"
+            " another one"
             f" {len(names)}",
             hint=f"lambda {', '.join(names)}: …",
         )

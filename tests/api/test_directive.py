@@ -522,8 +522,8 @@ def triangle(y, x):
 WRONG_NESTS = [
     (writes_an_input, (cc,), "x is an input, but it is written"),
     (reads_an_output, (cc,), "output y is read before it is written"),
-    (one_loop, (cc, pw(add)), "combine_ops names 2 operators, but 1 loops are nested"),
-    (two_loops, (cc,), "combine_ops names 1 operators, but more loops are nested"),
+    (one_loop, (cc, pw(add)), "combine_ops names 2 operators, but 1 loop is nested"),
+    (two_loops, (cc,), "combine_ops names 1 operator, but more loops are nested"),
     (
         two_loops,
         (cc, cc),
@@ -537,7 +537,7 @@ WRONG_NESTS = [
     (
         statement_beside,
         (cc, pw(add)),
-        "combine_ops names 2 operators, but 1 loops are nested",
+        "combine_ops names 2 operators, but 1 loop is nested",
     ),
     (sometimes, (cc,), "output y is written under a condition only"),
     (never, (cc,), "output y is never written"),

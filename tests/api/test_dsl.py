@@ -123,11 +123,11 @@ def _program(**changed):
         ({"middle": None}, "program returns no program"),
         (
             {"middle": mdt.md_hom[5, 6](f_mul, (cc,))},
-            "md_hom has 2 sizes but 1 operators",
+            "md_hom has 2 sizes but 1 operator",
         ),
         (
             {"middle": mdt.md_hom[5](f_mul, (cc,))},
-            "an index function takes 2 indices, but md_hom has 1 sizes",
+            "an index function takes 2 indices, but md_hom has 1 size",
         ),
         (
             {"middle": mdt.md_hom[5, 7](f_mul, (cc, pw(add)))},
@@ -143,7 +143,7 @@ def _program(**changed):
         ),
         (
             {"inp": mdt.inp_view[fp64](M=[lambda i: (i, i)])},
-            "an index function takes 1 indices, another one 2",
+            "an index function takes 1 index, another one 2",
         ),
         (
             {"inp": mdt.inp_view(M=[lambda i, k: (i, k)], v=[lambda i, k: k])},
@@ -158,7 +158,7 @@ def test_a_wrong_program_says_why(changed, message: str) -> None:
 
 
 def test_wrong_types_and_counts() -> None:
-    with pytest.raises(TranslationError, match="inp_view names 1 types for 2 buffers"):
+    with pytest.raises(TranslationError, match="inp_view names 1 type for 2 buffers"):
         mdt.inp_view[fp64](a=[lambda i: i], b=[lambda i: i])
     with pytest.raises(DTypeError, match="M holds float32, but was declared as Buffer"):
         _program()(M.astype("f4"), X)

@@ -97,8 +97,8 @@ def test_extents_of_results(options: dict[str, object], image: int, taps: int, r
             (4, 5, 2),
             {"padding": ((0, 1),)},
             (
-                "along spatial axis 0 no window fits: the image has 3 elements and ((0, 1),)"
-                " padding, a window 5\n"
+                "along spatial axis 0 no window fits: the image has 3 elements and padding"
+                " (0, 1), a window 5\n"
                 "  image: (1, 3, 2)    filter: (4, 5, 2)    dilation: 1    stride: 1\n"
                 "  hint: more padding, less dilation, or a smaller filter"
             ),

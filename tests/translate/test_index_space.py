@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[str, Shapes, dict[str, int] | None, str]] = {
           h+r, r -> h
           ^
           operand 0: (3,) float32    operand 1: (5,) float32
-          hint: extents={'h': …} makes it end earlier""",
+          hint: 'h' has extent 1 there already: make the other dims of the sum smaller""",
     ),
     "outside": (
         "i, i+1 -> i",

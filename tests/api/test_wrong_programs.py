@@ -1,0 +1,551 @@
+"""Wrong programs of every front end: the whole text that a person reads, as each one's docstring.
+
+Where a text names a place in this file, "HERE" stands for it, and the line that it shows is checked
+to be the one at that place.
+"""
+
+# The texts are as they are printed.
+# ruff: noqa: E501
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.directive import (
+    Buffer,
+    add,
+    cc,
+    combine_ops,
+    f_mul,
+    fp64,
+    inp,
+    inp_view,
+    md_hom,
+    mdh,
+    out,
+    out_view,
+    pw,
+)
+from mdtensor.errors import MdtensorError
+
+D = Buffer[fp64]
+X, M = np.arange(6.0), np.ones((6, 6))
+PEOPLE = np.zeros(3, [("name", "S8"), ("born", "i4")])
+WRONG: list[Callable[[], Any]] = []
+
+
+def wrong(program: Callable[[], Any]) -> Callable[[], Any]:
+    WRONG.append(program)
+    return program
+
+
+# --- strings and shapes -----------------------------------------------------------------------
+
+
+@wrong
+def extents_that_differ():
+    """
+    SubscriptError: index 'j' has extent 3 in operand 0 but 4 in operand 1
+      ij,jk->ik
+       ^ ^
+      operand 0: (2, 3) float32    operand 1: (4, 3) float32
+      hint: 'ij,kj->ik' fits these shapes
+    """
+    return mdt.einsum("ij,jk->ik", np.ones((2, 3), "f4"), np.ones((4, 3), "f4"))
+
+
+@wrong
+def ambiguous_extents():
+    """
+    SubscriptError: the extents of 'h' and 'r' cannot be told from the shapes
+      h+r -> h
+      ^
+      operand 0: (6,) float64
+      hint: give one by extents={'r': …}, or by an operand that has 'r' alone on an axis
+    """
+    return mdt.einsum("h+r -> h", X)
+
+
+@wrong
+def window_larger_than_the_operand():
+    """
+    SubscriptError: index 'h+r' of operand 0 runs from 0 to 8, but its axis has extent 6
+      h+r, r -> h
+      ^
+      operand 0: (6,) float64    operand 1: (9,) float64
+      hint: 'h' has extent 1 there already: make the other dims of the sum smaller
+    """
+    return mdt.einsum("h+r, r -> h", X, np.ones(9))
+
+
+@wrong
+def gather_at_floats():
+    """
+    DTypeError: operand 1 is used as an index, but its elements are float64
+      @1, i -> i
+      ^
+      hint: indices are integers; astype('i8') makes them so
+    """
+    return mdt.einsum("@1, i -> i", X, np.ones(3))
+
+
+@wrong
+def unknown_semiring():
+    """
+    TranslationError: unknown semiring 'plus_min'
+      hint: one of min_plus, max_plus, max_times, logsumexp, bool, or f=… and combine=…
+    """
+    return mdt.einsum("ij,jk->ik", M, M, semiring="plus_min")
+
+
+@wrong
+def result_of_another_shape():
+    """
+    ShapeError: out has shape (6,) but the result (5,)
+    """
+    return mdt.einsum("i+1 -> i", X, out=np.empty(6))
+
+
+# --- operators and functions ------------------------------------------------------------------
+
+
+@wrong
+def operator_that_is_not_associative():
+    """
+    OperatorError: operator 'op' is not associative
+      a = -0.375, b = 0.0, c = 0.125
+      (a ∘ b) ∘ c = -0.5
+      a ∘ (b ∘ c) = -0.25
+      hint: results of parts must be enough to go on with: for a mean, combine (sum, count)
+    """
+    return mdt.reduce("i->", X, combine=lambda a, b: a - b, check=True)
+
+
+@wrong
+def operators_that_do_not_interchange():
+    """
+    OperatorError: operators 'add' (∘) and 'max' (⊕) on different dims do not interchange
+      a = -0.125, b = -0.25, c = 0.875, d = -0.625
+      (a ∘ b) ⊕ (c ∘ d) = 0.25
+      (a ⊕ c) ∘ (b ⊕ d) = 0.625
+      hint: combine one dim after the other, in two computations
+    """
+    return mdt.reduce("ij->", M, combine={"i": "max", "j": "add"}, check=True)
+
+
+@wrong
+def operator_of_another_width():
+    """
+    TranslationError: operator 'op' returns 2 values for tuples of 3
+      hint: lhs, rhs and the result have one element for every result of f
+    """
+    return mdt.reduce("i->", X, f=lambda x: (x, x, x), combine=lambda a, b: (a[0], b[1]))
+
+
+@wrong
+def unknown_operator():
+    """
+    TranslationError: unknown operator 'avg'
+      hint: a mean is a sum with epilogue=lambda total: total / count
+    """
+    return mdt.reduce("i->", X, combine="avg")
+
+
+@wrong
+def best_of_nothing():
+    """
+    TranslationError: dim 'i' is empty and operator op has no identity
+      hint: declare the operator's identity, or give the dim at least one element
+    """
+    return mdt.reduce("i->", X[:0], combine=lambda a, b: max(b, a))
+
+
+@wrong
+def dim_without_operator():
+    """
+    SubscriptError: dim 'i' is not in the output, but no operator combines it
+      ij->
+      hint: combine={'i': 'add', …}, or let the output have it
+    """
+    return mdt.reduce("ij->", M, combine={"j": "add"})
+
+
+@wrong
+def exclusive_scan_without_identity():
+    """
+    TranslationError: an exclusive scan begins with the identity, and operator op has none
+      hint: declare it by identity=…
+    """
+    return mdt.scan("i->i", X, combine=lambda a, b: a + b, exclusive=True)
+
+
+@wrong
+def loop_of_unknown_length():
+    """
+    ProgramError: 'while' has no known number of steps
+      while x > 1:
+      ^
+      HERE, in halvings
+      hint: write 'for … in range(…)' with a constant
+    """
+
+    def halvings(x):
+        count = 0
+        while x > 1:
+            x, count = x / 2, count + 1
+        return count
+
+    return mdt.reduce("i->i", X, f=halvings)
+
+
+@wrong
+def unsupported_construct():
+    """
+    ProgramError: 'try' cannot be traced: kernels raise nothing
+      try:
+      ^
+      HERE, in described
+      hint: test with if instead
+    """
+
+    def described(x):
+        if x > 0:
+            try:
+                return 1 / x
+            except ZeroDivisionError:
+                return 0.0
+        return x
+
+    return mdt.reduce("i->", X, f=described)
+
+
+@wrong
+def unknown_function():
+    """
+    ProgramError: np.fft cannot be traced
+      return mdt.reduce("i->", X, f=lambda x: x + np.fft.fft(x))
+                                                  ^
+      HERE, in <lambda>
+      hint: write it with ufuncs, np.where, np.clip or np.round
+    """
+    return mdt.reduce("i->", X, f=lambda x: x + np.fft.fft(x))
+
+
+# --- records ----------------------------------------------------------------------------------
+
+
+@wrong
+def string_too_long_for_its_field():
+    """
+    ProgramError: 'Annegrete' has 9 characters, but field 'name' of operand 0 (S8) holds 8
+      return mdt.reduce("i->", PEOPLE, f=lambda p: p["name"] == "Annegrete")
+                                                   ^
+      HERE, in <lambda>
+      hint: it equals no such string; compare with 'Annegret'
+    """
+    return mdt.reduce("i->", PEOPLE, f=lambda p: p["name"] == "Annegrete")
+
+
+@wrong
+def unknown_field():
+    """
+    ProgramError: operand 0 has no field 'age'
+      return mdt.reduce("i->", PEOPLE, f=lambda p: p["age"])
+                                                   ^
+      HERE, in <lambda>
+      hint: its fields are name, born
+    """
+    return mdt.reduce("i->", PEOPLE, f=lambda p: p["age"])
+
+
+# --- convolutions and filters -----------------------------------------------------------------
+
+
+@wrong
+def layout_whose_result_has_windows():
+    """
+    SubscriptError: 'R' occurs in the result only
+      NHWC,KRSC->NPQRK
+      hint: C is in image and filter, K in filter and result, N in image and result
+    """
+    return mdt.conv(np.ones((1, 8, 8, 2)), np.ones((4, 3, 3, 2)), layout="NHWC,KRSC->NPQRK")
+
+
+@wrong
+def groups_that_do_not_divide_channels():
+    """
+    ShapeError: groups=2 with 5 channels of the image, 2 channels and 4 results of the filter
+      hint: the filter has image channels / groups channels, and results divisible by groups
+    """
+    return mdt.conv(np.ones((1, 8, 8, 5)), np.ones((4, 3, 3, 2)), groups=2)
+
+
+@wrong
+def filter_larger_than_the_image():
+    """
+    ShapeError: along spatial axis 0 no window fits: the image has 2 elements and padding (0, 0), a window 3
+      image: (1, 2, 8, 2)    filter: (4, 3, 3, 2)    dilation: 1    stride: 1
+      hint: more padding, less dilation, or a smaller filter
+    """
+    return mdt.conv(np.ones((1, 2, 8, 2)), np.ones((4, 3, 3, 2)))
+
+
+@wrong
+def mode_of_another_library():
+    """
+    FilterError: boundary mode not supported: 'symmetric'
+      hint: one of ['nearest', 'wrap', 'grid-wrap', 'reflect', 'grid-mirror', 'mirror', 'constant', 'grid-constant']
+    """
+    return mdt.ndimage.correlate(M, np.ones((3, 3)), mode="symmetric")
+
+
+# --- stencils and slices ----------------------------------------------------------------------
+
+
+@wrong
+def unknown_border():
+    """
+    TranslationError: unknown border 'periodic'
+      hint: one of valid, constant, nearest, reflect, mirror, wrap
+    """
+    return mdt.stencil(lambda u: u[-1] + u[1], border="periodic")
+
+
+@wrong
+def index_that_is_no_offset():
+    """
+    ProgramError: a stencil reads at 0.5, which is no relative index
+      return mdt.stencil(lambda u: u[0.5])(X)
+                                   ^
+      HERE, in <lambda>
+      hint: whole numbers, one for each axis: u[-1, 0] is the element above the point
+    """
+    return mdt.stencil(lambda u: u[0.5])(X)
+
+
+@wrong
+def stencil_of_other_rank():
+    """
+    ProgramError: a stencil reads at 1 indices from an array of 2 axes
+      return mdt.stencil(lambda u: u[-1] + u[1])(M)
+                                   ^
+      HERE, in <lambda>
+      hint: u[0, 0] is the point itself
+    """
+    return mdt.stencil(lambda u: u[-1] + u[1])(M)
+
+
+@wrong
+def slices_of_different_lengths():
+    """
+    ShapeError: shapes (5,), (4,) do not broadcast
+      hint: axes are matched from the last one on; np.newaxis adds one of extent 1
+    """
+    x = mdt.lazy(X)
+    return x[1:] + x[2:]
+
+
+@wrong
+def index_out_of_range():
+    """
+    IndexingError: index 6 is out of range for axis 0, which has 6 elements
+    """
+    return mdt.lazy(M)[6]
+
+
+@wrong
+def mask_of_a_lazy_array():
+    """
+    IndexingError: a lazy array cannot be indexed by <lazy bool[6]: (p0 > 2)>
+      hint: integers, slices, ... and np.newaxis; mdtensor.reduce reads at computed indices
+    """
+    x = mdt.lazy(X)
+    return x[x > 2]
+
+
+# --- loops, with operators and without --------------------------------------------------------
+
+
+@wrong
+def carried_dependence():
+    """
+    ProgramError: loop 'i' reads an element of x that an earlier iteration writes
+      x[i] = 0.5 * (x[i - 1] + x[i])
+      ^
+      HERE, in smoothed
+      hint: write to another array than x, or give it an axis for the loop; if the loop must run in order, call the function once for each of its iterations
+    """
+
+    @mdh
+    def smoothed(x):
+        for i in range(1, len(x)):
+            x[i] = 0.5 * (x[i - 1] + x[i])
+
+    smoothed(np.ones(60))
+
+
+@wrong
+def index_out_of_reach():
+    """
+    ProgramError: index i+1 of x is out of reach: it runs from 1 to 6, but axis 0 has extent 6
+      y[i] = (x[i] + x[i + 1]) / 2
+      ^
+      HERE, in means
+      hint: shorten the loop, or read under a condition: x[i - 1] if i > 0 else 0
+    """
+
+    @mdh(out(y=D), inp(x=D), combine_ops(cc))
+    def means(y, x):
+        for i in range(len(x)):
+            y[i] = (x[i] + x[i + 1]) / 2
+
+    means(X)
+
+
+@wrong
+def bound_that_is_data():
+    """
+    ProgramError: the bound of a loop is not known before the loops run
+      for j in range(n[i]):
+               ^
+      HERE, in sums
+      hint: bounds are integers from arguments and shapes, or sums of outer loops' variables
+    """
+
+    @mdh
+    def sums(x, n, y):
+        for i in range(len(y)):
+            for j in range(n[i]):
+                y[i] += x[j]
+
+    sums(X, np.ones(3, int), np.zeros(3))
+
+
+@wrong
+def last_one_wins():
+    """
+    ProgramError: every iteration of loop 'j' writes the same element of y, and the last would win
+      y[i] = A[i, j]
+      ^
+      HERE, in rows
+      hint: a reduction is +=, *=, = min(…) or = max(…), or name the operators by combine_ops(…); a temporary needs an axis for the loop
+    """
+
+    @mdh
+    def rows(A, y):
+        for i in range(A.shape[0]):
+            for j in range(A.shape[1]):
+                y[i] = A[i, j]
+
+    rows(M, np.zeros(6))
+
+
+@wrong
+def operator_too_many():
+    """
+    ProgramError: combine_ops names 2 operators, but 1 loop is nested
+      y[i] = x[i]
+      ^
+      HERE, in copied
+      hint: name an operator for each loop, from the outermost to the innermost
+    """
+
+    @mdh(out(y=D), inp(x=D), combine_ops(cc, pw(add)))
+    def copied(y, x):
+        for i in range(len(x)):
+            y[i] = x[i]
+
+    copied(X)
+
+
+@wrong
+def type_that_was_not_declared():
+    """
+    DTypeError: x holds float32, but was declared as Buffer[float64]
+      hint: convert it by x.astype('float64'), or declare its type
+    """
+
+    @mdh(out(y=D), inp(x=D), combine_ops(cc))
+    def copied(y, x):
+        for i in range(len(x)):
+            y[i] = x[i]
+
+    copied(X.astype("f4"))
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+@wrong
+def view_that_is_not_affine():
+    """
+    ProgramError: y is written at an index that is not affine
+      def squares():
+      ^
+      HERE, in squares
+      hint: indices of outputs are sums of multiples of the loops' variables
+    """
+
+    @mdh()
+    def squares():
+        return (
+            out_view[fp64](y=[lambda i: i * i]),
+            md_hom[3](f_mul, (cc,)),
+            inp_view[fp64](x=[lambda i: i]),
+        )
+
+    squares(X)
+
+
+@wrong
+def size_without_operator():
+    """
+    TranslationError: md_hom has 2 sizes but 1 operator
+      hint: a size and an operator for every dim
+    """
+
+    @mdh()
+    def product():
+        return (
+            out_view[fp64](w=[lambda i, k: i]),
+            md_hom[6, 6](f_mul, (cc,)),
+            inp_view[fp64, fp64](A=[lambda i, k: (i, k)], v=[lambda i, k: k]),
+        )
+
+    product(M, X)
+
+
+@wrong
+def type_without_buffer():
+    """
+    TranslationError: inp_view names 2 types for 1 buffer
+      hint: inp_view[T, T](a=…, b=…) has one type for each buffer
+    """
+    return inp_view[fp64, fp64](x=[lambda i: i])
+
+
+# ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", WRONG, ids=lambda program: program.__name__)
+def test_a_wrong_program_is_explained(program: Callable[[], Any]) -> None:
+    with pytest.raises(MdtensorError) as caught:
+        program()
+    text = f"{type(caught.value).__name__}: {caught.value}"
+    place = re.search(re.escape(__file__) + r":(\d+)", text)
+    if place is not None:
+        assert caught.value.text is not None
+        assert caught.value.text.strip() in linecache.getline(__file__, int(place[1]))
+        text = text.replace(place[0], "HERE")
+    assert text == inspect.getdoc(program)
+
+
+def test_there_are_enough() -> None:
+    assert len(WRONG) >= 20
