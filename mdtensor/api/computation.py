@@ -104,16 +104,19 @@ _TABLE_SIZE = 4096
 _PLAIN = frozenset((str, int, float, bool, type(None), type, np.dtype))
 
 
+def forget() -> None:
+    """Drops the launches of this module; better kernels may exist."""
+    _ready.clear()
+    _quick.clear()
+
+
 class _Launches:
-    """Forgets the launches of this module when better kernels may exist."""
-
     def forget(self) -> None:
-        _ready.clear()
-        _quick.clear()
+        forget()
 
 
-_forgetful = _Launches()
-dispatch.when_cleared(_forgetful)
+_launches = _Launches()
+dispatch.when_cleared(_launches)
 
 
 def plain_key(*options: object) -> Hashable | None:

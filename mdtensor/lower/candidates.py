@@ -34,8 +34,12 @@ def lane_width(problem: Problem, target: Target) -> int:
     return max(1, min(16, target.vector_bytes // widest))
 
 
-def lane_dims(problem: Problem) -> tuple[int, ...]:
-    """Dims that some access walks with stride one, the output's first: those that can be lanes."""
+def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:
+    """Dims that can be lanes: those that some access walks with stride one, the output's first.
+
+    Where results lie next to each other along short dims only, which would leave lanes of vectors
+    of `width` empty, also the longer ones whose neighbours a staged tile can bring together.
+    """
     written = [
         d
         for d in problem.result_dims
@@ -48,7 +52,21 @@ def lane_dims(problem: Problem) -> tuple[int, ...]:
         if not (problem.keeps_order and problem.reduced[d])
         and any(stream.strides[d].constant == 1 for stream in problem.streams)
     ]
-    return tuple(dict.fromkeys((*written, *read)))
+    far: list[int] = []
+    if problem.contracted and not any(_is_long(problem, d, width) for d in written):
+        far = [
+            d
+            for d in problem.kept
+            if _is_long(problem, d, width)
+            and any(s.uses(d) and problem.is_plain(n) for n, s in enumerate(problem.streams))
+        ]
+        far.sort(key=lambda d: min(_distance(w.strides[d].constant) for w in problem.writes))
+    return tuple(dict.fromkeys((*written, *read, *far[:2])))
+
+
+def _is_long(problem: Problem, d: int, width: int) -> bool:
+    extent = problem.extents[d].constant
+    return extent is None or extent >= width
 
 
 def nearest_first(problem: Problem) -> tuple[int, ...]:
@@ -131,7 +149,7 @@ def cpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     width = lane_width(problem, target)
     if width < 2:
         return
-    for lane in lane_dims(problem):
+    for lane in lane_dims(problem, width):
         for rows in _row_dims(problem, lane):
             for count in _ROWS if rows >= 0 else (1,):
                 for vectors in (1, 2, 3, 4):

@@ -16,6 +16,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
+from mdtensor.translate.lifted_operators import with_lifted_operators
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr, ScalarFunction, const, dims_in
 from mdtensor.translate.total_operators import with_total_operators
@@ -172,7 +173,7 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     Raises LoweringError where dims have different operators, or a prefix sum is not the only
     combination: `translate.stages` gives a chain of md_homs without those.
     """
-    real = real_from_complex(with_total_operators(md_hom))
+    real = real_from_complex(with_total_operators(with_lifted_operators(md_hom)))
     combined = [dim for dim in real.dims if not isinstance(dim.combine, Concat)]
     scans = [dim for dim in combined if isinstance(dim.combine, PrefixSum)]
     if len(real.operators) > 1 or (scans and len(combined) > 1):

@@ -56,7 +56,7 @@ def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
 
 def _lanes(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     widest = lane_width(problem, target)
-    dims = lane_dims(problem) if widest > 1 else ()
+    dims = lane_dims(problem, widest) if widest > 1 else ()
 
     def widths(lane: int) -> tuple[int, ...]:
         if lane < 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Combine, Concat, Operator, Pointwise
-from mdtensor.translate.scalar import ScalarFunction, with_dims
+from mdtensor.translate.scalar import ScalarFunction, dims_in, with_dims
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -224,6 +224,7 @@ def _check_views(md_hom: MDHom) -> None:
     kept = {dim.name for dim in md_hom.kept}
     extents = md_hom.extents
     if md_hom.epilogue is not None:
+        _check_epilogue(md_hom.epilogue, kept)
         for access in md_hom.epilogue.view:
             _check_access(md_hom, md_hom.inputs, access, 0)
             _check_kept(md_hom, "the epilogue", access)
@@ -235,6 +236,12 @@ def _check_views(md_hom: MDHom) -> None:
                 f"the output view {access!r} lacks {sorted(missing)}: several elements would be"
                 " written to one place"
             )
+
+
+def _check_epilogue(epilogue: Epilogue, kept: set[str]) -> None:
+    used = {dim for result in epilogue.function.results for dim in dims_in(result)}
+    if gone := sorted(used - kept):
+        raise TranslationError(f"the epilogue takes the indices {gone}, which are combined before")
 
 
 def _check_kept(md_hom: MDHom, what: str, access: Access) -> None:

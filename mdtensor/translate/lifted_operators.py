@@ -1,0 +1,123 @@
+"""Sums of exponentials by a running maximum: one exponential per element, the logarithm at the end.
+
+`logaddexp` takes an exponential and a logarithm for every element that it adds. A pair of the
+largest value so far, and the sum of exponentials relative to it, takes one exponential; the
+logarithm is left to the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mdtensor.translate.combine import Operator, Pointwise, PrefixSum
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.scalar import (
+    Expr,
+    Number,
+    ScalarFunction,
+    apply,
+    const,
+    equal,
+    param,
+    params_in,
+    select,
+    substitute,
+)
+
+
+def with_lifted_operators(md_hom: MDHom) -> MDHom:
+    """The same computation, with reductions by `logaddexp` on pairs.
+
+    >>> from mdtensor.translate.combine import named
+    >>> pair = lifted(named("logaddexp", ["f4"]), (0,))
+    >>> pair.dtypes, pair.identity
+    ((dtype('float32'), dtype('float32')), (-inf, 0))
+    """
+    operators = md_hom.operators
+    is_scan = any(isinstance(dim.combine, PrefixSum) for dim in md_hom.dims)
+    if len(operators) != 1 or is_scan:
+        return md_hom
+    positions = _sums(operators[0])
+    if not positions:
+        return md_hom
+    pair = Pointwise(lifted(operators[0], positions))
+    results: list[Expr] = []
+    for n, result in enumerate(md_hom.scalar.results):
+        results += [result, const(1, result.dtype)] if n in positions else [result]
+    return replace(
+        md_hom,
+        dims=tuple(_with(dim, pair) for dim in md_hom.dims),
+        scalar=replace(md_hom.scalar, results=tuple(results)),
+        epilogue=_with_logarithms(md_hom, positions),
+    )
+
+
+def _with(dim: Dim, combine: Pointwise) -> Dim:
+    return replace(dim, combine=combine) if isinstance(dim.combine, Pointwise) else dim
+
+
+def _sums(operator: Operator) -> tuple[int, ...]:
+    """Elements that are combined by logaddexp, and on which no other element depends."""
+    width = len(operator.dtypes)
+    found: list[int] = []
+    for n, result in enumerate(operator.results):
+        own = {n, n + width}
+        others = (r for m, r in enumerate(operator.results) if m != n)
+        alone = not any(own & set(params_in(other)) for other in others)
+        is_sum = result.op == "logaddexp" and all(arg.op == "param" for arg in result.args)
+        if is_sum and alone and set(params_in(result)) == own:
+            found.append(n)
+    return tuple(found)
+
+
+def lifted(operator: Operator, positions: Sequence[int]) -> Operator:
+    """The operator with pairs (largest, sum) in the places of some elements."""
+    dtypes: list[np.dtype] = []
+    starts: list[int] = []
+    for n, dtype in enumerate(operator.dtypes):
+        starts.append(len(dtypes))
+        dtypes += [dtype, dtype] if n in positions else [dtype]
+    width = len(dtypes)
+    sides = [[param(side * width + n, t) for n, t in enumerate(dtypes)] for side in (0, 1)]
+    moved = [sides[side][start] for side in (0, 1) for start in starts]
+    results: list[Expr] = []
+    identity: list[Number] = []
+    neutral = operator.identity or (0,) * len(operator.dtypes)
+    for n, start in enumerate(starts):
+        if n not in positions:
+            results.append(substitute(operator.results[n], moved))
+            identity.append(neutral[n])
+            continue
+        (lhs, of_lhs), (rhs, of_rhs) = ((side[start], side[start + 1]) for side in sides)
+        is_left = apply("ge", lhs, rhs)
+        far = apply("exp", -apply("abs", lhs - rhs))
+        factor = select(equal(lhs, rhs), const(1, lhs.dtype), far)
+        results.append(select(is_left, lhs, rhs))
+        results.append(select(is_left, of_lhs + of_rhs * factor, of_lhs * factor + of_rhs))
+        identity += [float("-inf"), 0]
+    return replace(operator, dtypes=tuple(dtypes), results=tuple(results), identity=tuple(identity))
+
+
+def _with_logarithms(md_hom: MDHom, positions: Sequence[int]) -> Epilogue:
+    """The epilogue on tuples with pairs, whose values it brings back first."""
+    types: list[np.dtype] = []
+    values: list[Expr] = []
+    for n, dtype in enumerate(md_hom.scalar.result_dtypes):
+        largest = param(len(types), dtype)
+        if n not in positions:
+            types.append(dtype)
+            values.append(largest)
+            continue
+        values.append(largest + apply("log", param(len(types) + 1, dtype)))
+        types += [dtype, dtype]
+    if md_hom.epilogue is None:
+        return Epilogue(ScalarFunction(tuple(types), tuple(values), "logarithm"))
+    function = md_hom.epilogue.function
+    read = function.params[len(values) :]
+    values += [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
+    results = tuple(substitute(result, values) for result in function.results)
+    params = (*types, *read)
+    return replace(md_hom.epilogue, function=replace(function, params=params, results=results))
