@@ -16,6 +16,8 @@ from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
 from mdtensor.specs import Target
 
+# Numbers of cudaDeviceAttr: kHz of cores and of memory, bits of the bus between them.
+_CLOCK, _MEMORY, _WIDTH = 13, 36, 37
 INSTALL_HINT = "pip install 'mdtensor[cuda12]' or 'mdtensor[cuda13]', as the driver allows"
 
 
@@ -48,7 +50,7 @@ class CupyDevice:
         self.number = number
         facts = self.cupy.cuda.runtime.getDeviceProperties(number)
         capability = f"{facts['major']}{facts['minor']}"
-        clock = max(1, int(facts.get("clockRate", 1_500_000))) * 1e3
+        clock, bandwidth = self._rates()
         self.architecture = f"sm_{capability}"
         self.target = Target(
             kind="gpu",
@@ -65,9 +67,15 @@ class CupyDevice:
             max_threads=int(facts["maxThreadsPerBlock"]),
             warp=int(facts["warpSize"]),
             rate=clock * 128,
-            bandwidth=1e12,
+            bandwidth=bandwidth,
             launch_seconds=5e-6,
         )
+
+    def _rates(self) -> tuple[float, float]:
+        """Cycles and bytes of memory per second, by the driver's word."""
+        attribute = self.cupy.cuda.runtime.deviceGetAttribute
+        clock, memory, width = (attribute(n, self.number) for n in (_CLOCK, _MEMORY, _WIDTH))
+        return max(1, clock) * 1e3, max(1, memory) * 1e3 * 2 * max(8, width) / 8
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CupyProgram:
         """Compiles a program for this device; CuPy keeps the binary."""

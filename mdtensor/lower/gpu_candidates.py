@@ -1,4 +1,4 @@
-"""Schedules worth considering on a GPU, and a rough estimate of their time.
+"""Schedules worth considering on a GPU.
 
 Kept dims fall into two sides: the columns, which the stream that lies along the results walks
 through, and the rows, whose points share its elements. No shape of computation has a candidate of
@@ -13,15 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.gpu_cost import REGISTERS, gpu_estimate, local_bytes, registers_of
+from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import Target
 
-REGISTERS = 255  # that a work-item can have
-REGISTER_FILE = 65536
-THREADS_OF_CORE = 2048
 _LOCAL_BYTES = 47 << 10
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
@@ -30,6 +28,7 @@ _ITEMS = (
     *((1, 1), (2, 1), (1, 2), (1, 4), (4, 1), (1, 8), (8, 1), (1, 16)),
 )
 _MOST_ITEMS = 512
+_MOST_COMPUTATIONS = 2048  # in an unrolled register tile
 _DEPTHS = (8, 16, 32)
 _SHARING = (1, 4, 8, 32, 128, 256)
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
@@ -233,39 +232,6 @@ def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Sch
             )
 
 
-def local_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of local memory that a group's staged tiles and partial results take."""
-    size = 0
-    tilings = tilings_of(problem, schedule)
-    for number, region in enumerate(schedule.staged):
-        if region:
-            stream = problem.streams[number]
-            elements = 1
-            for d in problem.dims:
-                if stream.uses(d):
-                    length = tilings[d].tile or tilings[d].part.constant or 1
-                    elements *= length if problem.reduced[d] else tilings[d].block
-            size += (elements * 5 // 4 + 64) * problem.inputs[stream.buffer].itemsize
-    if any(schedule.threads[d] > 1 for d in problem.contracted):
-        points = math.prod(schedule.registers[d] for d in problem.kept)
-        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
-        size += points * math.prod(schedule.threads) * held
-    return size
-
-
-def registers_of(problem: Problem, schedule: Schedule) -> int:
-    """Registers that a work-item needs, about: accumulators, operands, addresses."""
-    words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
-    points = math.prod(schedule.registers[d] for d in problem.kept)
-    operands = 0
-    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
-        own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
-        if not schedule.staged[n]:
-            own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
-        operands += min(own, 64)
-    return points * words + operands + 32
-
-
 def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
     """Whether a device can run a schedule: registers, local memory, work-items; and the rules."""
     items = math.prod(schedule.threads)
@@ -273,8 +239,10 @@ def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
         return False
     if local_bytes(problem, schedule) > min(_LOCAL_BYTES, target.local_bytes):
         return False
-    body = math.prod(schedule.registers)
-    if body > 2048:
+    if (
+        math.prod(schedule.registers) > _MOST_COMPUTATIONS
+        or _pieces(problem, schedule) > MOST_PIECES
+    ):
         return False
     try:
         validate(problem, schedule)
@@ -283,74 +251,22 @@ def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
     return True
 
 
-def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule with resident accumulators takes, roughly."""
-    tilings = tilings_of(problem, schedule)
+def _pieces(problem: Problem, schedule: Schedule) -> int:
+    """Elements of a staged tile that a work-item copies."""
     items = math.prod(schedule.threads)
-    warps = -(-items // 32)
-    groups = math.prod(t.parts.constant or 1 for t in tilings)
-    per_core = max(
-        1,
-        min(
-            REGISTER_FILE // max(1, registers_of(problem, schedule) * warps * 32),
-            THREADS_OF_CORE // (warps * 32),
-            target.l1_bytes // max(1, local_bytes(problem, schedule) + 1024),
-            32,
-        ),
-    )
-    busy = min(per_core, -(-groups // target.cores))
-    points = math.prod(schedule.registers[d] for d in problem.kept)
-    steps = math.prod(t.part.constant or 1 for d, t in enumerate(tilings) if problem.reduced[d])
-    steps /= math.prod(schedule.threads[d] for d in problem.contracted)
-    arithmetic = points * warps / 4
-    reads, lines = _reads(problem, schedule, items)
-    step = max(arithmetic, reads * warps)
-    # Few warps wait for their loads: so many steps are under way at a time.
-    hidden = min(1.0, busy * warps * max(1, points) / (4 * 32))
-    cycles = steps * step / max(0.05, hidden)
-    hertz = target.rate / 128
-    rounds = -(-groups // (target.cores * busy))
-    seconds = rounds * busy * cycles / hertz
-    ahead = busy * min(target.cores, groups) * items * min(64, 8 * lines)
-    bandwidth = min(target.bandwidth, ahead * 16 / 1e-6)
-    seconds = max(seconds, _moved(problem, schedule, groups) / bandwidth)
-    split = any(schedule.parts[d] > 1 for d in problem.contracted)
-    return seconds + target.launch_seconds * (2 if split else 1) + groups * 2e-9
-
-
-def _reads(problem: Problem, schedule: Schedule, items: int) -> tuple[float, float]:
-    """Cycles of a warp's reads of all operands in one step, and wide loads under way per item."""
-    cycles = direct = 0.0
-    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
-        own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
-        if schedule.staged[n]:
-            wide = any(stream.uses(d) and schedule.chunks[d] >= 4 for d in problem.kept)
-            cycles += own / (4 if wide else 1) * 1.5
-            continue
-        wide = any(
-            stream.strides[d].constant == 1 and schedule.chunks[d] >= 4 for d in problem.dims
-        )
-        unrolled = math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
-        direct += own * unrolled / (4 if wide else 1)
-        scattered = any(
-            schedule.threads[d] > 1 and abs(stream.strides[d].constant or 0) > 1
-            for d in schedule.group_order[-1:]
-        )
-        cycles += own / (4 if wide else 1) * (16 if scattered else 4)
-    return cycles, max(1.0, direct)
-
-
-def _moved(problem: Problem, schedule: Schedule, groups: int) -> float:
-    """Bytes from memory: each element once, what groups share again counts an eighth."""
-    total = 0.0
-    for stream in problem.streams:
-        own = math.prod(problem.extent(d) for d in problem.dims if stream.uses(d))
-        again = math.prod(schedule.parts[d] for d in problem.kept if not stream.uses(d))
-        total += own * problem.inputs[stream.buffer].itemsize * (1 + (again - 1) / 8)
-    results = math.prod(problem.extent(d) for d in problem.kept)
-    written = sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
-    partial = math.prod(schedule.parts[d] for d in problem.contracted)
-    return total + results * written * (1 if partial == 1 else 2 * partial)
+    tilings = tilings_of(problem, schedule)
+    most = 0
+    for stream, region in zip(problem.streams, schedule.staged, strict=True):
+        if region:
+            extents = (
+                (tilings[d].tile or tilings[d].part.constant or 1)
+                if problem.reduced[d]
+                else tilings[d].block
+                for d in problem.dims
+                if stream.uses(d)
+            )
+            most = max(most, -(-math.prod(extents) // items))
+    return most
 
 
 def ranked_on_gpu(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:

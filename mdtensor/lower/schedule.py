@@ -28,6 +28,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
 
 TAILS = ("split", "pad", "overlap")
+_OF_RESIDENT = ("chunks", "warp", "padding", "prefetch")
 # Fields that texts of schedules may lack, where they say nothing.
 LATER = ("scatter", "resident", "chunks", "warp", "padding", "prefetch")
 
@@ -172,8 +173,8 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
     if schedule.resident:
         _validate_resident(problem, schedule)
-    elif schedule.chunks or schedule.warp or schedule.padding or schedule.prefetch:
-        raise LoweringError("chunks, warp, padding and prefetch go with resident accumulators")
+    elif any(getattr(schedule, field) for field in _OF_RESIDENT):
+        raise LoweringError(f"{', '.join(_OF_RESIDENT)} go with resident accumulators only")
     elif threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
     if schedule.scatter:

@@ -98,7 +98,7 @@ def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"resident": False}, "chunks, warp, padding and prefetch go with resident accumulators"),
+        ({"resident": False}, "chunks, warp, padding, prefetch go with resident accumulators"),
         ({"chunks": (4, 8)}, "schedule.chunks needs 3 entries or none"),
         ({"chunks": (3, 8, 4)}, "a register tile is a whole number of chunks"),
         ({"warp": (3, 1, 8)}, "the work-items of a dim are a whole number of warps"),

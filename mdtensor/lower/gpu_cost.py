@@ -1,0 +1,205 @@
+"""Cost model of schedules with resident accumulators on GPUs: ranks them, and promises no times.
+
+The constants were fitted to some 750 measured schedules of ten contractions on an H200; see
+docs/adr/0007.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.problem import Problem, Stream
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import tilings_of
+from mdtensor.specs import Target
+
+REGISTERS = 255  # that a work-item can have
+REGISTER_FILE = 65536
+THREADS_OF_CORE = 2048
+GROUPS_OF_CORE = 32
+SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
+LINE = 128
+# Cycles: of a warp's wide load from local memory, of a line from global memory.
+LOCAL_LOAD, LINE_LOAD = 2.6, 1.1
+# What of the shorter ones of arithmetic, local and global loads does not hide behind the longest.
+NOT_HIDDEN = 0.57
+# Cycles of a step that one warp alone cannot hide: per local load, and in any case.
+LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
+# Cycles per staged tile, per tile that is read where it is, of a tree's level, and of a group.
+STAGED_TILE, DIRECT_TILE, LEVEL, GROUP = 507.0, 1810.0, 228.0, 3080.0
+LATENCY = 867e-9  # of global memory, seconds
+CLOCK_UNDER_LOAD = 0.86
+LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
+BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
+AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
+
+
+def local_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of local memory that a group's staged tiles and partial results take."""
+    size = 0
+    tilings = tilings_of(problem, schedule)
+    for number, region in enumerate(schedule.staged):
+        if region:
+            stream = problem.streams[number]
+            elements = 1
+            for d in problem.dims:
+                if stream.uses(d):
+                    length = tilings[d].tile or tilings[d].part.constant or 1
+                    elements *= length if problem.reduced[d] else tilings[d].block
+            size += (elements * 5 // 4 + 64) * problem.inputs[stream.buffer].itemsize
+    if any(schedule.threads[d] > 1 for d in problem.contracted):
+        points = math.prod(schedule.registers[d] for d in problem.kept)
+        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
+        size += points * math.prod(schedule.threads) * held
+    return size
+
+
+def registers_of(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a work-item needs, about: accumulators, operands, addresses."""
+    words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
+    points = math.prod(schedule.registers[d] for d in problem.kept)
+    operands = 0
+    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
+        own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
+        if not schedule.staged[n]:
+            own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
+        operands += min(own, 64)
+    return points * words + operands + 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Numbers of a schedule: warps and work-items of a group, groups, and what they do."""
+
+    items: int
+    warps: int
+    groups: int
+    points: int
+    sharing: int
+    steps: float
+    tiles: float
+
+
+def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a schedule with resident accumulators takes, roughly."""
+    shape = _shape(problem, schedule)
+    on_core = _groups_on_core(problem, schedule, target, shape)
+    busy = min(on_core, -(-shape.groups // target.cores))
+    rounds = -(-shape.groups // (target.cores * busy))
+    cycles = rounds * _cycles_of_group(problem, schedule, shape, busy)
+    computing = cycles / (target.rate / 128 * CLOCK_UNDER_LOAD)
+    moving = _transfer(problem, schedule, target, shape, busy)
+    split = any(schedule.parts[d] > 1 for d in problem.contracted)
+    longest, shortest = max(computing, moving), min(computing, moving)
+    return longest + 0.3 * shortest + BASE + (SECOND_KERNEL if split else 0.0)
+
+
+def _shape(problem: Problem, schedule: Schedule) -> _Shape:
+    tilings = tilings_of(problem, schedule)
+    items = math.prod(schedule.threads)
+    sharing = math.prod(schedule.threads[d] for d in problem.contracted)
+    parts = (t.part.constant or 1 for d, t in enumerate(tilings) if problem.reduced[d])
+    steps = math.prod(parts) / sharing
+    unrolled = math.prod(schedule.registers[d] for d in problem.contracted)
+    return _Shape(
+        items,
+        -(-items // 32),
+        math.prod(t.parts.constant or 1 for t in tilings),
+        math.prod(schedule.registers[d] for d in problem.kept),
+        sharing,
+        steps,
+        steps / (tilings[schedule.reduce_order[-1]].tile or unrolled),
+    )
+
+
+def _groups_on_core(problem: Problem, schedule: Schedule, target: Target, shape: _Shape) -> int:
+    registers = max(32, min(REGISTERS, registers_of(problem, schedule))) * shape.warps * 32
+    return max(
+        1,
+        min(
+            REGISTER_FILE // registers,
+            THREADS_OF_CORE // (shape.warps * 32),
+            target.l1_bytes // (local_bytes(problem, schedule) + 1024),
+            GROUPS_OF_CORE,
+        ),
+    )
+
+
+def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: int) -> float:
+    """Cycles from a group's beginning to its end, with others beside it on its core."""
+    warps = busy * shape.warps
+    local = direct = 0.0
+    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
+        loads, wide = _loads(problem, schedule, n)
+        if schedule.staged[n]:
+            local += loads
+        else:
+            direct += loads * max(4.0 if wide else 1.0, _lines(problem, schedule, stream))
+    parts = (
+        shape.points * max(1.0, warps / SCHEDULERS),
+        local * warps * LOCAL_LOAD,
+        direct * warps * LINE_LOAD,
+    )
+    together = max(parts) + NOT_HIDDEN * (sum(parts) - max(parts))
+    step = max(together, shape.points + local * LOAD_OF_ONE_WARP + STEP)
+    tile = STAGED_TILE if any(schedule.staged) else DIRECT_TILE
+    cycles = shape.steps * step + shape.tiles * tile + GROUP
+    if shape.sharing > 1:
+        cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * 0.1)
+    return cycles
+
+
+def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bool]:
+    """Loads of a stream that a work-item needs in a step, and whether they are wide ones."""
+    stream = problem.streams[number]
+    own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
+    if schedule.staged[number]:
+        wide = any(stream.uses(d) and _chunk(schedule, d) >= 4 for d in problem.kept)
+    else:
+        near = [d for d in problem.dims if stream.strides[d].constant == 1]
+        wide = bool(near) and _chunk(schedule, near[0]) >= 4 and problem.extent(near[0]) % 4 == 0
+    return own / (4 if wide else 1), wide
+
+
+def _chunk(schedule: Schedule, d: int) -> int:
+    return schedule.chunks[d] if schedule.chunks else schedule.registers[d]
+
+
+def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
+    """Lines of memory that a warp touches with one load."""
+    order = (*schedule.reduce_order, *schedule.loop_order)
+    if problem.reduced[schedule.group_order[-1]]:
+        order = (*schedule.loop_order, *schedule.reduce_order)
+    left, lines = 32, 1.0
+    itemsize = problem.inputs[stream.buffer].itemsize
+    for d in reversed(order):
+        lanes = min(left, schedule.threads[d])
+        left = max(1, left // lanes)
+        if lanes > 1 and stream.uses(d):
+            apart = abs(stream.strides[d].constant or LINE) * _chunk(schedule, d) * itemsize
+            lines *= max(1.0, lanes * min(1.0, apart / LINE))
+    return lines
+
+
+def _transfer(
+    problem: Problem, schedule: Schedule, target: Target, shape: _Shape, busy: int
+) -> float:
+    """Seconds for the bytes between memory and cores: as many as loads under way allow."""
+    total = direct = 0.0
+    for n, stream in enumerate(problem.streams):
+        own = math.prod(problem.extent(d) for d in problem.dims if stream.uses(d))
+        again = math.prod(schedule.parts[d] for d in problem.kept if not stream.uses(d))
+        total += own * problem.inputs[stream.buffer].itemsize * (1 + (again - 1) * AGAIN)
+        if n < problem.finish_streams and not schedule.staged[n]:
+            direct += _loads(problem, schedule, n)[0]
+    unrolled = math.prod(schedule.registers[d] for d in problem.contracted)
+    ahead = min(LOADS_AHEAD, max(1.0, direct * unrolled / 2)) if direct else 4.0
+    under_way = busy * min(target.cores, shape.groups) * shape.items * 16 * ahead
+    results = math.prod(problem.extent(d) for d in problem.kept)
+    written = results * sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
+    parts = math.prod(schedule.parts[d] for d in problem.contracted)
+    written *= 1 if parts == 1 else 2 * parts
+    rate = min(target.bandwidth, under_way / LATENCY)
+    return total / rate + written / (0.75 * target.bandwidth)

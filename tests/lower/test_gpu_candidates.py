@@ -1,0 +1,102 @@
+"""Candidates for GPUs: valid, within the limits of the device, and in a sensible order."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_candidates import gpu_candidates, ranked_on_gpu, sides_of
+from mdtensor.lower.gpu_cost import gpu_estimate, local_bytes, registers_of
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.specs import Target, TensorSpec
+from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+
+H200 = Target(
+    kind="gpu",
+    name="NVIDIA H200",
+    dialect="cuda",
+    driver="CUDA 13000 sm_90",
+    cores=132,
+    vector_bytes=4,
+    vector_registers=255,
+    l1_bytes=228 << 10,
+    l2_bytes=60 << 20,
+    l3_bytes=60 << 20,
+    local_bytes=48 << 10,
+    max_threads=1024,
+    warp=32,
+    rate=1.98e9 * 128,
+    bandwidth=4.8e12,
+    launch_seconds=5e-6,
+)
+SHAPES = {
+    "ik,kj->ij": ((512, 256), (256, 512)),
+    "ki,jk->ij": ((256, 500), (300, 256)),
+    "bik,bkj->bij": ((16, 10, 64), (16, 64, 500)),
+    "ij,j->i": ((512, 1024), (1024,)),
+    "ij,i->j": ((512, 1024), (512,)),
+    "i,i->": ((1 << 20,), (1 << 20,)),
+    "gdab,efgc->abcdef": ((24, 16, 16, 24), (24, 16, 24, 16)),
+    "abcd->b": ((8, 32, 8, 64),),
+}
+
+
+def problem_of(text: str, dtype: str = "f4") -> Problem:
+    specs = [TensorSpec.of(shape, dtype) for shape in SHAPES[text]]
+    return problem_from_md_hom(md_hom_from_einsum(text, specs))
+
+
+@pytest.mark.parametrize("text", SHAPES)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1"])
+def test_candidates_can_be_rendered_and_keep_the_limits(text, dtype):
+    problem = problem_of(text, dtype)
+    found = list(gpu_candidates(problem, H200))
+    assert len(found) == len(set(found)) > 10
+    for schedule in found[:: len(found) // 8]:
+        assert 32 <= math.prod(schedule.threads) <= H200.max_threads
+        assert local_bytes(problem, schedule) <= H200.local_bytes
+        assert registers_of(problem, schedule) <= 255
+        assert "__global__" in render(lowered(problem, schedule), CUDA).text
+
+
+def test_rows_are_dims_that_share_what_lies_along_the_results():
+    problem = problem_of("gdab,efgc->abcdef")
+    sides = sides_of(problem)
+    assert [problem.labels[d] for d in sides.columns] == ["ef", "c"]
+    assert [problem.labels[d] for d in sides.rows] == ["d", "ab"]
+
+
+def test_large_products_are_blocked_with_many_points_a_work_item():
+    specs = [TensorSpec.of((4096, 4096)), TensorSpec.of((4096, 4096))]
+    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    _, best = ranked_on_gpu(problem, H200)[0]
+    assert math.prod(best.registers[d] for d in problem.kept) >= 64
+    assert best.staged == ("local", "local")
+    assert best.prefetch
+
+
+def test_long_reductions_are_shared_by_groups_and_work_items():
+    problem = problem_of("i,i->")
+    _, best = ranked_on_gpu(problem, H200)[0]
+    assert best.parts[0] >= 64
+    assert best.threads[0] >= 32
+    assert best.chunks == (4,)
+
+
+def test_estimates_grow_with_the_work():
+    small, large = problem_of("ij,j->i"), problem_of("ik,kj->ij")
+    work = [gpu_estimate(p, ranked_on_gpu(p, H200)[0][1], H200) for p in (small, large)]
+    assert work[0] < work[1]
+
+
+def test_without_a_reduction_and_for_structures_there_is_the_simple_schedule():
+    specs = [TensorSpec.of((64,)), TensorSpec.of((64,))]
+    problem = problem_from_md_hom(md_hom_from_einsum("i,j->ij", specs))
+    assert not list(gpu_candidates(problem, H200))
+    assert len(ranked(problem, H200)) == 1
+    assert len(ranked(problem_of("ij,j->i"), H200, general=True)) == 1
