@@ -17,10 +17,14 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
+from mdtensor.translate.scalar import dims_in, params_in
 
 GROUPS_PER_CORE = 4
 # Seconds of work from which waking the device's other threads pays.
 WORTH_THREADS = 12e-6
+# Elements that vectors may gather for one point: each is code of its own, and Intel's compiler was
+# seen to fail on texts of some hundred thousand characters.
+_MOST_GATHERED = 128
 _ROWS = (1, 2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
 _REDUCTION_TILE = 256
@@ -61,7 +65,23 @@ def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:
             and any(s.uses(d) and problem.is_plain(n) for n, s in enumerate(problem.streams))
         ]
         far.sort(key=lambda d: min(_distance(w.strides[d].constant) for w in problem.writes))
-    return tuple(dict.fromkeys((*written, *read, *far[:2])))
+    found = dict.fromkeys((*written, *read, *far[:2]))
+    return tuple(d for d in found if gathers_along(problem, d) * width <= _MOST_GATHERED)
+
+
+def gathers_along(problem: Problem, d: int) -> int:
+    """Number of reads whose computed index differs from lane to lane of a dim."""
+    varies: list[bool] = []
+    found = 0
+    for read in problem.reads:
+        expressions = [part.expr for part in read.computed]
+        computed = any(
+            problem.labels[d] in dims_in(expr) or any(varies[n] for n in params_in(expr))
+            for expr in expressions
+        )
+        found += computed
+        varies.append(computed or problem.streams[read.stream].uses(d))
+    return found
 
 
 def _is_long(problem: Problem, d: int, width: int) -> bool:

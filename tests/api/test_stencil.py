@@ -273,3 +273,20 @@ def test_wrong_calls() -> None:
 
 def test_empty_arrays() -> None:
     assert mdt.stencil(laplacian, border="wrap")(np.zeros((0, 5))).shape == (0, 5)
+
+
+def test_wide_neighbourhoods_compile_at_the_border() -> None:
+    def smooth(u: Any) -> Any:
+        total, weights = np.float32(0), np.float32(0)
+        for y in range(-2, 3):
+            for x in range(-2, 3):
+                weight = np.exp(-((u[y, x] - u[0, 0]) ** 2))
+                total, weights = total + weight * u[y, x], weights + weight
+        return total / weights
+
+    u = RNG.random((20, 40), dtype=np.float32)
+    wide = np.pad(u.astype(np.float64), 2, mode="symmetric")
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (5, 5))
+    weight = np.exp(-((windows - u[:, :, None, None]) ** 2))
+    expected = (weight * windows).sum((2, 3)) / weight.sum((2, 3))
+    np.testing.assert_allclose(mdt.stencil(smooth, border="reflect")(u), expected, rtol=2e-6)
