@@ -1,0 +1,138 @@
+"""Random md_homs with random schedules of the GPU family, as CUDA on a GPU, against the oracle.
+
+`python -m tests.lower.fuzz_cuda_md_homs --count 2000 --seed 1`, with CuPy and a GPU. Half of the
+schedules of reductions keep their accumulators in registers. Several processes share the work,
+since compiling takes longer than running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+
+from mdtensor.errors import CompileError
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.source import KernelSource
+from tests.lower.md_hom_cases import MDHomCase, check_md_hom, random_md_hom_case
+from tests.lower.random_resident import random_resident_schedule
+from tests.lower.running import MismatchError
+
+
+class OnGpu:
+    """A CUDA device whose programs take NumPy arrays: copies there and back, gaps included."""
+
+    def __init__(self) -> None:
+        from mdtensor.backends.cupy import open_device
+
+        self.device = open_device(0)
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Copying:
+        return Copying(self.device.cupy, self.device.compile(source, sizes), source)
+
+
+class Copying:
+    """A program for arrays of NumPy."""
+
+    def __init__(self, cupy, program, source: KernelSource) -> None:
+        self.cupy, self.program, self.source = cupy, program, source
+
+    def bound(self, sizes: Sequence[int]) -> Copying:
+        return Copying(self.cupy, self.program.bound(sizes), self.source)
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        moved = [self._moved(array) for array in arrays]
+        self.program(*(there for _, _, there in moved))
+        self.cupy.cuda.get_current_stream().synchronize()
+        roles = [argument.role for argument in self.source.arguments]
+        for (here, memory, _), role in zip(moved, roles, strict=False):
+            if role == "output":
+                here[...] = memory.get()
+
+    def _moved(self, array: np.ndarray):
+        """All bytes between an array's ends, a copy of them on the device, the array in it."""
+        low, high = np.lib.array_utils.byte_bounds(array)
+        first = array.__array_interface__["data"][0]
+        holder = np.lib.stride_tricks.as_strided(array, (1,) * array.ndim, array.strides)
+        here = _bytes(low, high - low, holder)
+        memory = self.cupy.asarray(here)
+        there = self.cupy.ndarray(
+            array.shape, array.dtype, memory.data + (first - low), strides=array.strides
+        )
+        return here, memory, there
+
+
+def _bytes(address: int, count: int, keeps: np.ndarray) -> np.ndarray:
+    """The bytes from an address on, as an array."""
+    interface = {
+        "data": (address, not keeps.flags.writeable),
+        "shape": (count,),
+        "typestr": "|u1",
+        "version": 3,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
+
+
+@cache
+def gpu() -> OnGpu:
+    return OnGpu()
+
+
+def case_of(name: str) -> MDHomCase:
+    """The case of that name, with other schedules for half of the reductions."""
+    case = random_md_hom_case(name)
+    rng = random.Random(f"{name}/resident")
+    schedules = [
+        random_resident_schedule(rng, problem)
+        if problem.contracted and problem.scanned < 0 and rng.random() < 0.5
+        else schedule
+        for problem, schedule in zip(case.problems(), case.schedules, strict=True)
+    ]
+    return replace(case, schedules=tuple(schedules))
+
+
+def outcome(name: str) -> tuple[str, str]:
+    """The name of a case, and what came of it."""
+    try:
+        return name, "ok" if check_md_hom(case_of(name), gpu, CUDA) else "refused"
+    except MismatchError as error:
+        return name, f"MISMATCH {error}"
+    except CompileError as error:
+        return name, f"COMPILE {error}"
+    except Exception as error:
+        return name, f"ERROR {type(error).__name__}: {str(error)[:300]}"
+
+
+def main() -> int:
+    """Runs the cases; 1 where one is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    options = parser.parse_args()
+    names = [f"{options.seed}/gpu/{n}/md_hom" for n in range(options.count)]
+    start = time.monotonic()
+    counts: collections.Counter[str] = collections.Counter()
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(options.processes) as pool:
+        for name, result in pool.imap_unordered(outcome, names, chunksize=4):
+            kind = result.partition(" ")[0]
+            counts[kind] += 1
+            if kind not in ("ok", "refused"):
+                print(name, result, flush=True)
+    print(dict(counts), f"in {time.monotonic() - start:.0f} s", flush=True)
+    return int(sum(counts.values()) != counts["ok"] + counts["refused"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
