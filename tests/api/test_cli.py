@@ -14,7 +14,7 @@ from mdtensor.api.cli import app
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import NoDeviceError
 
-PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #07fce61b"
+PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #469112ed"
 
 
 @pytest.fixture
@@ -145,9 +145,9 @@ MALFORMED = {
         "      ^^\n"
         "  hint: a result has one axis per index; write a diagonal with an index of its own\n"
     ),
-    ("i1->i", "2,3"): (
-        "SubscriptError: '1' is no index\n"
-        "  i1->i\n"
+    ("i!->i", "2,3"): (
+        "SubscriptError: '!' is no index\n"
+        "  i!->i\n"
         "   ^\n"
         "  hint: indices are the letters a-z and A-Z; between them stand ',', '->' and '...'\n"
     ),

@@ -28,6 +28,8 @@ from tests.lower.md_hom_cases import MDHomCase, check_md_hom, random_md_hom_case
 from tests.lower.random_resident import random_resident_schedule
 from tests.lower.running import MismatchError
 
+SECONDS = 60  # for one case, compilation included
+
 
 class OnGpu:
     """A CUDA device whose programs take NumPy arrays: copies there and back, gaps included."""
@@ -125,11 +127,18 @@ def main() -> int:
     counts: collections.Counter[str] = collections.Counter()
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.processes) as pool:
-        for name, result in pool.imap_unordered(outcome, names, chunksize=4):
+        waiting = [(name, pool.apply_async(outcome, (name,))) for name in names]
+        for number, (name, job) in enumerate(waiting, start=1):
+            try:
+                result = job.get(SECONDS)[1]
+            except multiprocessing.TimeoutError:
+                result = "HUNG or waiting behind what hangs"
             kind = result.partition(" ")[0]
             counts[kind] += 1
             if kind not in ("ok", "refused"):
                 print(name, result, flush=True)
+            if number % 200 == 0:
+                print(number, dict(counts), f"{time.monotonic() - start:.0f} s", flush=True)
     print(dict(counts), f"in {time.monotonic() - start:.0f} s", flush=True)
     return int(sum(counts.values()) != counts["ok"] + counts["refused"])
 
