@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "load"
 
 _TUNE = """
 import numpy as np, mdtensor as mdt
@@ -79,7 +79,8 @@ def main() -> int:
         "runs": [{name: one[name] for name in names} for one in found],
     }
     device = re.sub(r"[^a-z0-9]+", "-", report["device"].lower()).strip("-")
-    path = RESULTS / f"{report['date'][:10]}-{device}-load.json"
+    path = RESULTS / f"{report['date'][:10]}-{device}.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(report["seconds"]), path)
     return 0
