@@ -23,15 +23,13 @@ def histogram(size: int, bins: int, dtype: str, label: str, floor: float | None 
     def elements(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:
         return generator.integers(0, bins, spec.shape)
 
-    def numbers(generator: np.random.Generator, spec: TensorSpec) -> np.ndarray:
-        return np.arange(bins)
-
     def mdtensor(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         import mdtensor as mdt
 
         reduce: Any = mdt.reduce
         (out,) = outs
-        return {CALL: lambda: reduce("e,b->b", *operands, f=_equal, combine="add", out=out)}
+        said = {"f": _counts, "extents": {"b": bins}, "out": out}
+        return {CALL: lambda: reduce("e->b", *operands, **said)}
 
     def numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         values = operands[0]
@@ -59,21 +57,21 @@ def histogram(size: int, bins: int, dtype: str, label: str, floor: float | None 
 
     return Kernel(
         name=f"histogram-{label}x{bins}-{dtype}",
-        formula="out[b] = number of e with elements[e] = bins[b]",
-        inputs=(TensorSpec.of((size,), dtype), TensorSpec.of((bins,), dtype)),
+        formula="out[b] = number of e with elements[e] = b",
+        inputs=(TensorSpec.of((size,), dtype),),
         outputs=(TensorSpec.of((bins,), "int64"),),
         reduction=size,
         flops=size,
-        exact=lambda values, _: np.bincount(values, minlength=bins),
+        exact=lambda values: np.bincount(values, minlength=bins),
         says={"mdtensor": mdtensor, "numpy": numpy, "numba": numba, "torch": torch, "jax": jax},
-        draw=(elements, numbers),
+        draw=(elements,),
         floor=floor,
         shared=True,
     )
 
 
-def _equal(element: Any, number: Any) -> Any:
-    return 1 if element == number else 0
+def _counts(element: Any, *, b: Any) -> Any:
+    return 1 if element == b else 0
 
 
 def min_plus(n: int, floor: float | None = None) -> Kernel:
