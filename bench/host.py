@@ -112,7 +112,7 @@ def first_calls(samples: int = FIRST_CALLS) -> dict[str, Any]:
         in_a_row = [first_call() for _ in range(samples)]
         alone: list[float] = []
         for _ in range(samples):
-            engine.finish()
+            engine.settle()
             alone.append(first_call())
     finally:
         OpenCLDevice.build = build  # type: ignore[method-assign]

@@ -119,7 +119,7 @@ class Host:
         from mdtensor.api import pipeline
 
         for _ in range(3):
-            pipeline.engine_for().finish()
+            pipeline.engine_for().settle()
             for call in calls.values():
                 call()
 

@@ -237,6 +237,12 @@ class Engine:
         for notify in self.changed:
             notify()
 
+    def settle(self, timeout: float = 60.0) -> None:
+        """Waits until the better kernels that calls asked for are compiled."""
+        thread = self._background
+        if thread is not None:
+            thread.join(timeout)
+
     def finish(self) -> None:
         """Ends background work, so that no thread outlives what it uses."""
         self._closing.set()
