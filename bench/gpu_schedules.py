@@ -31,7 +31,7 @@ from mdtensor.lower.gpu_candidates import blocked, fits
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 FLUSHED = 256 << 20
 

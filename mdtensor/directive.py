@@ -31,7 +31,7 @@ from mdtensor.api.directive import (
     pw_custom_func,
 )
 from mdtensor.api.dsl import f_mul, inp_view, md_hom, out_view
-from mdtensor.translate.combination import cc, ps, pw
+from mdtensor.translate.operators.combination import cc, ps, pw
 
 __all__ = [
     "Buffer",

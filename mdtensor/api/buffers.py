@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.tuples import as_tuple
+from mdtensor.translate.python.tuples import as_tuple
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression
 
     Raises SubscriptError where the shapes do not fit the string.
     """
-    from mdtensor.translate.index_space import index_space
-    from mdtensor.translate.subscripts import parse, resolve
+    from mdtensor.translate.einsum.index_space import index_space
+    from mdtensor.translate.einsum.subscripts import parse, resolve
 
     subscripts, *shapes = words
     specs = tuple(spec_from_text(shape, dtype) for shape in shapes)

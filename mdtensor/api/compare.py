@@ -20,7 +20,7 @@ import numpy as np
 
 from mdtensor.api.operands import allocate
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -28,7 +28,7 @@ from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.stages import stages
+from mdtensor.translate.rewrites.stages import stages
 
 Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
 Run = Callable[..., None]

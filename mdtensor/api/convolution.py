@@ -14,19 +14,19 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.convolution_layout import (
+from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,
     Layout,
     convolution_from_layout,
     parse_layout,
 )
-from mdtensor.translate.epilogues import epilogue_named
-from mdtensor.translate.md_hom_from_convolution import (
+from mdtensor.translate.convolutions.md_hom_from_convolution import (
     Convolution,
     Operand,
     md_homs_from_convolution,
 )
-from mdtensor.translate.python_source import scalar_function
+from mdtensor.translate.python.expr_from_function import scalar_function
+from mdtensor.translate.reductions.epilogues import epilogue_named
 from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param, substitute
 
 # A number for all spatial axes, or one for each.

@@ -20,9 +20,9 @@ from mdtensor.api.operands import (
 )
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.convolution_axes import Axis, strided
-from mdtensor.translate.md_hom_from_convolution import Convolution, Operand
-from mdtensor.translate.md_hom_from_einsum import accumulation_dtype
+from mdtensor.translate.convolutions.convolution_axes import Axis, strided
+from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
+from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 
 # NumPy's numbers for its modes are their positions.
 _MODES = ("valid", "same", "full")

@@ -24,18 +24,18 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, addressable, array_module, spec_of
 from mdtensor.errors import ProgramError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.columns import words_of
-from mdtensor.translate.combination import Combination
-from mdtensor.translate.interpreter import LocalFunction
-from mdtensor.translate.loop_arguments import program_of, stored
-from mdtensor.translate.loop_steps import LoopProgram, LoopStep, copying
+from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
+from mdtensor.translate.loops.loop_steps import LoopProgram, LoopStep, copying
+from mdtensor.translate.loops.md_hom_from_assignment import writes_all
+from mdtensor.translate.loops.md_hom_from_loops import md_hom_from_loops
+from mdtensor.translate.loops.md_homs_from_loops import md_homs_from_loops
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_assignment import writes_all
-from mdtensor.translate.md_hom_from_loops import md_hom_from_loops
-from mdtensor.translate.md_homs_from_loops import md_homs_from_loops
-from mdtensor.translate.operators import OperatorFunction
-from mdtensor.translate.reduction_of_records import WORTH_COPIES
-from mdtensor.translate.tuples import as_tuple
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.operators import OperatorFunction
+from mdtensor.translate.python.interpreter import LocalFunction
+from mdtensor.translate.python.tuples import as_tuple
+from mdtensor.translate.records.columns import words_of
+from mdtensor.translate.reductions.reduction_of_records import WORTH_COPIES
 
 add, mul, minimum, maximum = "add", "mul", "min", "max"
 """Operators by name, for `pw(add)`."""

@@ -14,13 +14,13 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import array_module
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, contiguous_strides
-from mdtensor.translate.combination import Combination
-from mdtensor.translate.loop_arguments import program_of
+from mdtensor.translate.einsum.subscripts import count_of
+from mdtensor.translate.loop_nests.loop_arguments import program_of
+from mdtensor.translate.loops.md_hom_from_assignment import writes_all
+from mdtensor.translate.loops.md_hom_from_views import Accesses, Views, md_hom_from_views
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_assignment import writes_all
-from mdtensor.translate.md_hom_from_views import Accesses, Views, md_hom_from_views
-from mdtensor.translate.subscripts import count_of
-from mdtensor.translate.tuples import as_tuple
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.python.tuples import as_tuple
 
 
 def f_mul(*elements: Any) -> Any:

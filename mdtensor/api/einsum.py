@@ -27,8 +27,8 @@ from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.subscripts import is_affine, parse, resolve
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.subscripts import is_affine, parse, resolve
 
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 

@@ -16,8 +16,8 @@ from mdtensor.api.reduce import reduced, reduction_key
 from mdtensor.api.semiring import in_stages, semiring_of
 from mdtensor.errors import DTypeError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom_from_reduction import Reduction
-from mdtensor.translate.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
 
 @dataclass(frozen=True, slots=True)

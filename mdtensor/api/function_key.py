@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.translate.combination import Combination
-from mdtensor.translate.operators import OperatorFunction
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.operators import OperatorFunction
 
 _DEPTH = 8
 _VALUES: Any = (bool, int, float, complex, str, bytes, np.generic)

@@ -15,10 +15,10 @@ from mdtensor.api.operands import Array, array_module, reason_of_types
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import rounded
-from mdtensor.translate.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.scalar import Expr, Number, apply, cast, select, truth
-from mdtensor.translate.slices import (
+from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.slices import (
     Fused,
     Leaf,
     broadcast,

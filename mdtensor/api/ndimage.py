@@ -32,8 +32,12 @@ from mdtensor.api.ndimage_arguments import (
 from mdtensor.api.operands import Array, array_module
 from mdtensor.errors import DTypeError, FilterError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.borders import Border
-from mdtensor.translate.md_hom_from_filter import Filter, computed_dtype, md_homs_from_filter
+from mdtensor.translate.stencils.borders import Border
+from mdtensor.translate.stencils.md_hom_from_filter import (
+    Filter,
+    computed_dtype,
+    md_homs_from_filter,
+)
 
 __all__ = [
     "convolve",

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.api.operands import Array, array_module
 from mdtensor.errors import FilterError
-from mdtensor.translate.borders import Border
+from mdtensor.translate.stencils.borders import Border
 
 _MODES = {
     "nearest": "nearest",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdtensor.translate.combination import cc, ps, pw
-from mdtensor.translate.operators import operator, operator_of
+from mdtensor.translate.operators.combination import cc, ps, pw
+from mdtensor.translate.operators.operators import operator, operator_of
 
 __all__ = ["cc", "operator", "operator_of", "ps", "pw"]

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 
 from mdtensor.errors import PathError
-from mdtensor.translate.subscripts import Contraction
+from mdtensor.translate.einsum.subscripts import Contraction
 
 Path = tuple[tuple[int, ...], ...]
 Optimize = bool | str | Sequence[object] | None

@@ -15,14 +15,14 @@ import numpy as np
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, PathError, ShapeError
 from mdtensor.specs import TensorSpec, contiguous_strides
-from mdtensor.translate.index_space import IndexSpace, index_space
-from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_einsum import (
+from mdtensor.translate.einsum.index_space import IndexSpace, index_space
+from mdtensor.translate.einsum.md_hom_from_einsum import (
     accumulation_dtype,
     md_hom_from_contraction,
     md_hom_from_index_space,
 )
-from mdtensor.translate.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
+from mdtensor.translate.md_hom import MDHom
 
 
 @dataclass(frozen=True, slots=True)

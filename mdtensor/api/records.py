@@ -11,11 +11,11 @@ import numpy as np
 from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.columns import Column, Path, at_path, codes_of, columns_of
-from mdtensor.translate.md_hom_from_reduction import Reduction
-from mdtensor.translate.records import has_parts
-from mdtensor.translate.reduction_of_records import RecordReduction, reduction_of_records
-from mdtensor.translate.tuples import as_tuple
+from mdtensor.translate.python.tuples import as_tuple
+from mdtensor.translate.records.columns import Column, Path, at_path, codes_of, columns_of
+from mdtensor.translate.records.records import has_parts
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
+from mdtensor.translate.reductions.reduction_of_records import RecordReduction, reduction_of_records
 
 _table: dict[Hashable, RecordReduction] = {}
 _TABLE_SIZE = 1024

@@ -11,13 +11,13 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.records import by_columns
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate import associativity
-from mdtensor.translate.combinations_of_dims import Said
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_reduction import Reduction, md_hom_from_reduction
+from mdtensor.translate.operators import associativity
+from mdtensor.translate.reductions.combinations_of_dims import Said
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
+from mdtensor.translate.rewrites.scans import exclusive_along, reversed_along
 from mdtensor.translate.scalar import Number
-from mdtensor.translate.scans import exclusive_along, reversed_along
 
 # One array, or a tuple of several.
 Arrays = Any

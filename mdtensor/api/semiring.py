@@ -11,17 +11,17 @@ from mdtensor.api.computation import Computation, Step, single
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.affine_index import AffineSum
-from mdtensor.translate.combinations_of_dims import Said
-from mdtensor.translate.index_space import IndexSpace
+from mdtensor.translate.einsum.affine_index import AffineSum
+from mdtensor.translate.einsum.index_space import IndexSpace
+from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_reduction import (
+from mdtensor.translate.reductions.combinations_of_dims import Said
+from mdtensor.translate.reductions.md_hom_from_reduction import (
     Reduction,
     md_hom_from_reduced_space,
     md_hom_from_reduction,
 )
 from mdtensor.translate.scalar import apply
-from mdtensor.translate.subscripts import Contraction, parse, resolve
 
 
 @dataclass(frozen=True, slots=True)

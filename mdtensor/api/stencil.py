@@ -13,10 +13,10 @@ from mdtensor.api.computation import Computation, Step, call, recalled
 from mdtensor.api.operands import Array, spec_of
 from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.borders import Border
-from mdtensor.translate.md_hom_from_stencil import Stencil, md_homs_from_stencil
 from mdtensor.translate.scalar import Number
-from mdtensor.translate.stencil_from_function import stencil_from_function
+from mdtensor.translate.stencils.borders import Border
+from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
+from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 
 # One array, or a tuple of several.
 Arrays = Any

@@ -20,7 +20,7 @@ def problem_key(problem: Problem) -> str:
 
     >>> from mdtensor.lower.problem import problem_from_md_hom
     >>> from mdtensor.specs import TensorSpec
-    >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+    >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
     >>> specs = TensorSpec.of((64, 32)), TensorSpec.of((32, 128))
     >>> problem_key(problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs)))
     'mul/add 64,32+,128 float32(32,1,0) float32(0,128,1) -> float32(128,0,1) #469112ed'

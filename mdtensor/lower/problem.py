@@ -16,10 +16,10 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
-from mdtensor.translate.lifted_operators import with_lifted_operators
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
+from mdtensor.translate.rewrites.total_operators import with_total_operators
 from mdtensor.translate.scalar import Expr, ScalarFunction, const, dims_in
-from mdtensor.translate.total_operators import with_total_operators
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import TranslationError
-from mdtensor.translate.python_functions import is_sequence, ordering
-from mdtensor.translate.python_source import traced
+from mdtensor.translate.python.expr_from_function import traced
+from mdtensor.translate.python.functions import is_sequence, ordering
 from mdtensor.translate.scalar import (
     BOOL,
     Expr,

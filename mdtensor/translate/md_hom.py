@@ -52,7 +52,7 @@ class MDHom:
     Raises TranslationError where a view leaves its buffer, an output is written twice, or the
     types do not fit.
 
-    >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+    >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
     >>> from mdtensor.specs import TensorSpec
     >>> md_hom_from_einsum("ij,jk->ik", (TensorSpec.of((64, 32)), TensorSpec.of((32, 128))))
     md_hom[i:64, j:32, k:128](mul, (cc, pw(add), cc))

@@ -32,7 +32,7 @@ def run(md_hom: MDHom, inputs: Sequence[np.ndarray], *, cast: bool = False) -> A
     Raises TranslationError where an empty dim is combined by an operator without identity.
 
     >>> from mdtensor.specs import TensorSpec
-    >>> from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+    >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
     >>> sums = md_hom_from_einsum("ij->i", [TensorSpec.of((2, 3), "i8")])
     >>> run(sums, [np.arange(6).reshape(2, 3)])
     (array([ 3, 12]),)

@@ -14,8 +14,8 @@ from mdtensor.api.semiring import SEMIRINGS, in_stages
 from mdtensor.errors import DTypeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
-from mdtensor.translate.md_hom_from_reduction import Reduction
-from mdtensor.translate.subscripts import parse, resolve
+from mdtensor.translate.einsum.subscripts import parse, resolve
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from tests.api.executors import EXECUTORS, executions
 from tests.cases import CASES, Case, tolerance, values
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.function_key import function_key
-from mdtensor.translate.combination import ps
-from mdtensor.translate.operators import operator
+from mdtensor.translate.operators.combination import ps
+from mdtensor.translate.operators.operators import operator
 
 FACTOR: Any = 2.0
 

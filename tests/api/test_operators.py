@@ -13,7 +13,7 @@ import mdtensor as mdt
 from mdtensor.api.operators import operator_of
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import named
-from mdtensor.translate.operators import operator_name
+from mdtensor.translate.operators.operators import operator_name
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(-9, 9, (5, 53)).astype("f4")

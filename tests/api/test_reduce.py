@@ -21,9 +21,9 @@ from mdtensor.errors import (
     TranslationError,
 )
 from mdtensor.translate import reference
-from mdtensor.translate.combination import cc, ps, pw
 from mdtensor.translate.combine import NAMES, PAIR_NAMES
-from mdtensor.translate.operators import operator
+from mdtensor.translate.operators.combination import cc, ps, pw
+from mdtensor.translate.operators.operators import operator
 from tests.api.executors import EXECUTORS, executions
 from tests.cases import tolerance, values
 

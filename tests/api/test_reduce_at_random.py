@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import mdtensor.api.computation as module
 from mdtensor.api.reduce import reduce, scan
 from mdtensor.translate import reference
-from mdtensor.translate.combination import Combination, cc, ps, pw
+from mdtensor.translate.operators.combination import Combination, cc, ps, pw
 
 
 def wrapped(value: int) -> int:

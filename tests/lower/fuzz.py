@@ -33,7 +33,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
-from mdtensor.translate.stages import Stage
+from mdtensor.translate.rewrites.stages import Stage
 from tests.lower.md_hom_cases import MDHomCase, check_md_hom, random_md_hom_case
 from tests.lower.random_problems import (
     Einsum,

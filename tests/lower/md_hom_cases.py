@@ -19,8 +19,8 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.combine import Combine, Concat
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.reference import compute, run
+from mdtensor.translate.rewrites.stages import Stage, stages
 from mdtensor.translate.scalar import Expr, ScalarFunction
-from mdtensor.translate.stages import Stage, stages
 from tests.lower.random_md_homs import (
     Drawn,
     UnsuitableError,

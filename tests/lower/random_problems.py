@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
 
 POISON = 0xA5
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 64, 65, 97, 257)

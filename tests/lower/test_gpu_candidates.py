@@ -14,7 +14,7 @@ from mdtensor.lower.gpu_cost import gpu_estimate, local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import Target, TensorSpec
-from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 H200 = Target(
     kind="gpu",

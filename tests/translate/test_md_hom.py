@@ -7,8 +7,8 @@ import pytest
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim
-from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.scalar import ScalarFunction, index_of, product
 from mdtensor.translate.views import Access, AffineIndex
 

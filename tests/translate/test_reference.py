@@ -15,8 +15,8 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.scalar import (
     ScalarFunction,
     apply,

@@ -8,8 +8,8 @@ import pytest
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator, Pointwise
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.reference import run
 from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, param
 from mdtensor.translate.views import Access, AffineIndex, Buffer

@@ -1,0 +1,1 @@
+"""From convolutions to `md_hom`s."""

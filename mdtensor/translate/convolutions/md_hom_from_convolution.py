@@ -1,0 +1,305 @@
+"""From a convolution to `md_hom`s: products of image and filter, added up over taps and channels.
+
+Definitions: 002, section 4.2.4, Figure 20, subfigure 2 (MCC and MCC_Capsule).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product as combinations
+
+import numpy as np
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Combine, Pointwise, named
+from mdtensor.translate.convolutions.convolution_axes import Axis, Run, exact_runs, guarded_runs
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.scalar import (
+    Expr,
+    ScalarFunction,
+    const,
+    index_of,
+    param,
+    product,
+    select,
+)
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+
+# The share of the bytes of inputs and result that a copy of the image may take.
+COPY_SHARE = 0.04
+# Borders with taps of their own are worth as many times the blocks that guarded borders take.
+WORTH_BLOCKS = 2
+
+Term = AffineIndex | int
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An array of a convolution: its spec, and for each axis an index or a spatial axis' number."""
+
+    spec: TensorSpec
+    index: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution along `axes`, on operands of any layout.
+
+    `kept` and `summed` are the other dims and their extents: batch, groups, channels. The product
+    of an element of the image and one of the filter has the type `accumulated`, as their sum has.
+    `finish` is applied to every sum and the elements of `extras`, which are indexed as the result
+    is.
+    """
+
+    axes: tuple[Axis, ...]
+    kept: tuple[tuple[str, int], ...]
+    summed: tuple[tuple[str, int], ...]
+    image: Operand
+    filter: Operand
+    result: Operand
+    accumulated: np.dtype
+    finish: ScalarFunction | None = None
+    extras: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
+
+    Their inputs are image, filter and extras. Where there is a `padding`, it goes first, and its
+    output takes the place of the image.
+    """
+
+    padding: MDHom | None
+    md_homs: tuple[MDHom, ...]
+
+
+def md_homs_from_convolution(convolution: Convolution) -> Blocks:
+    """The `md_hom`s of a convolution.
+
+    Windows that lie inside the image are one `md_hom` with affine indices, whatever the padding.
+    For those that leave it there are four ways; the first that applies is taken:
+
+    1. The image is copied with zeros around it, where the copy takes at most 4 % of the bytes of
+       inputs and result (small images with many channels, whose filter is what takes time).
+    2. Positions at a border take only the taps that meet the image. They are affine too; the
+       borders of both sides, or of all remainders by a stride, are one `md_hom` where their
+       indices are equally far apart. This is done where it takes at most twice the blocks of
+       way 3: a 3×3 filter with padding 1 has 4 blocks.
+    3. Each axis has one more `md_hom` for both of its borders, which reads the nearest element
+       instead of one outside, and selects zero for it. This is done where at least half of the
+       work is inside.
+    4. One `md_hom` of that kind computes all.
+
+    >>> from mdtensor.translate.convolutions.convolution_axes import strided
+    >>> image = Operand(TensorSpec.of((64, 64)), (0, 1))
+    >>> taps = Operand(TensorSpec.of((3, 3)), (0, 1))
+    >>> axes = (strided(64, 3, 64, before=1),) * 2
+    >>> result = Operand(TensorSpec.of((64, 64)), (0, 1))
+    >>> same = Convolution(axes, (), (), image, taps, result, np.dtype("f4"))
+    >>> for md_hom in md_homs_from_convolution(same).md_homs:
+    ...     print(md_hom)
+    md_hom[p0_0:2, p0:1, p1_0:2, p1:1, r0:2, r1:2](mul, (cc, cc, cc, cc, pw(add), pw(add)))
+    md_hom[p0_0:2, p0:1, p1:62, r0:2, r1:3](mul, (cc, cc, cc, pw(add), pw(add)))
+    md_hom[p0:62, p1_0:2, p1:1, r0:3, r1:2](mul, (cc, cc, cc, pw(add), pw(add)))
+    md_hom[p0:62, p1:62, r0:3, r1:3](mul, (cc, cc, pw(add), pw(add)))
+    """
+    if not any(any(axis.margins) for axis in convolution.axes):
+        return Blocks(None, _md_homs(convolution, _wholes(convolution)))
+    padded = _padded(convolution)
+    touched = (convolution.image, convolution.filter, convolution.result, *convolution.extras)
+    allowed = COPY_SHARE * sum(operand.spec.nbytes for operand in touched)
+    if padded.image.spec.nbytes <= allowed:
+        copy = _padding(convolution, padded.image.spec)
+        return Blocks(copy, _md_homs(padded, _wholes(padded)))
+    guarded = _guarded(convolution)
+    exact = _exact(convolution, WORTH_BLOCKS * len(guarded))
+    return Blocks(None, _md_homs(convolution, guarded if exact is None else exact))
+
+
+Block = tuple[Run, ...]
+
+
+def _wholes(convolution: Convolution) -> list[Block]:
+    return list(combinations(*(guarded_runs(axis).whole for axis in convolution.axes)))
+
+
+def _exact(convolution: Convolution, most: int) -> list[Block] | None:
+    runs = [exact_runs(axis, most) for axis in convolution.axes]
+    found = [of_axis for of_axis in runs if of_axis is not None]
+    if len(found) < len(runs) or math.prod(map(len, found)) > most:
+        return None
+    return list(combinations(*found))
+
+
+def _guarded(convolution: Convolution) -> list[Block]:
+    """Interior and borders where the interior is at least half of the work, else the whole."""
+    axes = [guarded_runs(axis) for axis in convolution.axes]
+    interior = list(combinations(*(axis.interior for axis in axes)))
+    wholes = _wholes(convolution)
+    if 2 * _points(interior) < _points(wholes):
+        return wholes
+    borders: list[Block] = []
+    for number, axis in enumerate(axes):
+        before = [other.interior for other in axes[:number]]
+        after = [other.whole for other in axes[number + 1 :]]
+        borders += combinations(*before, axis.border, *after)
+    return [*interior, *borders]
+
+
+def _points(blocks: list[Block]) -> int:
+    return sum(math.prod(run.points for run in block) for block in blocks)
+
+
+def _padded(convolution: Convolution) -> Convolution:
+    """The convolution of an image that has zeros around it."""
+    axes = tuple(axis.padded() for axis in convolution.axes)
+    spec = convolution.image.spec
+    shape = [
+        axes[term].image if isinstance(term, int) else extent
+        for term, extent in zip(convolution.image.index, spec.shape, strict=True)
+    ]
+    image = replace(convolution.image, spec=TensorSpec.of(shape, spec.dtype))
+    return replace(convolution, axes=axes, image=image)
+
+
+def _padding(convolution: Convolution, to: TensorSpec) -> MDHom:
+    """The copy of the image that has zeros around it."""
+    spec = convolution.image.spec
+    dims = tuple(Dim(f"i{n}", extent, CC) for n, extent in enumerate(to.shape))
+    index: list[AffineIndex | ComputedIndex] = []
+    inside: list[Expr] = []
+    for dim, term, extent in zip(dims, convolution.image.index, spec.shape, strict=True):
+        before, after = convolution.axes[term].margins if isinstance(term, int) else (0, 0)
+        index.append(AffineIndex.of(dim.name, offset=-before))
+        if before or after:
+            index[-1] = ComputedIndex(index_of(dim.name) - before)
+            inside.append(_is_inside(index_of(dim.name) - before, extent))
+    function = ScalarFunction(
+        (spec.dtype,), (_zero_outside(inside, param(0, spec.dtype)),), "or_zero"
+    )
+    return MDHom(
+        dims,
+        function,
+        (Buffer("image", spec),),
+        (Buffer("padded", to),),
+        (Access(0, tuple(index)),),
+        (Access(0, tuple(AffineIndex.of(dim.name) for dim in dims)),),
+    )
+
+
+def _is_inside(index: Expr, extent: int) -> Expr:
+    return (index >= 0) & (index < extent)
+
+
+def _zero_outside(inside: list[Expr], value: Expr) -> Expr:
+    if not inside:
+        return value
+    return select(reduce(lambda a, b: a & b, inside), value, const(0, value.dtype))
+
+
+def _md_homs(convolution: Convolution, blocks: list[Block]) -> tuple[MDHom, ...]:
+    return tuple(_md_hom(convolution, block) for block in blocks)
+
+
+def _md_hom(convolution: Convolution, block: Block) -> MDHom:
+    """The `md_hom` of one run per axis; without taps its sums are zero."""
+    accumulated = convolution.accumulated
+    image, taps = convolution.image, convolution.filter
+    adds = Pointwise(named("add", [accumulated]))
+    types = (image.spec.dtype, taps.spec.dtype)
+    scalar = product(types, accumulated)
+    accesses: tuple[Access, ...]
+    if all(run.taps for run in block):
+        accesses = (_image_access(image, block), _access(1, taps, block, "filter"))
+        inside = [
+            _is_inside(_index(axis, run), convolution.axes[axis].image)
+            for axis, run in enumerate(block)
+            if run.guarded
+        ]
+        scalar = replace(scalar, results=(_zero_outside(inside, scalar.results[0]),))
+        summed = [*_dims(convolution.summed, adds), *_tap_dims(block, adds)]
+    else:
+        accesses, summed = (), []
+        scalar = ScalarFunction((), (const(0, accumulated),), "zero")
+    extras = enumerate(convolution.extras, start=2)
+    return MDHom(
+        (*_dims(convolution.kept, CC), *_position_dims(block), *summed),
+        scalar,
+        (
+            Buffer("image", image.spec),
+            Buffer("filter", taps.spec),
+            *(Buffer(f"extra{n}", extra.spec) for n, extra in enumerate(convolution.extras)),
+        ),
+        (Buffer("out", convolution.result.spec),),
+        accesses,
+        (_access(0, convolution.result, block, "result"),),
+        convolution.finish
+        and Epilogue(
+            convolution.finish, tuple(_access(n, extra, block, "result") for n, extra in extras)
+        ),
+    )
+
+
+def _dims(named_extents: tuple[tuple[str, int], ...], combine: Combine) -> Iterator[Dim]:
+    return (Dim(name, extent, combine) for name, extent in named_extents)
+
+
+def _names(axis: int, run: Run) -> tuple[str, ...]:
+    """Names of a run's dims: p0_0, …, p0 for positions and r0 for taps."""
+    counts = range(len(run.extents) - 2)
+    return (*(f"p{axis}_{n}" for n in counts), f"p{axis}", f"r{axis}")
+
+
+def _position_dims(block: Block) -> Iterator[Dim]:
+    for axis, run in enumerate(block):
+        for name, extent in zip(_names(axis, run)[:-1], run.extents, strict=False):
+            yield Dim(name, extent, CC)
+
+
+def _tap_dims(block: Block, adds: Combine) -> Iterator[Dim]:
+    return (Dim(f"r{axis}", run.taps, adds) for axis, run in enumerate(block))
+
+
+def _access(buffer: int, operand: Operand, block: Block, role: str) -> Access:
+    """An access of `result` or `filter`."""
+    index = (
+        term if isinstance(term, AffineIndex) else _affine(term, block[term], role)
+        for term in operand.index
+    )
+    return Access(buffer, tuple(index))
+
+
+def _affine(axis: int, run: Run, role: str) -> AffineIndex:
+    numbers: tuple[int, ...] = getattr(run, role)
+    pairs = zip(_names(axis, run), numbers, strict=False)
+    return AffineIndex(tuple(pair for pair in pairs if pair[1]), numbers[-1])
+
+
+def _image_access(image: Operand, block: Block) -> Access:
+    index: list[AffineIndex | ComputedIndex] = []
+    for term in image.index:
+        if isinstance(term, AffineIndex):
+            index.append(term)
+        elif block[term].guarded:
+            index.append(ComputedIndex(_index(term, block[term])))
+        else:
+            index.append(_affine(term, block[term], "image"))
+    return Access(0, tuple(index))
+
+
+def _index(axis: int, run: Run) -> Expr:
+    """The index into the image as an expression."""
+    parts = zip(_names(axis, run), run.extents, run.image, strict=False)
+    terms = [
+        index_of(name) if step == 1 else index_of(name) * step
+        for name, extent, step in parts
+        if extent > 1 and step
+    ]
+    if not terms:
+        return const(run.image[-1], np.int64)
+    total = reduce(lambda a, b: a + b, terms)
+    return total + run.image[-1] if run.image[-1] else total

@@ -1,0 +1,1 @@
+"""From strings of indices to index spaces, views and contractions."""

@@ -1,0 +1,170 @@
+"""From an einsum string to an `md_hom`: dims of the output concatenate, all others add up."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Combine, Pointwise, named
+from mdtensor.translate.einsum.index_space import IndexSpace, index_space
+from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.views_from_index_space import views_from_index_space
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, cast, param
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+def md_hom_from_einsum(
+    text: str,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object = None,
+    acc_dtype: object = None,
+    out: TensorSpec | None = None,
+) -> MDHom:
+    """The `md_hom` of an einsum string on operands of the given specs.
+
+    `dtype` is the type of the computation and of its result, by default the operands' common
+    type; `acc_dtype` is the type of products and sums, by default float32 for float16 and `dtype`
+    for all others. `out` is the spec of the result, by default in C order.
+
+    Raises SubscriptError where string and shapes do not fit.
+
+    Strings may have sums for indices, which `index_space` explains.
+
+    >>> a, b = TensorSpec.of((64, 32), "f2"), TensorSpec.of((32, 128), "f2")
+    >>> print(md_hom_from_einsum("ij,jk->ki", (a, b)).describe())
+    out_view(out: float16[128, 64] (i, j, k) -> (k, i))
+    md_hom[i:64, j:32, k:128](mul, (cc, pw(add), cc))
+    inp_view(A: float16[64, 32] (i, j, k) -> (i, j); B: float16[32, 128] (i, j, k) -> (j, k))
+    """
+    subscripts = parse(text)
+    if subscripts.is_affine:
+        space = index_space(subscripts, specs)
+        return md_hom_from_index_space(space, specs, dtype=dtype, acc_dtype=acc_dtype, out=out)
+    contraction = resolve(subscripts, specs, out)
+    common = np.result_type(*(spec.dtype for spec in specs)) if dtype is None else dtype
+    return md_hom_from_contraction(contraction, specs, dtype=common, acc_dtype=acc_dtype, out=out)
+
+
+def md_hom_from_index_space(
+    space: IndexSpace,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object = None,
+    acc_dtype: object = None,
+    out: TensorSpec | None = None,
+) -> MDHom:
+    """The sum of products over an index space; operands that are indices are no factors.
+
+    >>> from mdtensor.translate.einsum.index_space import index_space
+    >>> specs = TensorSpec.of((8, 3)), TensorSpec.of((3, 3))
+    >>> md_hom_from_index_space(index_space(parse("2h+r c, r c -> h"), specs), specs)
+    md_hom[h:3, r:3, c:3](mul, (cc, pw(add), pw(add)))
+    """
+    view = views_from_index_space(space, specs)
+    factors = [n for n, access in enumerate(view) if access.buffer not in space.index_operands]
+    read = [specs[access.buffer].dtype for access in view]
+    common = np.result_type(*(read[n] for n in factors)) if dtype is None else dtype
+    result = np.dtype(common)  # type: ignore[call-overload]
+    accumulated = accumulation_dtype(result) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    extents = space.extents
+    if out is None:
+        out = TensorSpec.of([extents[name] for name in space.output], result)
+    return MDHom(
+        _dims(extents, space.output, accumulated),
+        _product(read, factors, result, accumulated),
+        buffers(specs),
+        (Buffer("out", out),),
+        view,
+        (_access(0, space.output, out, extents),),
+    )
+
+
+def md_hom_from_contraction(
+    contraction: Contraction,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object,
+    acc_dtype: object = None,
+    out: TensorSpec | None = None,
+) -> MDHom:
+    """The `md_hom` of a contraction whose dims are named already; see `md_hom_from_einsum`."""
+    result = np.dtype(dtype)  # type: ignore[call-overload]
+    accumulated = accumulation_dtype(result) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    extents = contraction.extents
+    if out is None:
+        out = TensorSpec.of([extents[name] for name in contraction.output], result)
+    return MDHom(
+        _dims(extents, contraction.output, accumulated),
+        _product([spec.dtype for spec in specs], range(len(specs)), result, accumulated),
+        buffers(specs),
+        (Buffer("out", out),),
+        tuple(
+            _access(number, names, spec, extents)
+            for number, (names, spec) in enumerate(zip(contraction.inputs, specs, strict=True))
+        ),
+        (_access(0, contraction.output, out, extents),),
+    )
+
+
+def accumulation_dtype(dtype: np.dtype) -> np.dtype:
+    """The type in which elements of `dtype` are multiplied and added up by default.
+
+    Half floats are computed in float32. Bytes are computed in 16 bits, which processors multiply
+    faster; what is stored, the lower byte, is the same.
+    """
+    wider = {"float16": np.float32, "int8": np.int16, "uint8": np.uint16}.get(dtype.name)
+    return dtype if wider is None else np.dtype(wider)
+
+
+def buffers(specs: Sequence[TensorSpec]) -> tuple[Buffer, ...]:
+    """The operands as buffers with the names A, B, C and so on."""
+    letters = string.ascii_uppercase
+    names = (letters[n] if n < len(letters) else f"A{n}" for n in range(len(specs)))
+    return tuple(Buffer(name, spec) for name, spec in zip(names, specs, strict=True))
+
+
+def _dims(
+    extents: Mapping[str, int], output: Sequence[str], accumulated: np.dtype
+) -> tuple[Dim, ...]:
+    """Dims of the output concatenate, all others add up."""
+    adds = Pointwise(named("add", [accumulated]))
+    combines: dict[str, Combine] = dict.fromkeys(extents, adds)
+    combines |= dict.fromkeys(output, CC)
+    return tuple(Dim(name, extents[name], combines[name]) for name in extents)
+
+
+def _access(
+    buffer: int, names: Sequence[str], spec: TensorSpec, extents: Mapping[str, int]
+) -> Access:
+    """Axes of extent 1 are read at 0 throughout, so that they broadcast."""
+    return Access(
+        buffer,
+        tuple(
+            AffineIndex.of(name) if extent == extents[name] else AffineIndex()
+            for name, extent in zip(names, spec.shape, strict=True)
+        ),
+    )
+
+
+def _product(
+    params: Sequence[np.dtype], positions: Sequence[int], dtype: np.dtype, accumulated: np.dtype
+) -> ScalarFunction:
+    """The product of the elements at some positions in the type `accumulated`.
+
+    Each is brought to `dtype` before.
+    """
+    factors: list[Expr] = []
+    for position in positions:
+        given = params[position]
+        element = param(position, given)
+        exact = accumulated == dtype or np.can_cast(given, dtype)
+        factors.append(cast(element if exact else cast(element, dtype), accumulated))
+    product = factors[0]
+    for factor in factors[1:]:
+        product = apply("and" if accumulated == BOOL else "mul", product, factor)
+    return ScalarFunction(tuple(params), (product,), "mul" if len(positions) > 1 else "id")

@@ -1,0 +1,51 @@
+"""From an index space to views: which element every operand gives at a point of the dims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.affine_index import AffineSum
+from mdtensor.translate.einsum.index_space import IndexSpace
+from mdtensor.translate.scalar import I64, Expr, cast, const, index_of, param
+from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+
+
+def views_from_index_space(space: IndexSpace, specs: Sequence[TensorSpec]) -> tuple[Access, ...]:
+    """One access per operand; those whose elements are indices stand before those they lead into.
+
+    >>> from mdtensor.translate.einsum.index_space import index_space
+    >>> from mdtensor.translate.einsum.subscripts import parse
+    >>> specs = (TensorSpec.of((9, 2)), TensorSpec.of((5,), "i8"))
+    >>> space = index_space(parse("@1 j, i -> i j"), specs)
+    >>> views_from_index_space(space, specs)
+    ((i), (p0, j))
+    """
+    positions = {number: position for position, number in enumerate(space.order)}
+    return tuple(
+        Access(number, tuple(_index(axis, specs, positions) for axis in space.inputs[number]))
+        for number in positions
+    )
+
+
+def affine_access(buffer: int, axes: Sequence[AffineSum]) -> Access:
+    """The access of sums without elements."""
+    return Access(buffer, tuple(AffineIndex(axis.dims, axis.offset) for axis in axes))
+
+
+def _index(
+    axis: AffineSum, specs: Sequence[TensorSpec], positions: Mapping[int, int]
+) -> AffineIndex | ComputedIndex:
+    if not axis.elements:
+        return AffineIndex(axis.dims, axis.offset)
+    terms = [
+        _times(cast(param(positions[number], specs[number].dtype), I64), coefficient)
+        for number, coefficient in axis.elements
+    ]
+    terms += [_times(index_of(name), coefficient) for name, coefficient in axis.dims]
+    total = sum(terms[1:], terms[0])
+    return ComputedIndex(total + const(axis.offset, I64) if axis.offset else total)
+
+
+def _times(expr: Expr, coefficient: int) -> Expr:
+    return expr if coefficient == 1 else expr * const(coefficient, I64)

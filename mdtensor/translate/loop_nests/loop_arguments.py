@@ -1,0 +1,67 @@
+"""A function of loop nests with its source, and the arguments that its parameters stand for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import ProgramError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
+from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
+from mdtensor.translate.python.interpreter import LocalFunction, local_function
+from mdtensor.translate.python.source import Source
+
+
+def program_of(function: Callable[..., Any]) -> LocalFunction:
+    """A function with its source; ProgramError where there is none."""
+    found = local_function(function)  # type: ignore[arg-type]
+    if found is None:
+        raise ProgramError(
+            f"the source of {getattr(function, '__name__', function)!r} was not found",
+            hint="define the function in a file or a notebook",
+        )
+    return found
+
+
+def bind(tracer: Tracer, arguments: Mapping[str, Any]) -> dict[str, SymbolicBuffer]:
+    """Gives a function's parameters their values; those that are buffers, by name."""
+    buffers: dict[str, SymbolicBuffer] = {}
+    for name, value in arguments.items():
+        bound = value
+        if isinstance(value, TensorSpec):
+            bound = buffers[name] = tracer.buffer(name, value)
+            if not value.shape and not is_indexed(tracer.source, name):
+                bound = bound[()]
+        elif isinstance(value, float | complex) and not isinstance(value, np.generic):
+            # A number is an operand of its own, so that all its values share a kernel.
+            spec = TensorSpec.of((), np.result_type(type(value)))
+            buffers[name] = tracer.buffer(name, spec, is_weak=True)
+            bound = buffers[name][()]
+        tracer.bind(name, bound)
+    return buffers
+
+
+def is_indexed(source: Source, name: str) -> bool:
+    """Whether a function indexes a variable, rather than using it as a number."""
+    return any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+        for node in ast.walk(source.node)
+    )
+
+
+def stored(source: Source) -> set[str]:
+    """Names of the variables into whose elements a function stores."""
+    found: set[str] = set()
+    for node in ast.walk(source.node):
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            holder: ast.expr = node
+            while isinstance(holder, ast.Subscript | ast.Attribute):
+                holder = holder.value
+            found |= {holder.id} if isinstance(holder, ast.Name) else set()
+    return found

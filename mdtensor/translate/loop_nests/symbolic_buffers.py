@@ -1,0 +1,305 @@
+"""What stands for arrays while a loop nest is traced: indexing notes a read, assignment a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.records.columns import Column, word_spec
+from mdtensor.translate.records.records import Operand, Text
+from mdtensor.translate.scalar import Expr, as_expr
+
+
+class Recorder(Protocol):
+    """Notes what is done to elements."""
+
+    def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Any:
+        """The element at an index."""
+        ...
+
+    def store(
+        self, buffer: SymbolicBuffer, index: tuple[Expr, ...], value: Any, where: Any = True
+    ) -> None:
+        """Makes a value the element at an index, where a condition holds."""
+        ...
+
+
+class _Whole(Arithmetic):
+    """What is no single element, so that nothing can be computed with it."""
+
+    __slots__ = ()
+
+    def applied(self, op: str, *operands: Any) -> Any:
+        """Refused."""
+        raise TranslationError(
+            f"{self!r} is used as a whole in an operation", hint="loop over its elements"
+        )
+
+
+class SymbolicBuffer(_Whole):
+    """An array of which only name, type and shape are known.
+
+    An element of a structured type has fields, by attribute and by key; a field is a buffer of its
+    own, named `buffer.field`, whose last axes are those of a sub-array. Strings are held as words,
+    along one more axis (see `records.words_of`).
+    """
+
+    __slots__ = ("_fields", "_recorder", "_text", "is_weak", "name", "spec")
+
+    def __init__(
+        self, name: str, spec: TensorSpec, recorder: Recorder, *, is_weak: bool = False
+    ) -> None:
+        self.name = name
+        self._text = spec.dtype if spec.dtype.kind in "SU" else None
+        self.spec = spec if self._text is None else word_spec(spec)
+        self.is_weak = is_weak
+        self._recorder = recorder
+        self._fields = {
+            field: SymbolicBuffer(f"{name}.{field}", field_spec, recorder)
+            for field, field_spec in fields_of(spec).items()
+        }
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.spec.shape if self._text is None else self.spec.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.spec.shape) - (self._text is not None)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.spec.size
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self.spec.dtype
+
+    @property
+    def fields(self) -> Mapping[str, SymbolicBuffer]:
+        """The buffers of the fields, none of a type without fields."""
+        return self._fields
+
+    @property
+    def parts(self) -> tuple[SymbolicBuffer, ...]:
+        """The buffer, and those of fields and of their fields."""
+        fields = self._fields.values()
+        return (self, *(part for field in fields for part in field.parts))
+
+    def __len__(self) -> int:
+        if not self.spec.shape:
+            raise TranslationError(f"{self.name} has no axes and so no length")
+        return self.spec.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.element(_items(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.assign(_items(index), value)
+
+    def set_where(self, condition: Any, index: Any, value: Any) -> None:
+        """An assignment under a condition."""
+        self.assign(_items(index), value, condition)
+
+    def element(self, items: tuple[Any, ...]) -> Any:
+        """The element at an index, or what is left of the axes where they are more."""
+        if len(items) < self.ndim:
+            return Row(self, items)
+        place = self._place(items)
+        if self._text is not None:
+            return self._text_at(self._text, place)
+        return Record(self, items) if self._fields else self._recorder.read(self, place)
+
+    def _text_at(self, dtype: np.dtype, place: tuple[Expr, ...]) -> Text:
+        def word(column: Column) -> Any:
+            return self._recorder.read(self, (*place, as_expr(column.word)))
+
+        return Text.of(dtype, f"an element of {self.name}", Operand(0, word))
+
+    def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
+        """Stores a value at an index, where a condition holds."""
+        if len(items) < self.ndim:
+            raise TranslationError(
+                f"{self.name} has {self.ndim} axes but is assigned at {len(items)} indices",
+                hint="loop over all axes and assign single elements",
+            )
+        if self._fields:
+            raise TranslationError(
+                f"an element of {self.name} is a record and cannot be assigned whole",
+                hint=f"assign its fields, such as {self.name}[i][{next(iter(self._fields))!r}]",
+            )
+        if self._text is not None:
+            raise TranslationError(
+                f"an element of {self.name} is a string, and kernels write only numbers",
+                hint="write an index, and take the string by it afterwards",
+            )
+        self._recorder.store(self, self._place(items), value, where)
+
+    def _place(self, items: tuple[Any, ...]) -> tuple[Expr, ...]:
+        if len(items) > self.ndim:
+            raise TranslationError(f"{self.name} has {self.ndim} axes but {len(items)} indices")
+        return tuple(
+            self._index(axis, item, extent)
+            for axis, (item, extent) in enumerate(zip(items, self.shape, strict=True))
+        )
+
+    def _index(self, axis: int, item: Any, extent: int) -> Expr:
+        index = self._number(item)
+        if index.op != "const":
+            return index
+        value = int(index.value)  # type: ignore[arg-type]
+        if not -extent <= value < extent:
+            raise TranslationError(
+                f"index {value} is out of reach: axis {axis} of {self.name} has extent {extent}"
+            )
+        return as_expr(value + extent if value < 0 else value)
+
+    def _number(self, item: Any) -> Expr:
+        if isinstance(item, slice) or item is Ellipsis or item is None:
+            raise TranslationError(
+                f"{self.name} is indexed by a slice",
+                hint="loop over the axis and index single elements",
+            )
+        if isinstance(item, SymbolicBuffer | Row | Record):
+            raise TranslationError(f"{self.name} is indexed by an array", hint="index one element")
+        index = as_expr(item)
+        if index.dtype.kind not in "iu":
+            raise TranslationError(
+                f"index {index!r} of {self.name} is {index.dtype.name}, not an integer",
+                hint="use // for divisions, or convert it by int()",
+            )
+        return index
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.spec!r}"
+
+
+class OpenBuffer(SymbolicBuffer):
+    """An array of unknown shape: it has as many axes as it is indexed by."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, dtype: np.dtype, recorder: Recorder) -> None:
+        super().__init__(name, TensorSpec.of((), dtype), recorder)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Unknown."""
+        raise TranslationError(
+            f"the shape of {self.name} is not known", hint=f"{self.name}=Buffer[T, extents…]"
+        )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def element(self, items: tuple[Any, ...]) -> Any:
+        """The element at an index."""
+        return self._recorder.read(self, self._place(items))
+
+    def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
+        """Stores a value at an index, where a condition holds."""
+        if self._text is not None:
+            raise TranslationError(
+                f"an element of {self.name} is a string, and kernels write only numbers",
+                hint="write an index, and take the string by it afterwards",
+            )
+        self._recorder.store(self, self._place(items), value, where)
+
+    def _place(self, items: tuple[Any, ...]) -> tuple[Expr, ...]:
+        return tuple(self._number(item) for item in items)
+
+
+class Row(_Whole):
+    """An array without its first axes, which are indexed already: `A[i]` of a matrix."""
+
+    __slots__ = ("_buffer", "_items")
+
+    def __init__(self, buffer: SymbolicBuffer, items: tuple[Any, ...]) -> None:
+        self._buffer = buffer
+        self._items = items
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the axes that are left."""
+        return self._buffer.shape[len(self._items) :]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self._buffer.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._buffer.element((*self._items, *_items(index)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._buffer.assign((*self._items, *_items(index)), value)
+
+    def set_where(self, condition: Any, index: Any, value: Any) -> None:
+        """An assignment under a condition."""
+        self._buffer.assign((*self._items, *_items(index)), value, condition)
+
+    def __repr__(self) -> str:
+        return f"a row of {self._buffer!r}"
+
+
+class Record(_Whole):
+    """An element with fields."""
+
+    __slots__ = ("_buffer", "_items")
+
+    def __init__(self, buffer: SymbolicBuffer, items: tuple[Any, ...]) -> None:
+        self._buffer = buffer
+        self._items = items
+
+    def __getitem__(self, name: str) -> Any:
+        return self._field(name).element(self._items)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._field(name).element(self._items)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._field(name).assign(self._items, value)
+
+    def set_where(self, condition: Any, name: str, value: Any) -> None:
+        """An assignment under a condition."""
+        self._field(name).assign(self._items, value, condition)
+
+    def __repr__(self) -> str:
+        return f"a record of {self._buffer!r}"
+
+    def _field(self, name: str) -> SymbolicBuffer:
+        fields = self._buffer.fields
+        if name not in fields:
+            raise TranslationError(
+                f"{self._buffer.name} has no field {name!r}", hint=f"one of {', '.join(fields)}"
+            )
+        return fields[name]
+
+
+def fields_of(spec: TensorSpec) -> dict[str, TensorSpec]:
+    """The specs of a record's fields, by name; the axes of a sub-array come last.
+
+    >>> fields_of(TensorSpec.of((5,), [("id", "i8"), ("values", "f8", (8,))]))
+    {'id': int64[5], 'values': float64[5, 8]}
+    """
+    found: dict[str, TensorSpec] = {}
+    for name in spec.dtype.names or ():
+        dtype: np.dtype = spec.dtype[name]
+        found[name] = TensorSpec.of((*spec.shape, *dtype.shape), dtype.base)
+    return found
+
+
+def _items(index: Any) -> tuple[Any, ...]:
+    return cast(tuple[Any, ...], index) if isinstance(index, tuple) else (index,)

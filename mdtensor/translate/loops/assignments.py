@@ -1,0 +1,190 @@
+"""From the stores of a loop nest to assignments that can run one after the other, each in parallel.
+
+Every store becomes a statement of its own around which the loops run (loop distribution), and an
+update of an element over loops that its index does not have becomes a reduction. Both are proved
+sound by the dependences, or refused with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mdtensor.errors import ProgramError
+from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
+from mdtensor.translate.loop_nests.carried import as_carried
+from mdtensor.translate.loop_nests.loop_nest import Loop, Loops, Nest, Read, Store, renumbered
+from mdtensor.translate.loop_nests.reductions import reduction
+from mdtensor.translate.loop_nests.updates import update_of
+from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated
+from mdtensor.translate.python.source import Source
+from mdtensor.translate.scalar import Expr, apply, param
+from mdtensor.translate.views import AffineIndex
+
+_GATHER = (
+    "let a loop run over the elements of the output, and select in the body:"
+    " out[b] += 1 if x[e] == b else 0"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`buffer[index] = value` for every iteration of `kept`; reductions are entries of the nest."""
+
+    buffer: str
+    index: tuple[AffineIndex, ...]
+    kept: Loops
+    value: Expr
+    time: int
+    node: ast.AST = field(compare=False, repr=False)
+
+
+def assignments(nest: Nest, source: Source) -> list[Assignment]:
+    """An assignment for every store, in the order of the text.
+
+    Raises ProgramError where a loop carries a dependence that is no reduction.
+    """
+    found = [_assignment(nest, source, time) for time in range(len(nest.stores))]
+    _check_order(nest, source)
+    return found
+
+
+def _assignment(nest: Nest, source: Source, time: int) -> Assignment:
+    store = nest.stores[time]
+    index = [affine_from_expr(axis) for axis in store.index]
+    known = tuple(axis for axis in index if axis is not None)
+    if len(known) < len(index):
+        raise source.error(
+            store.node, f"{store.buffer} is written at an index that is not affine", _GATHER
+        )
+    dims = {dim for axis in known for dim in axis.dims}
+    # A loop of one iteration reduces nothing, but values may depend on its variable.
+    kept = tuple(loop for loop in store.loops if loop.name in dims or loop.extent == 1)
+    rest = tuple(loop for loop in store.loops if loop not in kept)
+    if (loop := repeated(Touch(store.buffer, known, kept))) is not None:
+        what = f"several iterations of loop {loop.variable!r} write one element of {store.buffer}"
+        if own_reads(nest, store, time):
+            raise _carried(source, what, store.node, loop, _GATHER)
+        raise source.error(store.node, what, "write each element once")
+    value = _reduced(nest, source, time, kept, rest) if rest else store.value
+    return Assignment(store.buffer, known, kept, value, time, store.node)
+
+
+def _reduced(nest: Nest, source: Source, time: int, kept: Loops, rest: Loops) -> Expr:
+    """The value of an element after all iterations of the loops that its index does not have."""
+    store = nest.stores[time]
+    held = own_reads(nest, store, time)
+    value = renumbered(store.value, {n: _parameter(nest, held[0]) for n in held[1:]})
+    update = update_of(value, held[0]) if held else None
+    names = " and ".join(repr(loop.variable) for loop in rest)
+    if update is None:
+        operators = "+=, *=, = min(…) or = max(…), or name the operators by combine_ops(…)"
+        if held:
+            raise _carried(
+                source,
+                f"loop {names} updates an element of {store.buffer} by no operator",
+                store.node,
+                rest[0],
+                f"reduce by {operators}",
+            )
+        error = source.error(
+            store.node,
+            f"every iteration of loop {names} writes the same element of {store.buffer}, and the"
+            " last would win",
+            f"a reduction is {operators}; a temporary needs an axis for the loop",
+        )
+        # A loop around whole nests may be meant to run in order, and then be written out.
+        is_around = any(store.loops.index(rest[0]) < store.loops.index(loop) for loop in kept)
+        raise as_carried(error, rest[0]) if is_around else error
+    read = nest.entries[held[0]]
+    assert isinstance(read, Read)
+    before = nest.add(replace(read, loops=kept, time=time))
+    if update.term is None or update.op is None:
+        return before
+    if read.dtype.kind in "iu" and update.term.dtype.kind not in "biu":
+        raise source.error(
+            store.node,
+            f"{store.buffer} holds integers, so every step of the reduction would round",
+            "reduce in a floating type and convert once at the end",
+        )
+    return apply(update.op, before, reduction(nest, update.op, update.term, rest, kept))
+
+
+def _parameter(nest: Nest, position: int) -> Expr:
+    return param(position, nest.entries[position].dtype)
+
+
+def own_reads(nest: Nest, store: Store, time: int) -> list[int]:
+    """Entries that are the stored element itself, as it is before the store in one iteration."""
+    found: list[int] = []
+    for position in nest.entries_of(store.value):
+        entry = nest.entries[position]
+        if (
+            isinstance(entry, Read)
+            and (entry.buffer, entry.index, entry.loops) == (store.buffer, store.index, store.loops)
+            and not any(s.buffer == store.buffer for s in nest.stores[entry.time : time])
+        ):
+            found.append(position)
+    return found
+
+
+def _check_order(nest: Nest, source: Source) -> None:
+    """Checks that all iterations of a store may run before those of the stores after it."""
+    writes = [
+        Touch(s.buffer, tuple(map(affine_from_expr, s.index)), s.loops, s.conditions)
+        for s in nest.stores
+    ]
+    for time, store in enumerate(nest.stores):
+        own = own_reads(nest, store, time)
+        for position in nest.reads_of(store.value, *store.index):
+            read = nest.entries[position]
+            assert isinstance(read, Read)
+            if position not in own:
+                _check_read(source, read, writes, nest.stores, store)
+        for later in range(time + 1, len(writes)):
+            loop = carried_backwards(writes[time], writes[later])
+            if loop is not None:
+                raise _carried(
+                    source,
+                    f"loop {loop.variable!r} writes an element of {store.buffer} here and again in"
+                    f" line {_line(nest.stores[later].node)}, by turns",
+                    store.node,
+                    loop,
+                    "write the two statements as loop nests of their own",
+                )
+
+
+def _check_read(
+    source: Source, read: Read, writes: Sequence[Touch], stores: Sequence[Store], reader: Store
+) -> None:
+    touch = Touch(
+        read.buffer, tuple(map(affine_from_expr, read.index)), read.loops, read.conditions
+    )
+    for time, write in enumerate(writes):
+        first, second = (touch, write) if read.time <= time else (write, touch)
+        loop = carried_backwards(first, second)
+        if loop is None:
+            continue
+        where = "" if stores[time] is reader else f" in line {_line(stores[time].node)}"
+        verb = (
+            f"reads an element of {read.buffer} that an earlier iteration writes{where}"
+            if read.time <= time
+            else f"reads an element of {read.buffer} that a later iteration changes{where}"
+        )
+        raise _carried(
+            source,
+            f"loop {loop.variable!r} {verb}",
+            reader.node,
+            loop,
+            f"write to another array than {read.buffer}, or give it an axis for the loop; if the"
+            " loop must run in order, call the function once for each of its iterations",
+        )
+
+
+def _carried(source: Source, message: str, node: ast.AST, loop: Loop, hint: str) -> ProgramError:
+    return as_carried(source.error(node, message, hint), loop)
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)

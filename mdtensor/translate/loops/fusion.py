@@ -1,0 +1,158 @@
+"""Assignments to one element that follow one another become one assignment.
+
+`w[i] = 0`, then a reduction into `w[i]`, then `w[i] = alpha * w[i]` is a reduction with an
+epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
+from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read, Reduced, renumbered
+from mdtensor.translate.loop_nests.updates import identity
+from mdtensor.translate.loops.assignments import Assignment
+from mdtensor.translate.scalar import Expr, apply, cast, dims_in, params_in, with_dims
+
+
+def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:
+    """The assignments with as few left as do the same."""
+    found = list(listed)
+    position = 0
+    while position < len(found):
+        before = _writer_before(found, position)
+        joined = None if before is None else _joined(nest, found, before, position)
+        if before is None or joined is None:
+            position += 1
+            continue
+        found[position] = joined
+        del found[before]
+        position = 0
+    return found
+
+
+def version_of(listed: Sequence[Assignment], read: Read) -> int:
+    """How many assignments to its buffer a read comes after."""
+    return sum(a.buffer == read.buffer and a.time < read.time for a in listed)
+
+
+def _writer_before(listed: Sequence[Assignment], position: int) -> int | None:
+    buffer = listed[position].buffer
+    return next((n for n in reversed(range(position)) if listed[n].buffer == buffer), None)
+
+
+def _joined(
+    nest: Nest, listed: Sequence[Assignment], before: int, position: int
+) -> Assignment | None:
+    """The second of two assignments with the value of the first put where it reads it."""
+    first, second = listed[before], listed[position]
+    loops = _matching(first, second)
+    if loops is None:
+        return None
+    version = sum(a.buffer == first.buffer for a in listed[: before + 1])
+    own: list[int] = []
+    for number, assignment in enumerate(listed):
+        for n in nest.reads_of(assignment.value):
+            read = nest.entries[n]
+            assert isinstance(read, Read)
+            if read.buffer != first.buffer or version_of(listed, read) != version:
+                continue
+            if number != position or n not in params_in(assignment.value):
+                return None
+            if tuple(map(affine_from_expr, read.index)) != second.index:
+                return None
+            own.append(n)
+    if _has_reduction(nest, first.value) and _has_reduction(nest, second.value):
+        return None
+    held = nest.entries[own[0]].dtype if own else first.value.dtype
+    moved = cast(on_loops(nest, first.value, loops), held)
+    return replace(second, value=simplified(renumbered(second.value, dict.fromkeys(own, moved))))
+
+
+def _matching(first: Assignment, second: Assignment) -> dict[str, Loop] | None:
+    """The loops of the second for the dims of the first, where both write the same elements."""
+    loops: dict[str, Loop] = {}
+    extents = {loop.name: loop.extent for loop in first.kept}
+    by_name = {loop.name: loop for loop in second.kept}
+    for lhs, rhs in zip(first.index, second.index, strict=True):
+        if lhs.offset != rhs.offset or len(lhs.coefficients) != len(rhs.coefficients):
+            return None
+        for (dim, c), (other, d) in zip(lhs.coefficients, rhs.coefficients, strict=True):
+            loop = by_name[other]
+            if c != d or extents[dim] != loop.extent or loops.setdefault(dim, loop) != loop:
+                return None
+    one_to_one = len(set(loops.values())) == len(by_name) == len(loops) == len(extents)
+    return loops if one_to_one else None
+
+
+def _has_reduction(nest: Nest, value: Expr) -> bool:
+    return any(isinstance(nest.entries[n], Reduced) for n in nest.entries_of(value))
+
+
+def on_loops(nest: Nest, value: Expr, loops: Mapping[str, Loop]) -> Expr:
+    """The value on other loops, with entries of its own."""
+    if all(dim == loop.name for dim, loop in loops.items()):
+        return value
+    entries: dict[int, Expr] = {}
+    for position in nest.entries_of(value):
+        match nest.entries[position]:
+            case Read() as read:
+                index = tuple(_renamed(renumbered(axis, entries), loops) for axis in read.index)
+                inside = tuple(loops.get(loop.name, loop) for loop in read.loops)
+                new = nest.add(replace(read, index=index, loops=inside))
+            case Reduced() as reduced:
+                term = _renamed(renumbered(reduced.term, entries), loops)
+                outer = tuple(loops.get(loop.name, loop) for loop in reduced.outer)
+                new = nest.add(replace(reduced, term=term, outer=outer))
+            case _:
+                continue
+        entries[position] = new
+    return _renamed(renumbered(value, entries), loops)
+
+
+def _renamed(expr: Expr, loops: Mapping[str, Loop]) -> Expr:
+    names = {dim: dim for dim in dims_in(expr)} | {dim: loop.name for dim, loop in loops.items()}
+    return with_dims(expr, names)
+
+
+def simplified(expr: Expr) -> Expr:
+    """Without what does nothing: neutral operands, selections that exclude each other."""
+    args = tuple(map(simplified, expr.args))
+    expr = expr if args == expr.args else replace(expr, args=args)
+    if expr.op in ("add", "mul", "min", "max"):
+        return _without_neutral(expr)
+    if expr.op == "select":
+        condition, then, otherwise = expr.args
+        known = _assuming(condition, then, holds=True), _assuming(condition, otherwise, holds=False)
+        if known != (then, otherwise):
+            return simplified(replace(expr, args=(condition, *known)))
+        if otherwise.op == "select" and _excludes(condition, otherwise.args[0]):
+            return apply("select", otherwise.args[0], otherwise.args[1], then)
+    return expr
+
+
+def _assuming(condition: Expr, expr: Expr, *, holds: bool) -> Expr:
+    """The value of an expression where a condition holds, or does not."""
+    if expr.op == "select" and expr.args[0] == condition:
+        return _assuming(condition, expr.args[1 if holds else 2], holds=holds)
+    args = tuple(_assuming(condition, arg, holds=holds) for arg in expr.args)
+    return expr if args == expr.args else replace(expr, args=args)
+
+
+def _without_neutral(expr: Expr) -> Expr:
+    """A sum without 0 and a product without 1.
+
+    The only float that a sum with 0 changes is -0.
+    """
+    for known, other in (expr.args, expr.args[::-1]):
+        if known.op == "const" and known.value == identity(expr.op, known):
+            return other
+    return expr
+
+
+def _excludes(condition: Expr, other: Expr) -> bool:
+    """Whether one condition is the negation of the other."""
+    return (condition.op == "not" and condition.args[0] == other) or (
+        other.op == "not" and other.args[0] == condition
+    )

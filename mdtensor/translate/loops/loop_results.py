@@ -1,0 +1,193 @@
+"""The values that one point of an index space gives to outputs, and the `md_hom` of all points."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
+from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
+from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read, renumbered
+from mdtensor.translate.loops.dependences import Touch, repeated
+from mdtensor.translate.loops.md_hom_from_assignment import Reader, name_of, out_of_reach
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.operators import OperatorFunction, operator_of
+from mdtensor.translate.python.source import Source
+from mdtensor.translate.scalar import Expr, ScalarFunction, as_expr, cast
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+Given = TensorSpec | np.dtype
+"""What is known of an output: its spec, or its type only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a point gives to one element of an output, in the type in which it is combined."""
+
+    output: str
+    index: tuple[AffineIndex, ...]
+    value: Expr
+    node: ast.AST
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        output: str,
+        index: Sequence[Expr],
+        value: Any,
+        dtype: np.dtype,
+        node: ast.AST,
+    ) -> Result:
+        """With the value in the output's type, float32 for float16."""
+        found: list[AffineIndex] = []
+        for axis in index:
+            affine = affine_from_expr(axis)
+            if affine is None:
+                raise source.error(
+                    node,
+                    f"{output} is written at an index that is not affine",
+                    "indices of outputs are sums of multiples of the loops' variables",
+                )
+            found.append(affine)
+        wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+        return cls(output, tuple(found), cast(cast(as_expr(value), dtype), wide), node)
+
+
+def combines_of(results: Sequence[Result], combinations: Sequence[Combination]) -> list[Combine]:
+    """The combinations of dims, their operators made for tuples of the results."""
+    names = [result.output for result in results]
+    dtypes = [result.value.dtype for result in results]
+    return [_combine(combination, names, dtypes) for combination in combinations]
+
+
+def _combine(combination: Combination, names: Sequence[str], dtypes: Sequence[np.dtype]) -> Combine:
+    if combination.kind == "cc":
+        return CC
+    said: Any = combination.operator
+    identity, commutative = None, False
+    if isinstance(said, OperatorFunction):
+        said, identity, commutative = said.function, said.identity, said.commutative
+    if assigns(said):
+        operator = operator_from_assigning(said, names, dtypes, identity, commutative)
+    else:
+        operator = operator_of(combination.operator, dtypes)
+    return Pointwise(operator) if combination.kind == "pw" else PrefixSum(operator)
+
+
+def md_hom_of_results(
+    nest: Nest,
+    source: Source,
+    loops: Loops,
+    specs: Mapping[str, TensorSpec],
+    outputs: Mapping[str, Given],
+    results: Sequence[Result],
+    combines: Sequence[Combine],
+) -> MDHom:
+    """The `md_hom` whose points give `results`, on inputs of the given specs.
+
+    Raises ProgramError where outputs lack indices of dims that stay, or leave their buffers.
+    """
+
+    def array(read: Read) -> tuple[str, TensorSpec]:
+        return read.buffer, specs[read.buffer]
+
+    _check_indices(source, results, loops, combines)
+    dims = [Dim(loop.name, loop.extent, c) for loop, c in zip(loops, combines, strict=True)]
+    extents = {dim.name: dim.extent for dim in dims}
+    buffers = [Buffer(n, _spec(n, given, results, extents)) for n, given in outputs.items()]
+    places = {buffer.name: number for number, buffer in enumerate(buffers)}
+    for result in results:
+        _check_reach(source, result, buffers[places[result.output]], extents)
+    reader = Reader(nest, source, array, extents)
+    view, params = reader.view([result.value for result in results])
+    values = tuple(renumbered(result.value, params) for result in results)
+    types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
+    return MDHom(
+        tuple(dims),
+        ScalarFunction(types, values, name_of(values)),
+        tuple(reader.buffers),
+        tuple(buffers),
+        view,
+        tuple(Access(places[result.output], result.index) for result in results),
+    )
+
+
+def _check_indices(
+    source: Source, results: Sequence[Result], loops: Loops, combines: Sequence[Combine]
+) -> None:
+    """Checks that outputs have indices of all dims that stay, and of no others."""
+    kept = tuple(
+        loop
+        for loop, combine in zip(loops, combines, strict=True)
+        if not isinstance(combine, Pointwise)
+    )
+    for result in results:
+        used = {dim for axis in result.index for dim in axis.dims}
+        for loop, combine in zip(loops, combines, strict=True):
+            if loop.name in used and loop not in kept:
+                raise source.error(
+                    result.node,
+                    f"{result.output} is written at an index of loop {loop.variable!r}, which"
+                    f" {combine!r} reduces to one element",
+                    f"leave {loop.variable} out of the index, or combine the loop by cc or ps",
+                )
+        for loop, combine in zip(loops, combines, strict=True):
+            if loop in kept and loop.name not in used and loop.extent > 1:
+                raise source.error(
+                    result.node,
+                    f"every iteration of loop {loop.variable!r} writes the same element of"
+                    f" {result.output}, but {combine!r} keeps them all",
+                    f"add {loop.variable} to the index, or reduce the loop by pw(…)",
+                )
+        if (loop := repeated(Touch(result.output, result.index, kept))) is not None:
+            raise source.error(
+                result.node,
+                f"several iterations of loop {loop.variable!r} write one element of"
+                f" {result.output}",
+                "write each element once, and reduce loops by pw(…)",
+            )
+
+
+def _spec(
+    name: str, given: Given, results: Sequence[Result], extents: Mapping[str, int]
+) -> TensorSpec:
+    """The spec of an output: by default the smallest array that has all elements written."""
+    if isinstance(given, TensorSpec):
+        return given
+    indices = [result.index for result in results if result.output == name]
+    if len({len(index) for index in indices}) > 1:
+        raise TranslationError(f"{name} is written with different numbers of indices")
+    return TensorSpec.of([_span(axes, extents) for axes in zip(*indices, strict=True)], given)
+
+
+def _span(axes: Sequence[AffineIndex], extents: Mapping[str, int]) -> int:
+    """Elements of an axis up to the last that is written."""
+    reached = [
+        axis.bounds(extents)[1] + 1 for axis in axes if all(extents[dim] for dim in axis.dims)
+    ]
+    return max([0, *reached])
+
+
+def _check_reach(
+    source: Source, result: Result, buffer: Buffer, extents: Mapping[str, int]
+) -> None:
+    if len(result.index) != len(buffer.spec.shape):
+        raise source.error(
+            result.node,
+            f"{buffer.name} has {len(buffer.spec.shape)} axes but {len(result.index)} indices",
+        )
+    if 0 in extents.values():
+        return
+    for axis, (index, extent) in enumerate(zip(result.index, buffer.spec.shape, strict=True)):
+        low, high = index.bounds(extents)
+        if low < 0 or high >= extent:
+            raise out_of_reach(source, buffer.name, index, extents, axis, extent, result.node)

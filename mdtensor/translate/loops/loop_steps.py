@@ -1,0 +1,252 @@
+"""From assignments to steps: which array holds which contents of a buffer, and what is copied.
+
+A step must not write to what it reads, so an assignment that changes an array which is still read
+writes to a new one; elements that it leaves alone are copied before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC
+from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced, renumbered
+from mdtensor.translate.loops.assignments import Assignment
+from mdtensor.translate.loops.fusion import version_of
+from mdtensor.translate.loops.md_hom_from_assignment import (
+    covers,
+    is_computed,
+    md_hom_from_assignment,
+)
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.python.source import Source
+from mdtensor.translate.scalar import (
+    Expr,
+    ScalarFunction,
+    const,
+    dims_in,
+    index_of,
+    param,
+    params_in,
+)
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStep:
+    """One `md_hom`, and the names of the arrays that it reads and writes."""
+
+    md_hom: MDHom
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """Steps over named arrays.
+
+    `results` says which array holds the final contents of a parameter that is written; `operands`
+    are the other parameters that are read. `returned` names the parameters that the function
+    returns, in order.
+    """
+
+    steps: tuple[LoopStep, ...]
+    operands: tuple[str, ...]
+    results: Mapping[str, str]
+    arrays: Mapping[str, TensorSpec]
+    returned: tuple[str, ...] = ()
+
+
+def without_dead(
+    nest: Nest,
+    listed: Sequence[Assignment],
+    specs: Mapping[str, TensorSpec],
+    inner: Collection[str],
+) -> list[Assignment]:
+    """Without assignments that nobody reads before they are written over.
+
+    Buffers in `inner` are gone when the function ends.
+    """
+    found = list(listed)
+    for position in reversed(range(len(found))):
+        buffer = found[position].buffer
+        version = sum(a.buffer == buffer for a in found[: position + 1])
+        after = next((a for a in found[position + 1 :] if a.buffer == buffer), None)
+        is_last = after is None and buffer not in inner
+        is_partly_left = after is not None and not _covers(after, specs)
+        if not is_last and not is_partly_left and not _is_read(nest, found, buffer, version):
+            del found[position]
+    return found
+
+
+def _covers(assignment: Assignment, specs: Mapping[str, TensorSpec]) -> bool:
+    """Whether an assignment writes every element of its buffer."""
+    extents = {loop.name: loop.extent for loop in assignment.kept}
+    return covers(assignment.index, extents, specs[assignment.buffer].shape)
+
+
+def _is_read(nest: Nest, listed: Sequence[Assignment], buffer: str, version: int) -> bool:
+    return any(
+        read.buffer == buffer and version_of(listed, read) == version
+        for assignment in listed
+        for read in _reads(nest, assignment)
+    )
+
+
+def _reads(nest: Nest, assignment: Assignment) -> list[Read]:
+    entries = (nest.entries[n] for n in nest.reads_of(assignment.value))
+    return [entry for entry in entries if isinstance(entry, Read)]
+
+
+class Apart:
+    """Gives reductions arrays of their own where one `md_hom` cannot have them all."""
+
+    def __init__(self, nest: Nest, source: Source, specs: dict[str, TensorSpec]) -> None:
+        self._nest = nest
+        self._source = source
+        self._specs = specs
+
+    def split(self, listed: Sequence[Assignment]) -> list[Assignment]:
+        """Assignments whose reductions have one operator and the same loops, and hold no others."""
+        found: list[Assignment] = []
+        for assignment in listed:
+            self._split(assignment, found)
+        return found
+
+    def _split(self, assignment: Assignment, found: list[Assignment]) -> None:
+        nest = self._nest
+        for position in nest.entries_of(assignment.value):
+            reduced = nest.entries[position]
+            if isinstance(reduced, Reduced) and not self._stays(assignment, position, reduced):
+                self._set_apart(position, reduced, found)
+        found.append(assignment)
+
+    def _stays(self, assignment: Assignment, position: int, reduced: Reduced) -> bool:
+        """Whether a reduction can be part of the assignment's own `md_hom`."""
+        nest, direct = self._nest, params_in(assignment.value)
+        if position not in direct:
+            return False
+        entries = (nest.entries[n] for n in direct)
+        first = next(entry for entry in entries if isinstance(entry, Reduced))
+        if (first.operator.name, first.loops) != (reduced.operator.name, reduced.loops):
+            return False
+        # The view of an epilogue computes no indices.
+        extents = {loop.name: loop.extent for loop in assignment.kept}
+        around = _around(nest, assignment.value)
+        return not is_computed(nest, around, extents, lambda read: self._specs[read.buffer].shape)
+
+    def _set_apart(self, position: int, reduced: Reduced, found: list[Assignment]) -> None:
+        """From now on, the entry at `position` reads an array that an assignment fills."""
+        dims = _dims_of(self._nest, reduced.term)
+        kept = tuple(loop for loop in reduced.outer if loop.name in dims)
+        name = f"sum{len(self._specs)}'"
+        self._specs[name] = TensorSpec.of([loop.extent for loop in kept], reduced.dtype)
+        index = tuple(AffineIndex.of(loop.name) for loop in kept)
+        value = self._nest.add(reduced)
+        self._split(Assignment(name, index, kept, value, -1, self._source.node), found)
+        places = tuple(index_of(loop.name) for loop in kept)
+        self._nest.entries[position] = Read(
+            name, places, reduced.dtype, 0, kept, (), self._source.node
+        )
+
+
+def _around(nest: Nest, value: Expr) -> Expr:
+    """A value with constants for its reductions: what is computed when they are done."""
+    reduced = [n for n in params_in(value) if isinstance(nest.entries[n], Reduced)]
+    return renumbered(value, {n: const(0, nest.entries[n].dtype) for n in reduced})
+
+
+def _dims_of(nest: Nest, value: Expr) -> set[str]:
+    """Names of the dims that a value depends on."""
+    found = set(dims_in(value))
+    for position in nest.entries_of(value):
+        match nest.entries[position]:
+            case Read(index=index):
+                found |= {dim for axis in index for dim in dims_in(axis)}
+            case Reduced(term=term):
+                found |= set(dims_in(term))
+            case _:
+                pass
+    return found
+
+
+class Planner:
+    """Makes the steps of assignments.
+
+    Arrays named in `in_place` may be written in part: what else is in them stays. `inner` are
+    buffers of the function itself, with nothing in them at the beginning.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        source: Source,
+        specs: Mapping[str, TensorSpec],
+        inner: Collection[str],
+        in_place: Collection[str] = (),
+    ) -> None:
+        self.specs = dict(specs)
+        self._nest = nest
+        self._source = source
+        self._inner = inner
+        self._in_place = in_place
+        self._places: dict[tuple[str, int], str] = {}
+        self._listed: list[Assignment] = []
+
+    def place(self, buffer: str, version: int) -> str:
+        """The name of the array that holds a buffer after so many assignments."""
+        return self._places.get((buffer, version), buffer)
+
+    def steps(self, listed: Sequence[Assignment]) -> tuple[LoopStep, ...]:
+        """A step for every assignment, and one where old contents must be copied."""
+        self._listed = list(listed)
+        steps: list[LoopStep] = []
+        versions: dict[str, int] = {}
+        for position, assignment in enumerate(self._listed):
+            buffer, version = assignment.buffer, versions.get(assignment.buffer, 0)
+            versions[buffer] = version + 1
+            before = self.place(buffer, version)
+            if self._may_write_over(position, version):
+                self._places[buffer, version + 1] = before
+            else:
+                after = self._places[buffer, version + 1] = f"{buffer}#{version + 1}"
+                self.specs[after] = TensorSpec.of(
+                    self.specs[buffer].shape, self.specs[buffer].dtype
+                )
+                is_partial = not _covers(assignment, self.specs)
+                if is_partial and (version or buffer not in self._inner):
+                    steps.append(copying(before, self.specs[before], after, self.specs[after]))
+            steps.append(self._step(assignment, self.place(buffer, version + 1)))
+        return tuple(steps)
+
+    def _may_write_over(self, position: int, version: int) -> bool:
+        """Whether an assignment may write to the array that holds its buffer before it."""
+        buffer = self._listed[position].buffer
+        if not version and buffer not in self._inner and buffer not in self._in_place:
+            return False
+        return not any(
+            read.buffer == buffer and version_of(self._listed, read) == version
+            for assignment in self._listed
+            for read in _reads(self._nest, assignment)
+            if version == 0 or assignment in self._listed[position:]
+        )
+
+    def _step(self, assignment: Assignment, target: str) -> LoopStep:
+        def array(read: Read) -> tuple[str, TensorSpec]:
+            name = self.place(read.buffer, version_of(self._listed, read))
+            return name, self.specs[name]
+
+        out = Buffer(target, self.specs[target])
+        md_hom = md_hom_from_assignment(self._nest, self._source, assignment, array, out)
+        return LoopStep(md_hom, tuple(b.name for b in md_hom.inputs), (target,))
+
+
+def copying(before: str, spec: TensorSpec, after: str, target: TensorSpec) -> LoopStep:
+    """The step that copies one array to another."""
+    dims = tuple(Dim(f"d{n}", extent, CC) for n, extent in enumerate(spec.shape))
+    access = Access(0, tuple(AffineIndex.of(dim.name) for dim in dims))
+    scalar = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "id")
+    inputs, outputs = (Buffer(before, spec),), (Buffer(after, target),)
+    md_hom = MDHom(dims, scalar, inputs, outputs, (access,), (access,))
+    return LoopStep(md_hom, (before,), (after,))

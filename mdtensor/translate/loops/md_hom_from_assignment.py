@@ -1,0 +1,247 @@
+"""From an assignment of a loop nest to its `md_hom`.
+
+The loops of the assignment concatenate, those of its reductions are combined point-wise, and what
+the assignment does with finished reductions is the epilogue.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Pointwise, named
+from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
+from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced, renumbered
+from mdtensor.translate.loops.assignments import Assignment
+from mdtensor.translate.loops.dependences import stays_inside
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.python.source import Source
+from mdtensor.translate.scalar import I64, Expr, ScalarFunction, cast, param, params_in
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+
+Array = Callable[[Read], tuple[str, TensorSpec]]
+
+
+@dataclass(slots=True)
+class Reader:
+    """Collects the accesses of views, and the buffers that they read.
+
+    `array` says which array holds the buffer of a read, and its spec.
+    """
+
+    nest: Nest
+    source: Source
+    array: Array
+    extents: Mapping[str, int]
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+
+    def view(self, results: Sequence[Expr]) -> tuple[tuple[Access, ...], dict[int, Expr]]:
+        """The accesses of all that results read, and the parameters for the nest's entries."""
+        exposed = {n for result in results for n in _exposed(self.nest, result)}
+        accesses: list[Access] = []
+        params: dict[int, Expr] = {}
+        for position in self.nest.reads_of(*results):
+            read = self.nest.entries[position]
+            assert isinstance(read, Read)
+            name, spec = self.array(read)
+            index = tuple(
+                self.axis(renumbered(expr, params), read, axis, position in exposed)
+                for axis, expr in enumerate(read.index)
+            )
+            accesses.append(Access(self._number(name, spec), index))
+            params[position] = param(len(accesses) - 1, read.dtype)
+        return tuple(accesses), params
+
+    def _number(self, name: str, spec: TensorSpec) -> int:
+        buffer = Buffer(name, spec)
+        if buffer not in self.buffers:
+            self.buffers.append(buffer)
+        return self.buffers.index(buffer)
+
+    def axis(
+        self, expr: Expr, read: Read, axis: int, is_exposed: bool
+    ) -> AffineIndex | ComputedIndex:
+        """The index of a read along one axis; one that may leave the axis is computed."""
+        affine = affine_from_expr(expr)
+        if affine is None:
+            return ComputedIndex(cast(expr, I64))
+        extent = self.array(read)[1].shape[axis]
+        low, high = affine.bounds(self.extents)
+        if (low >= 0 and high < extent) or 0 in self.extents.values():
+            return affine
+        if is_exposed and not stays_inside(affine, extent, read.loops, read.conditions):
+            raise out_of_reach(
+                self.source, read.buffer, affine, self.extents, axis, extent, read.node
+            )
+        return ComputedIndex(cast(expr, I64))
+
+
+def out_of_reach(
+    source: Source,
+    buffer: str,
+    index: AffineIndex,
+    extents: Mapping[str, int],
+    axis: int,
+    extent: int,
+    node: ast.AST,
+) -> Exception:
+    """The error of an index that leaves its buffer."""
+    low, high = index.bounds(extents)
+    return source.error(
+        node,
+        f"index {index!r} of {buffer} is out of reach: it runs from {low} to {high}, but axis"
+        f" {axis} has extent {extent}",
+        "shorten the loop, or read under a condition: x[i - 1] if i > 0 else 0",
+    )
+
+
+def is_computed(
+    nest: Nest, value: Expr, extents: Mapping[str, int], shape: Callable[[Read], tuple[int, ...]]
+) -> bool:
+    """Whether a value reads elements whose indices a view must compute."""
+    for position in nest.reads_of(value):
+        read = nest.entries[position]
+        assert isinstance(read, Read)
+        for expr, extent in zip(read.index, shape(read), strict=True):
+            affine = affine_from_expr(expr)
+            if affine is None:
+                return True
+            low, high = affine.bounds(extents)
+            if low < 0 or high >= extent:
+                return True
+    return False
+
+
+def md_hom_from_assignment(
+    nest: Nest, source: Source, assignment: Assignment, array: Array, out: Buffer
+) -> MDHom:
+    """The `md_hom` that writes an assignment's elements to `out`.
+
+    All reductions in the assignment's value have one operator and the same loops.
+    """
+    value = cast(assignment.value, out.spec.dtype)
+    reduced = [entry for n in params_in(value) if isinstance(entry := nest.entries[n], Reduced)]
+    over = reduced[0].loops if reduced else ()
+    loops = (*assignment.kept, *over)
+    extents = {loop.name: loop.extent for loop in loops}
+    _check_written(source, assignment, extents, out)
+    reader = Reader(nest, source, array, extents)
+    results = tuple(entry.term for entry in reduced) or (value,)
+    view, params = reader.view(results)
+    scalar = _function(reader, view, tuple(renumbered(r, params) for r in results))
+    epilogue = _epilogue(reader, value, scalar) if reduced else None
+    combine = CC
+    if reduced:
+        combine = Pointwise(named(reduced[0].operator.name, scalar.result_dtypes))
+    dims = [Dim(loop.name, loop.extent, CC) for loop in assignment.kept]
+    dims += [Dim(loop.name, loop.extent, combine) for loop in over]
+    return MDHom(
+        tuple(dims),
+        scalar,
+        tuple(reader.buffers),
+        (out,),
+        view,
+        (Access(0, assignment.index),),
+        epilogue,
+    )
+
+
+def _function(reader: Reader, view: Sequence[Access], results: tuple[Expr, ...]) -> ScalarFunction:
+    types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
+    return ScalarFunction(types, results, name_of(results))
+
+
+def name_of(results: Sequence[Expr]) -> str:
+    """A short name for what a scalar function computes."""
+    if len(results) == 1 and results[0].op == "param":
+        return "id"
+    if len(results) == 1 and all(arg.op == "param" for arg in results[0].args):
+        return results[0].op
+    return "f"
+
+
+def _epilogue(reader: Reader, value: Expr, scalar: ScalarFunction) -> Epilogue | None:
+    """What is done with the finished tuple, None where it is the result."""
+    nest = reader.nest
+    finished: dict[int, Expr] = {}
+    for n in params_in(value):
+        if isinstance(nest.entries[n], Reduced):
+            finished[n] = param(len(finished), scalar.result_dtypes[len(finished)])
+    if value.op == "param" and value.value in finished:
+        return None
+    direct = [n for n in params_in(value) if n not in finished]
+    view, params = reader.view([Expr("param", (), nest.entries[n].dtype, n) for n in direct])
+    width = len(finished)
+    shifted = {n: param(int(p.value) + width, p.dtype) for n, p in params.items()}  # type: ignore[arg-type]
+    types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
+    result = renumbered(value, finished | shifted)
+    return Epilogue(
+        ScalarFunction((*scalar.result_dtypes, *types), (result,), name_of([result])), view
+    )
+
+
+def _check_written(
+    source: Source, assignment: Assignment, extents: Mapping[str, int], out: Buffer
+) -> None:
+    if 0 in extents.values():
+        return
+    for axis, (index, extent) in enumerate(zip(assignment.index, out.spec.shape, strict=True)):
+        low, high = index.bounds(extents)
+        if low < 0 or high >= extent:
+            raise out_of_reach(
+                source, assignment.buffer, index, extents, axis, extent, assignment.node
+            )
+
+
+def covers(index: Sequence[AffineIndex], extents: Mapping[str, int], shape: Sequence[int]) -> bool:
+    """Whether an index takes every place of an array while the dims run.
+
+    >>> covers([AffineIndex.of("i", offset=1)], {"i": 3}, (4,))
+    False
+    """
+    dims = [dim for axis in index for dim in axis.dims]
+    if len(set(dims)) < len(dims):
+        return False
+    for axis, extent in zip(index, shape, strict=True):
+        if len(axis.coefficients) > 1 or any(abs(c) != 1 for _, c in axis.coefficients):
+            return False
+        if (extents[axis.dims[0]] if axis.dims else 1) != extent:
+            return False
+    return True
+
+
+def writes_all(md_hom: MDHom, output: str) -> bool:
+    """Whether one access of an output writes every element of it."""
+    number = next(n for n, buffer in enumerate(md_hom.outputs) if buffer.name == output)
+    shape = md_hom.outputs[number].spec.shape
+    indices = (
+        [axis for axis in access.index if isinstance(axis, AffineIndex)]
+        for access in md_hom.out_view
+        if access.buffer == number
+    )
+    return any(covers(index, md_hom.extents, shape) for index in indices)
+
+
+def _exposed(nest: Nest, value: Expr) -> set[int]:
+    """Entries that are read whatever the conditions in a value are."""
+    found: set[int] = set()
+    _expose(nest, value, found)
+    return found
+
+
+def _expose(nest: Nest, value: Expr, found: set[int]) -> None:
+    if value.op == "param":
+        assert isinstance(value.value, int)
+        found.add(value.value)
+        entry = nest.entries[value.value]
+        below = entry.index if isinstance(entry, Read) else ()
+        below = (entry.term,) if isinstance(entry, Reduced) else below
+        for expr in below:
+            _expose(nest, expr, found)
+        return
+    # The rest of a selection, or of an `and`, is for where the condition holds.
+    guarded = value.op in ("select", "and", "or")
+    for arg in value.args[:1] if guarded else value.args:
+        _expose(nest, arg, found)

@@ -1,0 +1,1 @@
+"""Combine operators as users say them, and what is asked of them."""

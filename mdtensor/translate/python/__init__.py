@@ -1,0 +1,1 @@
+"""From functions of Python to scalar expressions: traced on symbols, or interpreted."""

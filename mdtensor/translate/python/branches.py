@@ -1,0 +1,70 @@
+"""Values that a condition chooses where branches of a program come together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from mdtensor.translate.python.functions import is_scalar, is_sequence
+from mdtensor.translate.scalar import Expr, as_expr, select
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """What a variable is after branches of which only one sets it, or that set what has no choice.
+
+    `why` goes to the message of the error that its use is, `hint` to its hint.
+    """
+
+    why: str
+    hint: str = "set it before the if"
+
+
+class NoChoiceError(ValueError):
+    """Two values of which no condition can choose one; the message says what they are."""
+
+
+def merge(condition: Expr, then: Any, otherwise: Any) -> Any:
+    """The value that a condition chooses; tuples are chosen element by element.
+
+    Raises a ValueError where the two cannot be brought together.
+    """
+    if then is otherwise:
+        return then
+    if isinstance(then, Undecided) or isinstance(otherwise, Undecided):
+        return then if isinstance(then, Undecided) else otherwise
+    if is_sequence(then) and is_sequence(otherwise):
+        if len(then) != len(otherwise):
+            raise NoChoiceError(f"a tuple of {len(then)} or of {len(otherwise)} values")
+        merged = [merge(condition, a, b) for a, b in zip(then, otherwise, strict=True)]
+        return merged if isinstance(then, list) else tuple(merged)
+    if _is_record(then) and _is_record(otherwise) and then.keys() == otherwise.keys():
+        return {name: merge(condition, then[name], otherwise[name]) for name in then}
+    if is_scalar(then) and is_scalar(otherwise):
+        if (
+            not isinstance(then, Expr)
+            and not isinstance(otherwise, Expr)
+            and _same(then, otherwise)
+        ):
+            return then
+        return select(condition, as_expr(then), as_expr(otherwise))
+    if type(then) is type(otherwise) and then == otherwise:
+        return then
+    raise NoChoiceError(f"{_described(then)} or {_described(otherwise)}")
+
+
+def _is_record(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a value is the fields of a record, by name."""
+    return isinstance(value, dict)
+
+
+def _same(lhs: Any, rhs: Any) -> bool:
+    return type(lhs) is type(rhs) and repr(lhs) == repr(rhs)
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    if is_sequence(value):
+        return f"a tuple of {len(value)}"
+    return "a number" if is_scalar(value) else f"a {type(value).__name__}"

@@ -1,0 +1,145 @@
+"""From Python functions to expressions: by calling them, or else from their source.
+
+A function is called on symbolic values first; that is enough where it only computes. Where it asks
+for what is known only when the kernel runs (`if`, `and`, `==`, `math.exp`), its source is run by
+the interpreter instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import MdtensorError, ProgramError, TranslationError
+from mdtensor.translate.python.functions import is_sequence
+from mdtensor.translate.python.interpreter import Interpreter
+from mdtensor.translate.python.source import Source, source_of
+from mdtensor.translate.scalar import (
+    Expr,
+    ScalarFunction,
+    as_expr,
+    cast,
+    index_of,
+    param,
+    while_tracing,
+)
+
+__all__ = ["Interpreter", "Source", "scalar_function", "source_of", "traced"]
+
+_NOWHERE = Source(
+    "a call", "", ast.Lambda(ast.arguments([], [], None, [], [], None, []), ast.Constant(0))
+)
+
+
+def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function returns for symbolic values: expressions, tuples of them, or what it has.
+
+    The function may run twice, once as it is and once from its source.
+
+    Raises ProgramError where it says something that cannot be translated.
+
+    >>> traced(lambda a, b: a if a > b else b, param(0, "f4"), param(1, "f4"))
+    select((p0 > p1), p0, p1)
+    """
+    try:
+        with while_tracing():
+            return function(*args, **kwargs)
+    except ProgramError:
+        raise
+    except TranslationError as error:
+        refused = error
+    interpreter = Interpreter(_NOWHERE, {})
+    try:
+        return interpreter.call(_NOWHERE.node, function, args, kwargs)
+    except ProgramError as error:
+        if error.text:
+            raise
+    raise ProgramError(
+        f"{_name(function)} cannot be traced: {refused.message}",
+        notes=("its source was not found, so that it could only be called",),
+        hint=refused.hint,
+    ) from refused
+
+
+def scalar_function(
+    function: Callable[..., Any],
+    params: Sequence[object],
+    *,
+    indices: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> ScalarFunction:
+    """The function `f` of an `md_hom` from one of Python, on elements of the given types.
+
+    Positional parameters are the elements, keyword-only ones the indices of the dims that
+    `indices` has for their names, as int64. A tuple is several results. A result of Python's
+    numbers only is int64, or of the elements' floating type.
+
+    >>> f = scalar_function(lambda a, *, j: (a, j), ["f4"], indices={"j": "j"})
+    >>> f.results, f.result_dtypes
+    ((p0, j), (dtype('float32'), dtype('int64')))
+    """
+    types = tuple(np.dtype(dtype) for dtype in params)  # type: ignore[call-overload]
+    called = name or _name(function)
+    keywords = _indices(function, called, len(types), indices or {})
+    elements = [param(n, dtype) for n, dtype in enumerate(types)]
+    returned = traced(function, *elements, **keywords)
+    results = tuple(returned) if is_sequence(returned) else (returned,)
+    return ScalarFunction(types, tuple(_result(r, types, called) for r in results), called)
+
+
+def _indices(
+    function: Callable[..., Any], name: str, count: int, indices: Mapping[str, str]
+) -> dict[str, Expr]:
+    """The values of keyword-only parameters; checks that there are parameters for the elements."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in positional if p.default is p.empty]
+    unlimited = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if count < len(required) or (count > len(positional) and not unlimited):
+        raise ProgramError(
+            f"{name} takes {len(positional)} elements, but {count} are read",
+            hint="a parameter for every element, then the indices' names after a *",
+        )
+    keywords: dict[str, Expr] = {}
+    for parameter in parameters:
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            continue
+        if parameter.name in indices:
+            keywords[parameter.name] = index_of(indices[parameter.name])
+        elif parameter.default is parameter.empty:
+            raise ProgramError(
+                f"{name} takes an index {parameter.name!r}, which is no dim",
+                hint=f"the dims are {', '.join(indices)}" if indices else "there are no dims",
+            )
+    return keywords
+
+
+def _result(value: object, types: Sequence[np.dtype], name: str) -> Expr:
+    if value is None:
+        raise ProgramError(f"{name} returns nothing", hint="end it with a return")
+    try:
+        return settled(as_expr(value), types)
+    except MdtensorError:
+        raise ProgramError(f"{name} returns {value!r}, which is no number") from None
+
+
+def settled(expr: Expr, types: Sequence[np.dtype]) -> Expr:
+    """An expression with a type of its own: weak floating numbers take that of the elements."""
+    if not expr.weak:
+        return expr
+    floating = [dtype for dtype in types if dtype.kind in "fc"]
+    if expr.dtype.kind in "fc" and floating:
+        return cast(expr, np.result_type(*floating, expr.dtype.type(0).item()))
+    return cast(expr, expr.dtype)
+
+
+def _name(function: object) -> str:
+    name = getattr(function, "__name__", None)
+    return "the function" if name in (None, "<lambda>") else str(name)

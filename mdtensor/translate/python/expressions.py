@@ -1,0 +1,431 @@
+"""The values of Python's expressions, of which some may be symbolic."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
+from types import BuiltinFunctionType, CellType, FunctionType
+from typing import Any
+
+from mdtensor.errors import MdtensorError, ProgramError
+from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
+from mdtensor.translate.python.functions import (
+    conjunction,
+    disjunction,
+    equality,
+    inequality,
+    is_sequence,
+    is_symbolic,
+    meaning,
+    negation,
+    ordering,
+)
+from mdtensor.translate.python.local_functions import (
+    LocalFunction,
+    Scopes,
+    call_method,
+    is_method,
+    is_ours,
+    is_own,
+    is_plain,
+    local_function,
+)
+from mdtensor.translate.python.source import Source
+from mdtensor.translate.scalar import Expr, SymbolError, truth, while_tracing
+
+LONGEST_LOOP = 4096
+"""Iterations of a loop that are unrolled at most."""
+_BINARY: Mapping[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+    ast.MatMult: "matmul",
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+_ORDERINGS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_REFUSED = {
+    ast.While: (
+        "'while' has no known number of steps",
+        "write 'for … in range(…)' with a constant",
+    ),
+    ast.Try: ("'try' cannot be traced: kernels raise nothing", "test with if instead"),
+    ast.With: ("'with' cannot be traced", "leave it out of the traced function"),
+    ast.Raise: ("'raise' cannot be traced: kernels raise nothing", "return a value such as nan"),
+    ast.Global: ("'global' cannot be traced: kernels change no variables of Python", "return it"),
+    ast.Nonlocal: (
+        "'nonlocal' cannot be traced: kernels change no variables of Python",
+        "return it",
+    ),
+    ast.Import: ("'import' cannot be traced", "import at the top of the module"),
+    ast.ImportFrom: ("'import' cannot be traced", "import at the top of the module"),
+    ast.Delete: ("'del' cannot be traced", "leave it out"),
+    ast.ClassDef: ("classes cannot be defined in traced functions", "use tuples"),
+    ast.Match: ("'match' cannot be traced", "write it with if"),
+    ast.AsyncFunctionDef: ("'async' cannot be traced", None),
+    ast.Yield: ("generators cannot be traced", "return a tuple"),
+    ast.YieldFrom: ("generators cannot be traced", "return a tuple"),
+    ast.Await: ("'await' cannot be traced", None),
+}
+
+
+class Expressions:
+    """Evaluates expressions of one function; `namespace` has what is no variable of its own.
+
+    `callers` are the functions that led here, so that recursion is noticed.
+    """
+
+    def __init__(
+        self, source: Source, namespace: Mapping[str, Any], callers: tuple[object, ...] = ()
+    ) -> None:
+        self.source = source
+        self.namespace = namespace
+        self.callers = callers
+        self._conditions: list[Any] = []
+
+    def evaluate(self, expression: ast.expr, environment: dict[str, Any]) -> Any:
+        """The value of one expression."""
+        return self._value(expression, environment)
+
+    @property
+    def _is_conditional(self) -> bool:
+        return any(condition is not True for condition in self._conditions)
+
+    def _value(self, node: ast.expr, variables: dict[str, Any]) -> Any:
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self._variable(node, name, variables)
+            case ast.BinOp(left=left, op=op, right=right):
+                operands = self._value(left, variables), self._value(right, variables)
+                return self._guarded(node, binary(op), *operands)
+            case ast.UnaryOp(op=op, operand=operand):
+                return self._unary(node, op, self._value(operand, variables))
+            case ast.BoolOp():
+                return self._logic(node, variables)
+            case ast.Compare():
+                return self._comparison(node, variables)
+            case ast.IfExp():
+                return self._choice(node, variables)
+            case ast.Call():
+                return self._called(node, variables)
+            case ast.Attribute(value=owner, attr=name):
+                return self._guarded(node, getattr, self._value(owner, variables), name)
+            case ast.Subscript(value=owner, slice=index):
+                holder = self._value(owner, variables)
+                return self._guarded(node, operator.getitem, holder, self._value(index, variables))
+            case ast.Tuple(elts=elements):
+                return tuple(self._elements(elements, variables))
+            case ast.List(elts=elements):
+                return self._elements(elements, variables)
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                parts = (lower, upper, step)
+                return slice(*(p if p is None else self._value(p, variables) for p in parts))
+            case ast.NamedExpr(target=target, value=value):
+                variables[target.id] = self._value(value, variables)
+                return variables[target.id]
+            case ast.Lambda():
+                return self._function(node, variables)
+            case ast.ListComp() | ast.GeneratorExp():
+                return self._comprehension(node.elt, node.generators, variables)
+            case ast.Dict(keys=keys, values=values) if None not in keys:
+                names = self._elements([key for key in keys if key is not None], variables)
+                return dict(zip(names, self._elements(values, variables), strict=True))
+            case _:
+                raise self._refused(node)
+
+    def _variable(self, node: ast.expr, name: str, variables: Mapping[str, Any]) -> Any:
+        for space in (variables, self.namespace, vars(builtins)):
+            if name in space:
+                value = space[name]
+                break
+        else:
+            raise self._error(node, f"name {name!r} is not defined")
+        if isinstance(value, CellType):
+            value = value.cell_contents
+        if isinstance(value, Undecided):
+            raise self._error(node, value.why, value.hint)
+        return value
+
+    def _unary(self, node: ast.expr, op: ast.unaryop, value: Any) -> Any:
+        if isinstance(op, ast.Not):
+            return negation(self._truth(node, value))
+        return self._guarded(node, _UNARY[type(op)], value)
+
+    def _logic(self, node: ast.BoolOp, variables: dict[str, Any]) -> Any:
+        """`and` and `or` give one of their operands, as in Python; of conditions, a condition."""
+        is_and = isinstance(node.op, ast.And)
+        result = self._value(node.values[0], variables)
+        for operand in node.values[1:]:
+            condition = self._truth(operand, result)
+            if not isinstance(condition, Expr):
+                if bool(condition) is is_and:
+                    result = self._value(operand, variables)
+                continue
+            value = self._value(operand, variables)
+            other = value if isinstance(value, bool) else self._truth(operand, value)
+            if _is_condition(result) and (_is_condition(value) or isinstance(value, bool)):
+                result = (conjunction if is_and else disjunction)(condition, other)
+            else:
+                choices = (value, result) if is_and else (result, value)
+                result = self._merged(node, condition, *choices)
+        return result
+
+    def _comparison(self, node: ast.Compare, variables: dict[str, Any]) -> Any:
+        left = self._value(node.left, variables)
+        result: Any = True
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self._value(right_node, variables)
+            compared = self._guarded(node, _compared, op, left, right)
+            if len(node.ops) == 1:
+                return compared
+            result = conjunction(result, self._truth(node, compared))
+            left = right
+        return result
+
+    def _choice(self, node: ast.IfExp, variables: dict[str, Any]) -> Any:
+        condition = self._truth(node.test, self._value(node.test, variables))
+        if not isinstance(condition, Expr):
+            return self._value(node.body if condition else node.orelse, variables)
+        then = self._value(node.body, variables)
+        return self._merged(node, condition, then, self._value(node.orelse, variables))
+
+    def _merged(self, node: ast.expr, condition: Expr, then: Any, otherwise: Any) -> Any:
+        try:
+            return self._guarded(node, merge, condition, then, otherwise)
+        except NoChoiceError as error:
+            raise self._error(node, f"the value is {error}") from None
+
+    def _elements(self, nodes: Sequence[ast.expr], variables: dict[str, Any]) -> list[Any]:
+        values: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                values += self._iterated(node, self._value(node.value, variables))
+            else:
+                values.append(self._value(node, variables))
+        return values
+
+    def _comprehension(
+        self,
+        element: ast.expr,
+        generators: Sequence[ast.comprehension],
+        variables: dict[str, Any],
+    ) -> list[Any]:
+        if not generators:
+            return [self._value(element, variables)]
+        first, *inner = generators
+        scope = dict(variables)
+        values: list[Any] = []
+        for value in self._iterated(first.iter, self._value(first.iter, variables)):
+            self._bind(first.target, value, scope)
+            if all(self._known(c, scope, "a filter") for c in first.ifs):
+                values += self._comprehension(element, inner, scope)
+        return values
+
+    def _truth(self, node: ast.AST, value: Any) -> Any:
+        """A condition: a node of booleans, or what is known."""
+        if isinstance(value, Expr):
+            return truth(value)
+        return self._guarded(node, bool, value)
+
+    def _known(self, node: ast.expr, variables: dict[str, Any], what: str) -> bool:
+        value = self._truth(node, self._value(node, variables))
+        if isinstance(value, Expr):
+            raise self._error(node, f"the condition of {what} is known only when the kernel runs")
+        return value
+
+    # ---- calls
+
+    def _called(self, node: ast.Call, variables: dict[str, Any]) -> Any:
+        function = self._value(node.func, variables)
+        args = self._elements(node.args, variables)
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            value = self._value(keyword.value, variables)
+            kwargs |= value if keyword.arg is None else {keyword.arg: value}
+        if self._is_conditional and isinstance(function, BuiltinFunctionType):
+            owner: object = function.__self__
+            kind = next((kind for kind in (list, dict, set) if isinstance(owner, kind)), None)
+            if kind is not None:
+                raise self._error(
+                    node,
+                    f"a {kind.__name__} is changed under a condition that may not hold",
+                    "use tuples, and choose values by 'a if condition else b'",
+                )
+        return self.call(node, function, args, kwargs)
+
+    def call(
+        self, node: ast.AST, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """What a function returns for values, of which some may be symbolic."""
+        if isinstance(function, partial):
+            given = (*function.args, *args), {**function.keywords, **kwargs}
+            return self.call(node, function.func, *given)
+        if isinstance(function, LocalFunction):
+            return self._interpreted(node, function, args, kwargs)
+        symbolic = is_symbolic(args) or is_symbolic(list(kwargs.values()))
+        special = meaning(function) if symbolic else None
+        if special is not None:
+            return self._guarded(node, special, *args, **kwargs)
+        if symbolic and is_method(function):
+            return self.call(node, function.__func__, [function.__self__, *args], kwargs)
+        if isinstance(function, FunctionType) and not is_own(function) and not is_plain(args):
+            local = local_function(function)
+            if local is not None:
+                return self._interpreted(node, local, args, kwargs, function.__code__)
+        method = call_method(function)
+        if symbolic and method is not None and not is_own(method):
+            return self.call(node, method, [function, *args], kwargs)
+        if is_ours(function):
+            return self._guarded(node, function, *args, **kwargs)
+        called = [self._callable(node, arg) for arg in args]
+        with while_tracing():
+            return self._guarded(node, function, *called, **kwargs)
+
+    def _callable(self, node: ast.AST, value: Any) -> Any:
+        """A function that is handed to one that is no Python, such as `map`, is run here too."""
+        if not isinstance(value, LocalFunction | FunctionType):
+            return value
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            return self.call(node, value, args, kwargs)
+
+        return called
+
+    def _interpreted(
+        self,
+        node: ast.AST,
+        function: LocalFunction,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        code: object = None,
+    ) -> Any:
+        """Runs the statements of a function."""
+        raise NotImplementedError
+
+    def _function(
+        self, node: ast.FunctionDef | ast.Lambda, variables: dict[str, Any]
+    ) -> LocalFunction:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            raise self._error(node, "a decorated function cannot be traced in another one")
+        name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+        keyword_only = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        return LocalFunction(
+            Source(name, self.source.file, node),
+            Scopes(variables, self.namespace),
+            tuple(self._elements(node.args.defaults, variables)),
+            {arg.arg: self._value(d, variables) for arg, d in keyword_only if d is not None},
+        )
+
+    def _iterated(self, node: ast.expr, value: Any) -> Iterable[Any]:
+        if isinstance(value, Expr):
+            raise self._error(node, f"{value!r} is one number and cannot be iterated")
+        iterator = iter(self._guarded(node, iter, value))
+        values: list[Any] = []
+        for element in iterator:
+            if len(values) == LONGEST_LOOP:
+                raise self._error(
+                    node,
+                    f"a loop of more than {LONGEST_LOOP} steps would be unrolled",
+                    "make it a dim of the computation",
+                )
+            values.append(element)
+        return values
+
+    def _bind(self, target: ast.expr, value: Any, variables: dict[str, Any]) -> None:
+        """Makes a value, or its elements, those of names."""
+        match target:
+            case ast.Name(id=name):
+                variables[name] = value
+            case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                for inner, element in self._unpacked(target, targets, value):
+                    self._bind(inner, element, variables)
+            case _:
+                raise self._error(target, "only names can be set here", "use a variable")
+
+    def _unpacked(
+        self, node: ast.expr, targets: Sequence[ast.expr], value: Any
+    ) -> list[tuple[ast.expr, Any]]:
+        values = list(self._iterated(node, value))
+        if any(isinstance(target, ast.Starred) for target in targets):
+            raise self._error(node, "a starred target cannot be traced", "name every element")
+        if len(values) != len(targets):
+            raise self._error(node, f"{len(values)} values for {len(targets)} variables")
+        return list(zip(targets, values, strict=True))
+
+    # ---- errors
+
+    def _guarded(self, node: ast.AST, function: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        """The function's result; its error at the node."""
+        try:
+            return function(*args, **kw)
+        except (ProgramError, NoChoiceError):
+            raise
+        except SymbolError as error:
+            raise self._error(node, error.message, error.hint) from error
+        except MdtensorError as error:
+            raise self._error(node, str(error.args[0]), error.hint) from error
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            raise self._error(node, message) from error
+
+    def _error(self, node: ast.AST, message: str, hint: str | None = None) -> ProgramError:
+        return self.source.error(node, message, hint)
+
+    def _refused(self, node: ast.AST) -> ProgramError:
+        unknown = (f"{type(node).__name__} cannot be traced", "write it in simpler Python")
+        return self._error(node, *_REFUSED.get(type(node), unknown))  # type: ignore[arg-type]
+
+
+def _is_condition(value: object) -> bool:
+    return isinstance(value, Expr) and value.dtype.kind == "b"
+
+
+def binary(op: ast.operator) -> Callable[[Any, Any], Any]:
+    """The function of Python's `operator` module that an infix operator is."""
+    return getattr(operator, _BINARY[type(op)])
+
+
+def _compared(op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
+    match op:
+        case ast.Eq():
+            return equality(lhs, rhs)
+        case ast.NotEq():
+            return inequality(lhs, rhs)
+        case ast.Is():
+            return lhs is rhs
+        case ast.IsNot():
+            return lhs is not rhs
+        case ast.In():
+            return _contains(rhs, lhs)
+        case ast.NotIn():
+            return negation(_contains(rhs, lhs))
+        case _:
+            return ordering(_ORDERINGS[type(op)], lhs, rhs)
+
+
+def _contains(holder: Any, value: Any) -> Any:
+    if not is_symbolic(value) and not is_sequence(holder):
+        return value in holder
+    return reduce(disjunction, (equality(value, element) for element in holder), False)

@@ -1,0 +1,111 @@
+"""Functions of Python as the interpreter calls them: source, names around them, parameters."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from mdtensor.translate.python.source import Source, source_of
+
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFunction:
+    """A function that is defined inside of an interpreted one."""
+
+    source: Source
+    namespace: Mapping[str, Any]
+    defaults: tuple[Any, ...]
+    keyword_defaults: Mapping[str, Any]
+
+
+class Scopes(Mapping[str, Any]):
+    """The variables of a function, as they are when they are read, then what lies around it."""
+
+    def __init__(self, inner: Mapping[str, Any], outer: Mapping[str, Any]) -> None:
+        self._inner, self._outer = inner, outer
+
+    def __getitem__(self, name: str) -> Any:
+        return self._inner[name] if name in self._inner else self._outer[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({*self._inner, *self._outer})
+
+    def __len__(self) -> int:
+        return len({*self._inner, *self._outer})
+
+
+def is_plain(args: Sequence[Any]) -> bool:
+    """Whether a function is called on known values only, so that it can simply run."""
+    return all(isinstance(arg, bool | int | float | complex | str | np.generic) for arg in args)
+
+
+def is_method(function: object) -> TypeGuard[MethodType]:
+    """Whether a function is a method that was written in Python, outside of mdtensor."""
+    held = getattr(function, "__func__", None)
+    return isinstance(held, FunctionType) and not is_own(held)
+
+
+def call_method(value: object) -> FunctionType | None:
+    """The `__call__` of an object whose class defines one in Python."""
+    method = inspect.getattr_static(type(value), "__call__", None)
+    return method if isinstance(method, FunctionType) else None
+
+
+def is_ours(value: object) -> bool:
+    """Whether a function, method or class is one of mdtensor."""
+    module = getattr(value, "__module__", None) or ""
+    return module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def is_own(function: FunctionType) -> bool:
+    """Whether a function is one of mdtensor itself, which takes symbolic values as it is."""
+    return function.__code__.co_filename.startswith(_PACKAGE)
+
+
+def local_function(function: FunctionType) -> LocalFunction | None:
+    """A function of Python with its source and what it refers to; None without source."""
+    source = source_of(function)
+    if source is None:
+        return None
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return LocalFunction(
+        source,
+        Scopes(dict(cells), function.__globals__),
+        function.__defaults__ or (),
+        function.__kwdefaults__ or {},
+    )
+
+
+def bound(
+    function: LocalFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The parameters of a call with their values; TypeError where they do not fit."""
+    name, given = function.source.name, function.source.node.args
+    positional = [arg.arg for arg in (*given.posonlyargs, *given.args)]
+    keyword_only = [arg.arg for arg in given.kwonlyargs]
+    if len(args) > len(positional) and given.vararg is None:
+        raise TypeError(f"{name} takes {len(positional)} values, not {len(args)}")
+    values: dict[str, Any] = dict(function.keyword_defaults)
+    values |= dict(zip(positional[::-1], function.defaults[::-1], strict=False))
+    values |= dict(zip(positional, args, strict=False))
+    unknown = [key for key in kwargs if key not in (*positional, *keyword_only)]
+    if unknown and given.kwarg is None:
+        raise TypeError(f"{name} has no parameter {unknown[0]!r}")
+    values |= {key: value for key, value in kwargs.items() if key not in unknown}
+    missing = [key for key in (*positional, *keyword_only) if key not in values]
+    if missing:
+        raise TypeError(f"{name} is called without a value for {missing[0]!r}")
+    if given.vararg is not None:
+        values[given.vararg.arg] = tuple(args[len(positional) :])
+    if given.kwarg is not None:
+        values[given.kwarg.arg] = {key: kwargs[key] for key in unknown}
+    return values

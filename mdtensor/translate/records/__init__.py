@@ -1,0 +1,1 @@
+"""Records: elements with fields, as columns of numbers."""

@@ -1,0 +1,1 @@
+"""From reductions and scans with any operators to an `md_hom`."""

@@ -1,0 +1,98 @@
+"""How the dims of a string are combined, from what a user said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdtensor.errors import SubscriptError
+from mdtensor.translate.einsum.index_space import IndexSpace
+from mdtensor.translate.operators.combination import Combination, cc, ps, pw
+from mdtensor.translate.operators.operators import operator_name
+
+# A name, a function or an Operator for all dims, or one (or a Combination) for each of some dims.
+Said = Any
+
+
+def combinations_of_dims(
+    said: Said, text: str, space: IndexSpace, *, scans: bool = False
+) -> dict[str, Combination]:
+    """How every dim is combined.
+
+    `said` is an operator for all dims that the output lacks, or for the one that is scanned, or a
+    mapping from dims to operators or Combinations. With `scans`, an operator of a dim that stays
+    scans it.
+
+    Raises SubscriptError where a dim that the output lacks has no operator, or one that the output
+    has would be reduced.
+
+    >>> from mdtensor.translate.einsum.index_space import index_space
+    >>> from mdtensor.specs import TensorSpec
+    >>> from mdtensor.translate.einsum.subscripts import parse
+    >>> space = index_space(parse("ij->i"), [TensorSpec.of((2, 3))])
+    >>> combinations_of_dims("max", "ij->i", space)
+    {'i': cc, 'j': pw('max')}
+    """
+    if not isinstance(said, Mapping):
+        if scans:
+            said = {_only_dim(text, space): said}
+        else:
+            return {d: cc if d in space.output else pw(said) for d in space.extents}
+    by_dim: Mapping[str, object] = dict(said)  # pyright: ignore[reportUnknownArgumentType]
+    for name in by_dim:
+        if name not in space.extents:
+            raise SubscriptError(
+                f"combine names dim {name!r}, which the string does not have",
+                text=text,
+                hint=f"its dims are {', '.join(map(repr, space.extents))}",
+            )
+    return {
+        name: _combination(text, name, by_dim.get(name), name in space.output, scans)
+        for name in space.extents
+    }
+
+
+def _only_dim(text: str, space: IndexSpace) -> str:
+    if len(space.output) == 1:
+        return space.output[0]
+    if not space.output:
+        raise SubscriptError(
+            "no dim is left to be scanned", text=text, hint="the output names the dims that stay"
+        )
+    raise SubscriptError(
+        "several dims could be scanned",
+        text=text,
+        hint=f"say which: combine={{{space.output[-1]!r}: …}}",
+    )
+
+
+def _combination(text: str, name: str, said: object, stays: bool, scans: bool) -> Combination:
+    """How one dim is combined; `said` is None where nothing was said of it."""
+    if said is None or said in ("cc", cc):
+        if stays:
+            return cc
+        raise SubscriptError(
+            f"dim {name!r} is not in the output, but no operator combines it",
+            text=text,
+            hint=f"combine={{{name!r}: 'add', …}}, or let the output have it",
+        )
+    if not isinstance(said, Combination):
+        said = ps(said) if stays and scans else pw(said)
+    if stays and said.kind == "pw":
+        raise SubscriptError(
+            f"dim {name!r} is in the output, but {said!r} would reduce it",
+            text=text,
+            hint=f"leave it out of the output, or scan it: combine={{{name!r}: ps(…)}}",
+        )
+    if not stays and said.kind == "ps":
+        raise SubscriptError(
+            f"dim {name!r} is scanned by {said!r}, but the output does not have it",
+            text=text,
+            hint="a scan keeps its dim",
+        )
+    return said
+
+
+def operator_names(combinations: Mapping[str, Combination]) -> list[str | None]:
+    """Names of the operators of all dims that are combined, None of those that have none."""
+    return [operator_name(c.operator) for c in combinations.values() if c.kind != "cc"]

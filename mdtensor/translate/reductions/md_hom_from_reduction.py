@@ -1,0 +1,306 @@
+"""From a reduction or a scan to an `md_hom`: any function of elements, any operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import ShapeError, SubscriptError, TranslationError
+from mdtensor.specs import TensorSpec, contiguous_strides
+from mdtensor.translate.combine import (
+    CC,
+    PAIR_NAMES,
+    Combine,
+    Pointwise,
+    PrefixSum,
+    with_ascending_places,
+)
+from mdtensor.translate.einsum.index_space import IndexSpace, index_space
+from mdtensor.translate.einsum.md_hom_from_einsum import buffers
+from mdtensor.translate.einsum.subscripts import parse
+from mdtensor.translate.einsum.views_from_index_space import affine_access, views_from_index_space
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.operators import operator_name, operator_of
+from mdtensor.translate.python.expr_from_function import scalar_function
+from mdtensor.translate.reductions.combinations_of_dims import (
+    Said,
+    combinations_of_dims,
+    operator_names,
+)
+from mdtensor.translate.reductions.epilogues import epilogue_named
+from mdtensor.translate.reductions.reduction_types import (
+    asked_dtypes,
+    brought,
+    factors,
+    floats_widened,
+    held_dtype,
+    natural_dtype,
+)
+from mdtensor.translate.scalar import (
+    Expr,
+    Number,
+    ScalarFunction,
+    const,
+    equal,
+    index_of,
+    param,
+    select,
+    substitute,
+)
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What a front end was told; see `mdtensor.reduce`.
+
+    `scans` says that a dim of the output to which `combine` gives an operator is scanned by it.
+    `counts` says that sums and products of booleans are counted in int64, as by `numpy.sum`;
+    `order` is the memory order of the results, C or F.
+    """
+
+    text: str
+    function: Function | None = None
+    combine: Said = "add"
+    identity: tuple[Number, ...] | None = None
+    dtype: object = None
+    acc_dtype: object = None
+    extents: Mapping[str, int] = field(default_factory=dict[str, int])
+    epilogue: Function | str | None = None
+    scans: bool = False
+    counts: bool = True
+    order: str = "C"
+
+
+def md_hom_from_reduction(reduction: Reduction, specs: Sequence[TensorSpec]) -> MDHom:
+    """The `md_hom` of a reduction on operands of the given specs.
+
+    Dims are ordered by their first use in the string; where several operators combine several
+    dims, the last dim is combined first, as the innermost loop of a nest is.
+
+    Raises SubscriptError where string and shapes do not fit, TranslationError where functions and
+    operators do not fit them, DTypeError where types cannot be combined.
+
+    >>> from mdtensor.translate.operators.combination import ps
+    >>> a = TensorSpec.of((4, 3))
+    >>> md_hom_from_reduction(Reduction("ij->i", combine={"j": "add", "i": ps("add")}), (a,))
+    md_hom[i:4, j:3](id, (ps(add), pw(add)))
+    """
+    space = index_space(parse(reduction.text, extended=True), specs, reduction.extents)
+    return md_hom_from_reduced_space(reduction, space, specs)
+
+
+def md_hom_from_reduced_space(
+    reduction: Reduction, space: IndexSpace, specs: Sequence[TensorSpec]
+) -> MDHom:
+    """The `md_hom` of a reduction whose string has its meaning already."""
+    combinations = combinations_of_dims(
+        reduction.combine, reduction.text, space, scans=reduction.scans
+    )
+    names = operator_names(combinations)
+    is_place = reduction.function is None and bool(names) and set(names) <= set(PAIR_NAMES)
+    place = _place(space, combinations) if is_place else None
+    view = views_from_index_space(space, specs)
+    elements = _elements(space, view, specs)
+    results, dtypes = _combined(reduction, space, elements, names, place)
+    held = tuple(result.dtype for result in results)
+    epilogue, stored = _epilogue(reduction, space, specs, dtypes, held, is_place=is_place)
+    return MDHom(
+        _dims(space, combinations, results, reduction, place),
+        ScalarFunction(
+            tuple(specs[access.buffer].dtype for access in view),
+            results,
+            _name(reduction, elements),
+        ),
+        buffers(specs),
+        _outputs(space, stored, reduction.order),
+        view,
+        tuple(
+            Access(n, tuple(AffineIndex.of(d) for d in space.output)) for n in range(len(stored))
+        ),
+        epilogue,
+    )
+
+
+def _combined(
+    reduction: Reduction,
+    space: IndexSpace,
+    elements: Sequence[Expr],
+    names: Sequence[str | None],
+    place: Expr | None,
+) -> tuple[tuple[Expr, ...], tuple[np.dtype, ...]]:
+    """The tuple that is combined, and the types in which its elements are stored.
+
+    The function is applied twice: to the elements as they are, which tells NumPy's types, and to
+    elements in the types in which the results are combined.
+    """
+    natural = [value.dtype for value in _results(reduction, space, elements, place)]
+    dtypes = tuple(natural_dtype(d, names, counts=reduction.counts) for d in natural)
+    is_asked = reduction.dtype is not None and place is None
+    if is_asked:
+        dtypes = asked_dtypes(reduction.dtype, len(natural))
+    is_finished = reduction.epilogue is None
+    held = tuple(held_dtype(dtype, names, is_finished=is_finished) for dtype in dtypes)
+    if reduction.acc_dtype is not None:
+        held = asked_dtypes(reduction.acc_dtype, len(dtypes))
+    if reduction.function is None:
+        elements = factors(elements, dtypes[0] if is_asked else None, held[0])
+    else:
+        elements = floats_widened(elements, held[0])
+    computed = _results(reduction, space, elements, place)
+    results = tuple(
+        brought(value, dtype, to) for value, dtype, to in zip(computed, dtypes, held, strict=True)
+    )
+    return results, dtypes
+
+
+def _outputs(space: IndexSpace, dtypes: Sequence[np.dtype], order: str) -> tuple[Buffer, ...]:
+    shape = [space.extents[name] for name in space.output]
+    strides = contiguous_strides(shape)
+    if order == "F":
+        strides = contiguous_strides(shape[::-1])[::-1]
+    names = ["out"] if len(dtypes) == 1 else [f"out{n}" for n in range(len(dtypes))]
+    return tuple(
+        Buffer(name, TensorSpec.of(shape, dtype, strides))
+        for name, dtype in zip(names, dtypes, strict=True)
+    )
+
+
+def _elements(space: IndexSpace, view: Sequence[Access], specs: Sequence[TensorSpec]) -> list[Expr]:
+    """What the operands give to the function, in their order; not those that are indices."""
+    positions = {access.buffer: position for position, access in enumerate(view)}
+    return [
+        param(positions[number], specs[number].dtype)
+        for number in range(len(view))
+        if number not in space.index_operands
+    ]
+
+
+def _results(
+    reduction: Reduction, space: IndexSpace, elements: Sequence[Expr], place: Expr | None
+) -> tuple[Expr, ...]:
+    """The function's results on elements, or their product; with the place, where it is wanted."""
+    if reduction.function is not None:
+        return _traced(reduction.function, elements, space.extents)
+    if not elements:
+        raise TranslationError("there are no elements to multiply", hint="give f")
+    value = elements[0]
+    for element in elements[1:]:
+        value = value * element
+    return (value,) if place is None else (value, place)
+
+
+def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
+    """The position of a point among all that are combined with it, in C order."""
+    place: Expr | None = None
+    for name, said in combinations.items():
+        if said.kind == "cc":
+            continue
+        if space.extents[name] == 0:
+            raise ShapeError(
+                f"{operator_name(said.operator)} of no elements: dim {name!r} is empty",
+                hint="an f that returns (value, index) gives the operator's identity",
+            )
+        index = index_of(name)
+        place = index if place is None else place * space.extents[name] + index
+    assert place is not None
+    return place
+
+
+def _found(place: Expr) -> Expr:
+    """A place; the first one where none was better than the operator's identity."""
+    nowhere = const(int(np.iinfo(place.dtype).max), place.dtype)
+    return select(equal(place, nowhere), const(0, place.dtype), place)
+
+
+def _traced(function: Function, elements: Sequence[Expr], dims: Iterable[str]) -> tuple[Expr, ...]:
+    """What a function returns for elements; its keyword-only parameters are values of indices."""
+    types = [element.dtype for element in elements]
+    scalar = scalar_function(function, types, indices={name: name for name in dims})
+    return tuple(substitute(result, elements) for result in scalar.results)
+
+
+def _dims(
+    space: IndexSpace,
+    combinations: Mapping[str, Combination],
+    results: Sequence[Expr],
+    reduction: Reduction,
+    place: Expr | None,
+) -> tuple[Dim, ...]:
+    held = [result.dtype for result in results]
+
+    def combine(said: Combination) -> Combine:
+        if said.kind == "cc":
+            return CC
+        operator = operator_of(said.operator, held, reduction.identity)
+        if place is not None and operator.name in PAIR_NAMES:
+            operator = with_ascending_places(operator)
+        return Pointwise(operator) if said.kind == "pw" else PrefixSum(operator)
+
+    return tuple(
+        Dim(name, extent, combine(combinations[name])) for name, extent in space.extents.items()
+    )
+
+
+def _name(reduction: Reduction, elements: Sequence[Expr]) -> str:
+    if reduction.function is not None:
+        return _shown(reduction.function, "f")
+    return "mul" if len(elements) > 1 else "id"
+
+
+def _shown(function: Function, otherwise: str) -> str:
+    return getattr(function, "__name__", otherwise).replace("<lambda>", otherwise)
+
+
+def _epilogue(
+    reduction: Reduction,
+    space: IndexSpace,
+    specs: Sequence[TensorSpec],
+    dtypes: tuple[np.dtype, ...],
+    held: tuple[np.dtype, ...],
+    *,
+    is_place: bool,
+) -> tuple[Epilogue | None, tuple[np.dtype, ...]]:
+    """What happens to finished tuples, and the types of what is stored.
+
+    The function is traced on the results' own types first, which tells the types that NumPy would
+    give; what computes takes tuples as they were combined.
+    """
+    if reduction.epilogue is None and space.finish:
+        raise SubscriptError(
+            "operands stand after the semicolon, but there is no epilogue",
+            text=reduction.text,
+            carets=(reduction.text.index(";"),),
+            hint="epilogue='bias' adds one; any function of result and operands can be given",
+        )
+    if reduction.epilogue is None and not is_place:
+        return None, dtypes
+    count = len(space.inputs)
+    view = tuple(affine_access(count + n, axes) for n, axes in enumerate(space.finish))
+    read = [specs[access.buffer].dtype for access in view]
+    function = epilogue_named(reduction.epilogue)
+    # The values that led to places are dropped.
+    first = 1 if is_place else 0
+
+    def finished(types: Sequence[np.dtype]) -> tuple[Expr, ...]:
+        results = [param(n, dtype) for n, dtype in enumerate(types)][first:]
+        if is_place:
+            results = [_found(place) for place in results]
+        extra = [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
+        if function is None:
+            return tuple(results)
+        given = [*results, *floats_widened(extra, types[first])]
+        return _traced(function, given, space.output)
+
+    stored = tuple(value.dtype for value in finished(dtypes))
+    if reduction.dtype is not None and function is not None:
+        stored = asked_dtypes(reduction.dtype, len(stored))
+    name = "index" if function is None else _shown(function, "epilogue")
+    scalar = ScalarFunction((*held, *read), finished(held), name)
+    return Epilogue(scalar, view), stored

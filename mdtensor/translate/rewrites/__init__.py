@@ -1,0 +1,1 @@
+"""From an `md_hom` to others that compute the same: chains, flags, mirrored scans."""

@@ -1,0 +1,191 @@
+"""From expressions of slices to `md_hom`s: one for each fused expression.
+
+A reduction ends a fused expression: what follows is fused with the reduction as its epilogue where
+it takes its elements one by one, and is an `md_hom` of its own otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Pointwise, named
+from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
+from mdtensor.translate.scalar import Expr, ScalarFunction, param, substitute
+from mdtensor.translate.stencils.slices import (
+    Fused,
+    Leaf,
+    Read,
+    Reduction,
+    Source,
+    composed,
+    dim_of,
+)
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One `md_hom` of a chain; `inputs` are numbers of leaves, or -1 - n for part n's result."""
+
+    md_hom: MDHom
+    inputs: tuple[int, ...]
+
+
+def md_homs_from_slices(fused: Fused, specs: Sequence[TensorSpec]) -> tuple[Part, ...]:
+    """The chain of `md_hom`s that computes a value; `specs` are those of the leaves by number.
+
+    The last part writes the value, in C order.
+
+    >>> from mdtensor.translate.stencils.slices import combined, fused_from_source, sliced
+    >>> a = fused_from_source(Leaf(0, (10,), TensorSpec.of((10,)).dtype))
+    >>> ends = [sliced(a, slice(None, -1)), sliced(a, slice(1, None))]
+    >>> [part] = md_homs_from_slices(combined(ends, lambda x, y: x * y), [TensorSpec.of((10,))])
+    >>> print(part.md_hom.describe())
+    out_view(out: float32[9] (i0) -> (i0))
+    md_hom[i0:9](f, (cc))
+    inp_view(a0: float32[10] (i0) -> (i0), (i0+1))
+    """
+    chain = _Chain(specs)
+    chain.finish(fused)
+    return tuple(chain.parts)
+
+
+class _Chain:
+    """Collects the parts: a reduction that several expressions take is computed once."""
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self.specs = specs
+        self.parts: list[Part] = []
+        self.known: dict[Reduction, int] = {}
+
+    def finish(self, fused: Fused) -> None:
+        """Adds the part that computes a value."""
+        out = Buffer("out", TensorSpec.of(fused.shape, fused.dtype))
+        carrier = _carrier(fused)
+        if carrier is None:
+            reads = _Reads(self)
+            view = reads.view(fused)
+            dims = tuple(Dim(dim_of(axis), extent, CC) for axis, extent in enumerate(fused.shape))
+            written = Access(0, tuple(AffineIndex.of(dim.name) for dim in dims))
+            md_hom = MDHom(dims, _function(fused), reads.buffers, (out,), view, (written,))
+            self.parts.append(Part(md_hom, reads.inputs))
+            return
+        self.parts.append(self._with_epilogue(fused, carrier, out))
+
+    def number(self, reduction: Reduction) -> int:
+        """The number of the part that computes a reduction."""
+        if reduction not in self.known:
+            spec = TensorSpec.of(reduction.shape, reduction.dtype)
+            names = [dim_of(axis) for axis in reduction.kept]
+            written = Access(0, tuple(AffineIndex.of(name) for name in names))
+            reads = _Reads(self)
+            view = reads.view(reduction.of)
+            out = (Buffer("out", spec),)
+            dims, function = _dims(reduction), _function(reduction.of)
+            md_hom = MDHom(dims, function, reads.buffers, out, view, (written,))
+            self.parts.append(Part(md_hom, reads.inputs))
+            self.known[reduction] = len(self.parts) - 1
+        return self.known[reduction]
+
+    def _with_epilogue(self, fused: Fused, carrier: Read, out: Buffer) -> Part:
+        """The reduction that `carrier` reads, finished by the rest of the value's expression."""
+        reduction = carrier.source
+        assert isinstance(reduction, Reduction)
+        reads = _Reads(self)
+        view = reads.view(reduction.of)
+        places = {
+            index.dims[0]: AffineIndex.of(dim_of(axis))
+            for axis, index in zip(reduction.kept, carrier.index, strict=True)
+            if index.dims
+        }
+        axes = [places.get(dim_of(axis), AffineIndex()) for axis in range(len(fused.shape))]
+        others = [read for read in fused.reads if read is not carrier]
+        between = tuple(reads.access(read.source, composed(read.index, axes)) for read in others)
+        order = [carrier, *others]
+        types = tuple(read.source.dtype for read in order)
+        renamed = [param(order.index(read), read.source.dtype) for read in fused.reads]
+        result = _stored(substitute(fused.expr, renamed))
+        epilogue = Epilogue(ScalarFunction(types, (result,), "g"), between)
+        md_hom = MDHom(
+            _dims(reduction),
+            _function(reduction.of),
+            reads.buffers,
+            (out,),
+            view,
+            (Access(0, tuple(axes)),),
+            None if result == param(0, types[0]) else epilogue,
+        )
+        return Part(md_hom, reads.inputs)
+
+
+class _Reads:
+    """Collects the buffers of one part."""
+
+    def __init__(self, chain: _Chain) -> None:
+        self._chain = chain
+        self._numbers: dict[int, int] = {}
+        self._buffers: list[Buffer] = []
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return tuple(self._buffers)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(self._numbers)
+
+    def view(self, fused: Fused) -> tuple[Access, ...]:
+        return tuple(self.access(read.source, read.index) for read in fused.reads)
+
+    def access(self, source: Source, index: tuple[AffineIndex, ...]) -> Access:
+        if isinstance(source, Leaf):
+            slot, spec, name = source.number, self._chain.specs[source.number], "a"
+        else:
+            slot, name = -1 - self._chain.number(source), "t"
+            spec = TensorSpec.of(source.shape, source.dtype)
+        if slot not in self._numbers:
+            self._numbers[slot] = len(self._numbers)
+            self._buffers.append(Buffer(f"{name}{slot if slot >= 0 else -1 - slot}", spec))
+        return Access(self._numbers[slot], index)
+
+
+def _carrier(fused: Fused) -> Read | None:
+    """The read of a reduction that all else can be an epilogue of: it takes each element once."""
+    for read in fused.reads:
+        if isinstance(read.source, Leaf):
+            continue
+        extents = {dim_of(axis): extent for axis, extent in enumerate(fused.shape)}
+        plain = all(
+            index == AffineIndex.of(*index.dims)
+            and math.prod(extents[dim] for dim in index.dims) == extent
+            for index, extent in zip(read.index, read.source.shape, strict=True)
+        )
+        used = [dim for index in read.index for dim in index.dims]
+        once = len(set(used)) == len(used)
+        same = sum(other.source == read.source for other in fused.reads) == 1
+        whole = math.prod(fused.shape) == math.prod(read.source.shape)
+        if plain and once and same and whole:
+            return read
+    return None
+
+
+def _dims(reduction: Reduction) -> tuple[Dim, ...]:
+    combine = Pointwise(named(reduction.op, [reduction.dtype]))
+    return tuple(
+        Dim(dim_of(axis), extent, combine if axis in reduction.axes else CC)
+        for axis, extent in enumerate(reduction.of.shape)
+    )
+
+
+def _function(fused: Fused) -> ScalarFunction:
+    types = tuple(read.source.dtype for read in fused.reads)
+    return ScalarFunction(types, (fused.expr,))
+
+
+def _stored(expr: Expr) -> Expr:
+    """The expression without a rounding that storing it does anyway."""
+    narrows = expr.op == "cast" and expr.dtype.kind == expr.args[0].dtype.kind == "f"
+    return expr.args[0] if narrows else expr

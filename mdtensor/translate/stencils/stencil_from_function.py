@@ -1,0 +1,150 @@
+"""From a function of relative indices to a stencil."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.python.expr_from_function import traced
+from mdtensor.translate.scalar import (
+    Expr,
+    Number,
+    ScalarFunction,
+    as_expr,
+    cast,
+    param,
+    params_in,
+    substitute,
+)
+from mdtensor.translate.stencils.md_hom_from_stencil import Stencil
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+
+def stencil_from_function(
+    function: Callable[..., object], arguments: Sequence[TensorSpec | Number]
+) -> Stencil:
+    """The stencil of a function whose arrays are read at relative indices.
+
+    Specs are arrays, all of one shape, or, without axes, single elements; numbers are constants.
+    The function returns one value or a tuple of several.
+
+    Raises ShapeError where the arrays' shapes differ, TranslationError for a wrong index.
+
+    >>> stencil_from_function(lambda u: u[-1] + u[2], [TensorSpec.of((9,))]).reach
+    ((-1, 2),)
+    """
+    shape = _common_shape(arguments)
+    reads: dict[Access, Expr] = {}
+    inputs: list[Buffer] = []
+    fields: set[int] = set()
+    symbols: list[object] = []
+    for position, argument in enumerate(arguments):
+        if not isinstance(argument, TensorSpec):
+            symbols.append(argument)
+            continue
+        number = len(inputs)
+        inputs.append(Buffer(f"u{position}", argument))
+        if argument.shape:
+            fields.add(number)
+            symbols.append(Field(number, argument, reads))
+        else:
+            symbols.append(_read(reads, Access(number, ()), argument.dtype))
+    returned = traced(function, *symbols)
+    listed: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)  # pyright: ignore[reportUnknownVariableType]
+    results = tuple(map(_as_expr, listed))
+    used = sorted({n for result in results for n in params_in(result)})
+    return Stencil(
+        shape,
+        _only(used, [expr.dtype for expr in reads.values()], results),
+        tuple(inputs),
+        frozenset(fields),
+        tuple(list(reads)[n] for n in used),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Arithmetic):
+    """An array as a stencil function sees it: `u[-1, 0]` is the element above the point."""
+
+    buffer: int
+    spec: TensorSpec
+    reads: dict[Access, Expr] = field(repr=False)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.spec.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.spec.dtype
+
+    def applied(self, op: str, *operands: Any) -> NoReturn:
+        """Refuses arithmetic on whole arrays."""
+        raise TranslationError(
+            "a stencil computes with an array instead of an element of it",
+            hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
+        )
+
+    def __getitem__(self, index: object) -> Expr:
+        offsets: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+        try:
+            whole = [operator.index(offset) for offset in offsets]
+        except TypeError:
+            raise TranslationError(
+                f"a stencil reads at {index!r}, which is no relative index",
+                hint="whole numbers, one for each axis: u[-1, 0] is the element above the point",
+            ) from None
+        if len(whole) != self.ndim:
+            raise TranslationError(
+                f"a stencil reads at {len(whole)} indices from an array of {self.ndim} axes",
+                hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
+            )
+        place = tuple(AffineIndex.of(offset=offset) for offset in whole)
+        return _read(self.reads, Access(self.buffer, place), self.spec.dtype)
+
+
+def _read(reads: dict[Access, Expr], access: Access, dtype: np.dtype) -> Expr:
+    return reads.setdefault(access, param(len(reads), dtype))
+
+
+def _common_shape(arguments: Sequence[TensorSpec | Number]) -> tuple[int, ...]:
+    shapes = [a.shape for a in arguments if isinstance(a, TensorSpec) and a.shape]
+    if not shapes:
+        raise ShapeError("a stencil needs an array with at least one axis")
+    if len(set(shapes)) > 1:
+        raise ShapeError(
+            f"the arrays of a stencil have shapes {', '.join(map(str, shapes))}",
+            hint="all have one shape; np.broadcast_to stretches the smaller ones",
+        )
+    return shapes[0]
+
+
+def _as_expr(value: object) -> Expr:
+    try:
+        expr = as_expr(value)
+    except TranslationError:
+        raise TranslationError(
+            f"a stencil returns {value!r}",
+            hint="return an expression of elements such as u[0, 0], or a tuple of several",
+        ) from None
+    return cast(expr, expr.dtype)
+
+
+def _only(
+    used: Sequence[int], types: Sequence[np.dtype], results: Sequence[Expr]
+) -> ScalarFunction:
+    """The scalar function of the parameters that are used."""
+    renumbered = [param(used.index(n) if n in used else 0, dtype) for n, dtype in enumerate(types)]
+    return ScalarFunction(
+        tuple(types[n] for n in used),
+        tuple(substitute(result, renumbered) for result in results),
+    )
