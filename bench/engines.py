@@ -18,6 +18,10 @@ from bench.workload import PLAN, Arrays, Call, Workload
 from bench.workloads import Contraction
 
 
+# With more operations, NumPy's einsum without a path takes too long to be waited for.
+PLAIN_EINSUM = 100_000_000
+
+
 class Library:
     """A library that can compute cases.
 
@@ -57,7 +61,7 @@ class NumPy(Library):
         calls: dict[str, Call] = {
             "einsum optimize": lambda: np.einsum(text, a, b, out=out, optimize=True)
         }
-        if workload.is_small:
+        if workload.flops <= PLAIN_EINSUM:
             calls["einsum"] = lambda: np.einsum(text, a, b, out=out)
         if factors := matrix_factors(workload, operands):
             left, right = factors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,10 +145,8 @@ class Run:
         found = {
             "geomean to best peer, from 1 MFLOP": geomean(c.ratio for c in large),
             "geomean to best peer, below 1 MFLOP": geomean(c.ratio for c in small),
-            "small einsum to numpy.einsum": geomean(_small(c, "einsum") for c in small),
-            "small einsum to numpy.matmul": geomean(_small(c, "matmul") for c in small),
-            "small plan to numpy.einsum": geomean(_small(c, "einsum", PLAN) for c in small),
-            "small plan to numpy.matmul": geomean(_small(c, "matmul", PLAN) for c in small),
+            **_to_numpy("below 1 MFLOP", small),
+            **_to_numpy("Table 6", [c for c in self.cases if c.name.startswith("table6-")]),
             "geomean untuned to tuned": geomean(untuned),
             "least untuned to tuned": min(untuned, default=None),
         }
@@ -179,8 +177,15 @@ def _quotient(above: Measurement | None, below: Measurement | None) -> float | N
     return above.seconds / below.seconds if above is not None and below is not None else None
 
 
-def _small(case: CaseResult, peer: str, ours: str = "einsum") -> float | None:
-    return _quotient(case.best("numpy", peer), case.best(OURS, ours))
+def _to_numpy(group: str, cases: Sequence[CaseResult]) -> dict[str, float | None]:
+    """How calls and plans compare with NumPy's plain einsum and its product, over a group."""
+    return {
+        f"{group}, {ours} to numpy.{peer}": geomean(
+            _quotient(case.best("numpy", peer), case.best(OURS, ours)) for case in cases
+        )
+        for peer in ("einsum", "matmul")
+        for ours in ("einsum", PLAN)
+    }
 
 
 def case_of(workload: Workload, **found: Any) -> CaseResult:
