@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,17 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+def as_dtype(given: Any) -> np.dtype:
+    """The element type that a name, a class or a type of NumPy stands for, as `numpy.dtype`.
+
+    Raises TypeError where NumPy knows none.
+
+    >>> as_dtype("f4"), as_dtype(int)
+    (dtype('float32'), dtype('int64'))
+    """
+    return np.dtype(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class TensorSpec:
         """A spec from a shape and anything that `numpy.dtype` takes; C order by default."""
         shape = tuple(int(extent) for extent in shape)
         steps = contiguous_strides(shape) if strides is None else tuple(int(s) for s in strides)
-        return cls(np.dtype(dtype), shape, steps)  # type: ignore[call-overload]
+        return cls(as_dtype(dtype), shape, steps)
 
     @property
     def size(self) -> int:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.specs import as_dtype
+
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 FLOATS = ("float16", "float32", "float64")
 COMPLEXES = ("complex64", "complex128")
@@ -105,7 +107,7 @@ def operands(case: Case, dtype: object, seed: int = 0) -> list[np.ndarray]:
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: object) -> np.ndarray:
     """A random array; integers take every value, so that sums wrap around."""
-    kind = np.dtype(dtype)  # type: ignore[call-overload]
+    kind = as_dtype(dtype)
     if kind == np.bool_:
         return rng.integers(0, 2, shape).astype(bool)
     if kind.kind in "iu":
@@ -121,7 +123,7 @@ def tolerance(dtype: object, terms: int, largest: float = 1.0) -> float:
     Twice the bound for a sum in any order in the type of the result, float16 accumulated in
     float32, and one rounding of the result; 0 for integers and bool.
     """
-    kind = np.dtype(dtype)  # type: ignore[call-overload]
+    kind = as_dtype(dtype)
     if kind.kind in "iub":
         return 0.0
     rounding = float(np.finfo(kind).eps)

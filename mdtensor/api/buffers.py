@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.errors import DTypeError, ShapeError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
 
 
@@ -25,7 +25,7 @@ class ScalarType:
     dtype: np.dtype
 
     def __getitem__(self, count: int | tuple[int, ...]) -> np.dtype:
-        return np.dtype((self.dtype, count))  # type: ignore[call-overload]
+        return as_dtype((self.dtype, count))
 
     def __repr__(self) -> str:
         return self.dtype.name

@@ -13,7 +13,7 @@ from mdtensor.api.computation import Computation, Step, call, plain_key, recalle
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,
     Layout,
@@ -102,8 +102,8 @@ def conv(
         return result
     parsed = parse_layout(layout)
     geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
-    wanted = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
-    accumulated = None if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    wanted = None if dtype is None else as_dtype(dtype)
+    accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
     finish = epilogue_named(epilogue)
     key = ("conv", parsed, geometry, wanted, accumulated, function_key(finish))
 

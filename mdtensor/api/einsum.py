@@ -26,7 +26,7 @@ from mdtensor.api.operands import (
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.errors import DTypeError, ShapeError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.subscripts import is_affine, parse, resolve
 from mdtensor.translate.md_hom import MDHom
 
@@ -159,7 +159,7 @@ def _einsum(
     text, given = split(operands)
     order = _order(order)
     _check_casting(casting)
-    wanted = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    wanted = None if dtype is None else as_dtype(dtype)
     xp = array_module(given if out is None else (*given, out))
     if out is not None and not isinstance(out, xp.ndarray):
         raise DTypeError(f"out is {type(out).__name__}, not an array")
@@ -183,7 +183,7 @@ def _einsum(
             *operands, out=out, dtype=dtype, order=order, casting=casting, optimize=optimize
         )
     arrays = [array if addressable(array) else array.copy() for array in arrays]
-    accumulated = None if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
     options = Options(wanted, order, casting, _hashable(optimize), accumulated)
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)

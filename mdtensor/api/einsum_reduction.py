@@ -12,10 +12,10 @@ import numpy as np
 from mdtensor.api.computation import Computation, call, plain_key, recalled
 from mdtensor.api.operands import Array, split
 from mdtensor.api.path import Optimize
+from mdtensor.api.prepare import check_cast
 from mdtensor.api.reduce import reduced, reduction_key
 from mdtensor.api.semiring import in_stages, semiring_of
-from mdtensor.errors import DTypeError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 
@@ -94,15 +94,11 @@ def with_output(text: str) -> str:
 def _check_casting(text: str, arrays: Sequence[Any], said: Said) -> None:
     if said.dtype is None:
         return
-    to = np.dtype(said.dtype)  # type: ignore[call-overload]
+    to = as_dtype(said.dtype)
     written = [index for t in parse(text, extended=True).terms for index in t]
     sums = [index.sum for index in written if index.name != ELLIPSIS]
     indices = {number for each in sums for number, _ in each.elements}
     for number, array in enumerate(arrays):
         given = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
-        if number not in indices and not np.can_cast(given, to, said.casting):  # type: ignore[call-overload]
-            raise DTypeError(
-                f"operand {number} cannot be cast from {given} to {to} under"
-                f" casting={said.casting!r}",
-                hint="allow it by casting='same_kind' or 'unsafe', or choose another dtype",
-            )
+        if number not in indices:
+            check_cast(f"operand {number}", given, to, said.casting)

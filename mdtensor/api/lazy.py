@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module, reason_of_types
 from mdtensor.errors import DTypeError, ShapeError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.scalar import Expr, Number, apply, cast, select, truth
@@ -144,7 +144,7 @@ class LazyArray(NDArrayOperatorsMixin):
     ) -> Any:
         """The mean over axes, by default all; that of integers is float64."""
         whole = self.dtype.kind in "biu" and dtype is None
-        result = np.dtype(np.float64 if whole else self.dtype if dtype is None else dtype)  # type: ignore[arg-type]
+        result = as_dtype(np.float64 if whole else self.dtype if dtype is None else dtype)
         axes = _axes(axis, self.ndim)
         count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
         total = self._total("add", axes, keepdims, result)
@@ -342,7 +342,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:
     """The type of NumPy's sums or products of elements of a type."""
     if asked is not None:
-        return np.dtype(asked)  # type: ignore[call-overload]
+        return as_dtype(asked)
     return ufunc.reduce(np.ones(1, dtype)).dtype
 
 

@@ -6,12 +6,13 @@ import numbers
 import operator
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from mdtensor.api.operands import Array, array_module
 from mdtensor.errors import FilterError
+from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
 
 _MODES = {
@@ -36,7 +37,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
     if output is None:
         return (np.result_type(array.dtype, np.complex64) if is_complex else array.dtype), None
     if isinstance(output, str | type | np.dtype):
-        dtype = np.dtype(cast("Any", output))
+        dtype = as_dtype(output)
         if is_complex and dtype.kind != "c":
             if isinstance(output, str):
                 raise FilterError("output must have complex dtype")

@@ -17,7 +17,7 @@ from mdtensor.api.tune import TuningReport, seconds_of, tune_md_hom
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
@@ -46,7 +46,7 @@ def compile(subscripts: str, *operands: Any, dtype: object = None) -> Plan:  # n
     np.float32(128.0)
     """
     specs = tuple(op if isinstance(op, TensorSpec) else spec_of(_array(op)) for op in operands)
-    wanted = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    wanted = None if dtype is None else as_dtype(dtype)
     return Plan(subscripts, specs, Options(dtype=wanted, order="C"))
 
 

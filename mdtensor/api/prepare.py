@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, PathError, ShapeError
-from mdtensor.specs import TensorSpec, contiguous_strides
+from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.md_hom_from_einsum import (
     accumulation_dtype,
@@ -111,7 +111,7 @@ def prepare(
         result = TensorSpec.of(shape, computed, strides)
     if 0 in contraction.extents.values():
         return Prepared((), result, converted, into_out, computed)
-    accumulated = accumulation_dtype(computed) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    accumulated = accumulation_dtype(computed) if acc_dtype is None else as_dtype(acc_dtype)
     path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
     steps = _steps(contraction, operands, path, accumulated, result)
     return Prepared(steps, result, converted, into_out, computed)
@@ -162,17 +162,18 @@ def computation_dtype(
     Raises DTypeError where `casting` forbids to bring an array to it, or the result to `out`.
     """
     arrays = [spec.dtype for spec in specs] + ([] if out is None else [out])
-    computed = np.result_type(*arrays) if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    computed = np.result_type(*arrays) if dtype is None else as_dtype(dtype)
     for number, spec in enumerate(specs):
-        _check_cast(f"operand {number}", spec.dtype, computed, casting)
+        check_cast(f"operand {number}", spec.dtype, computed, casting)
     if out is not None:
-        _check_cast("out", out, computed, casting)
-        _check_cast("the result", computed, out, casting)
+        check_cast("out", out, computed, casting)
+        check_cast("the result", computed, out, casting)
     return computed
 
 
-def _check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
-    if not np.can_cast(given, to, casting):  # type: ignore[call-overload]
+def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
+    """Raise DTypeError where `casting` forbids to bring elements of one type to another."""
+    if not np.can_cast(given, to, cast("Any", casting)):
         raise DTypeError(
             f"{what} cannot be cast from {given} to {to} under casting={casting!r}",
             hint="allow it by casting='same_kind' or 'unsafe', or choose another dtype",

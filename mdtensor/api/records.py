@@ -10,7 +10,7 @@ import numpy as np
 
 from mdtensor.api.operands import Array
 from mdtensor.errors import DTypeError, ShapeError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.records.columns import Column, Path, at_path, codes_of, columns_of
 from mdtensor.translate.records.records import has_parts
@@ -125,6 +125,6 @@ def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:
 def _structured(dtype: Any) -> np.dtype | None:
     """A type with fields, also as a list of them."""
     if isinstance(dtype, list):
-        dtype = np.dtype(dtype)  # type: ignore[call-overload]
+        dtype = as_dtype(dtype)
     is_structured = isinstance(dtype, np.dtype) and dtype.names
     return dtype if is_structured else None  # pyright: ignore[reportUnknownVariableType]

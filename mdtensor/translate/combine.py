@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import TranslationError
+from mdtensor.specs import as_dtype
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.functions import is_sequence, ordering
 from mdtensor.translate.scalar import (
@@ -92,7 +93,7 @@ def named(name: str, dtypes: Sequence[object]) -> Operator:
     >>> named("argmax", ["f4", "i8"]).identity
     (-inf, 9223372036854775807)
     """
-    types = tuple(np.dtype(dtype) for dtype in dtypes)  # type: ignore[call-overload]
+    types = tuple(as_dtype(dtype) for dtype in dtypes)
     if name in PAIR_NAMES:
         return _best_with_place(name, types)
     if name not in NAMES:
@@ -227,7 +228,7 @@ def operator_from_function(
     >>> first.results
     (select((p0 != 0), p0, p1),)
     """
-    types = tuple(np.dtype(dtype) for dtype in dtypes)  # type: ignore[call-overload]
+    types = tuple(as_dtype(dtype) for dtype in dtypes)
     width = len(types)
     called = name or getattr(function, "__name__", "op")
     called = "op" if called == "<lambda>" else called

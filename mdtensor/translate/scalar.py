@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import TranslationError
+from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
 from mdtensor.translate.operations import OPERATIONS, ROUNDINGS, Rule, Values
 
@@ -161,12 +162,12 @@ def _unknown(expr: Expr, what: str, hint: str) -> SymbolError:
 
 def param(position: int, dtype: object) -> Expr:
     """The parameter at `position`, of the given type."""
-    return Expr("param", (), np.dtype(dtype), position)  # type: ignore[call-overload]
+    return Expr("param", (), as_dtype(dtype), position)
 
 
 def const(value: Number, dtype: object) -> Expr:
     """A constant."""
-    to = np.dtype(dtype)  # type: ignore[call-overload]
+    to = as_dtype(dtype)
     # One NaN, since constants are compared.
     return Expr("const", (), to, value if value == value else math.nan)
 
@@ -183,7 +184,7 @@ def index_of(dim: str) -> Expr:
 
 def cast(expr: Expr, dtype: object) -> Expr:
     """`expr` converted to `dtype`; the node itself where it has that type already."""
-    to = np.dtype(dtype)  # type: ignore[call-overload]
+    to = as_dtype(dtype)
     if expr.dtype == to and not expr.weak:
         return expr
     if expr.weak and expr.op == "const":
@@ -522,8 +523,8 @@ def product(params: Sequence[object], dtype: object) -> ScalarFunction:
     >>> product(["f4", "f4"], "f4")
     mul
     """
-    types = tuple(np.dtype(p) for p in params)  # type: ignore[call-overload]
-    to = np.dtype(dtype)  # type: ignore[call-overload]
+    types = tuple(as_dtype(p) for p in params)
+    to = as_dtype(dtype)
     result = cast(param(0, types[0]), to)
     for position, dt in enumerate(types[1:], start=1):
         factor = cast(param(position, dt), to)

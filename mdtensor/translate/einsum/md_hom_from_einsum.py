@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
@@ -69,8 +69,8 @@ def md_hom_from_index_space(
     factors = [n for n, access in enumerate(view) if access.buffer not in space.index_operands]
     read = [specs[access.buffer].dtype for access in view]
     common = np.result_type(*(read[n] for n in factors)) if dtype is None else dtype
-    result = np.dtype(common)  # type: ignore[call-overload]
-    accumulated = accumulation_dtype(result) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    result = as_dtype(common)
+    accumulated = accumulation_dtype(result) if acc_dtype is None else as_dtype(acc_dtype)
     extents = space.extents
     if out is None:
         out = TensorSpec.of([extents[name] for name in space.output], result)
@@ -93,8 +93,8 @@ def md_hom_from_contraction(
     out: TensorSpec | None = None,
 ) -> MDHom:
     """The `md_hom` of a contraction whose dims are named already; see `md_hom_from_einsum`."""
-    result = np.dtype(dtype)  # type: ignore[call-overload]
-    accumulated = accumulation_dtype(result) if acc_dtype is None else np.dtype(acc_dtype)  # type: ignore[call-overload]
+    result = as_dtype(dtype)
+    accumulated = accumulation_dtype(result) if acc_dtype is None else as_dtype(acc_dtype)
     extents = contraction.extents
     if out is None:
         out = TensorSpec.of([extents[name] for name in contraction.output], result)

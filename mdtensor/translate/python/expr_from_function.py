@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import MdtensorError, ProgramError, TranslationError
+from mdtensor.specs import as_dtype
 from mdtensor.translate.python.functions import is_sequence
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.python.source import Source, source_of
@@ -82,7 +83,7 @@ def scalar_function(
     >>> f.results, f.result_dtypes
     ((p0, j), (dtype('float32'), dtype('int64')))
     """
-    types = tuple(np.dtype(dtype) for dtype in params)  # type: ignore[call-overload]
+    types = tuple(as_dtype(dtype) for dtype in params)
     called = name or _name(function)
     keywords = _indices(function, called, len(types), indices or {})
     elements = [param(n, dtype) for n, dtype in enumerate(types)]
