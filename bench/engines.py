@@ -17,7 +17,6 @@ from bench.kernels.kernel import Kernel
 from bench.workload import PLAN, Arrays, Call, Workload
 from bench.workloads import Contraction
 
-
 # With more operations, NumPy's einsum without a path takes too long to be waited for.
 PLAIN_EINSUM = 100_000_000
 

@@ -44,7 +44,7 @@ def bench() -> Bench:
 
 def test_a_first_candidate_counts_as_measured(bench: Bench, machine: Machine) -> None:
     machine.pace = 2.0
-    assert bench._steady(1e-3)[0] == pytest.approx(2e-3)
+    assert bench.steady(1e-3)[0] == pytest.approx(2e-3)
 
 
 def test_the_incumbent_tells_the_pace(machine: Machine) -> None:
@@ -59,17 +59,17 @@ def test_the_incumbent_tells_the_pace(machine: Machine) -> None:
 def test_a_candidate_waits_for_the_usual_pace(bench: Bench, machine: Machine) -> None:
     bench.incumbent = Incumbent(1e-3, 1e-3)
     machine.pace, machine.after_sleeps = 2.0, [1.0]
-    assert bench._steady(1.5e-3)[0] == pytest.approx(1.5e-3)
+    assert bench.steady(1.5e-3)[0] == pytest.approx(1.5e-3)
     assert machine.after_sleeps == []
 
 
 def test_what_stays_slow_is_scaled(bench: Bench, machine: Machine) -> None:
     bench.incumbent = Incumbent(1e-3, 1e-3)
     machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
-    assert bench._steady(0.9e-3)[0] == pytest.approx(0.9e-3)
+    assert bench.steady(0.9e-3)[0] == pytest.approx(0.9e-3)
     assert machine.after_sleeps == []
 
 
 def test_a_faster_candidate_needs_no_second_look(bench: Bench, machine: Machine) -> None:
     bench.incumbent = Incumbent(1e-3, 1e-3)
-    assert bench._steady(0.8e-3)[0] == pytest.approx(0.8e-3)
+    assert bench.steady(0.8e-3)[0] == pytest.approx(0.8e-3)
