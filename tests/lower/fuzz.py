@@ -26,6 +26,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
@@ -107,18 +108,21 @@ def random_einsum_case(name: str) -> Case:
     return replace(case, schedule=schedule)
 
 
-def check(case: Case | MDHomCase) -> bool:
-    """Runs a case; False where the schedule does not fit the problem. Raises MismatchError."""
+def check(case: Case | MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
+    """Runs a case; False where the schedule does not fit the problem. Raises MismatchError.
+
+    `on()` is the device, which speaks `dialect`; its programs take NumPy arrays.
+    """
     if isinstance(case, MDHomCase):
-        return check_md_hom(case)
+        return check_md_hom(case, on, dialect)
     problem = case.problem()
     schedule = case.schedule
     try:
         nests = lowered(problem, schedule)
     except LoweringError:
         return False
-    source = render(nests, OPENCL, inline=schedule.inline, streaming=schedule.streaming)
-    program = device().compile(source, run_time_sizes(case))
+    source = render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
+    program = on().compile(source, run_time_sizes(case))
     check_program(program, case.einsum, case.seed)
     for other in other_shapes(case) if case.general else ():
         bound = program.bound(run_time_sizes(other))

@@ -1,111 +1,157 @@
-"""Random einsums by random GPU schedules on a CUDA device, against the oracle.
+"""Random einsums or md_homs by random schedules of the GPU family, as CUDA, against the oracle.
 
-`python -m tests.lower.fuzz_cuda --count 300`. Work-items that forget to wait for each other may
-still be right on a CPU, which runs them by turns; here they would not be. Half of the schedules
-keep their accumulators in registers.
+`python -m tests.lower.fuzz_cuda --count 2000 --seed 1`, with CuPy and a GPU; `--md-homs` for random
+md_homs. Work-items that forget to wait for each other may still be right on a CPU, which runs them
+by turns; here they would not be. Half of the schedules of reductions keep their accumulators in
+registers. Several processes share the work, since compiling takes longer than running.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 
-from mdtensor.backends.cupy import open_device
-from mdtensor.errors import LoweringError
-from mdtensor.kernels.cstyle import render
+from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
-from mdtensor.lower.lowering import lowered
+from mdtensor.kernels.source import KernelSource
 from tests.lower import fuzz
-from tests.lower.random_problems import Operand, Placed, element_values
+from tests.lower.md_hom_cases import MDHomCase
 from tests.lower.random_resident import random_resident_schedule
-from tests.lower.running import MismatchError, compare
+from tests.lower.running import MismatchError
 
-RUNS = 3
-
-
-def random_case(number: int, seed: int) -> fuzz.Case:
-    """An einsum of fixed extents with a schedule of the GPU family, every other one resident."""
-    case = fuzz.random_einsum_case(f"cuda{seed}/gpu/{number}")
-    case = replace(case, general=False)
-    problem = case.problem()
-    rng = random.Random(number)
-    if number % 2 and problem.contracted:
-        return replace(case, schedule=random_resident_schedule(rng, problem))
-    return replace(case, schedule=fuzz.random_schedule(rng, problem, "gpu"))
+SECONDS = 60  # for one case, compilation included
 
 
-def placed_on(cupy: Any, operand: Operand, host: np.ndarray) -> Any:
-    """A device array with the strides of an operand, elsewhere poisoned."""
-    reach = [s * (n - 1) for s, n in zip(operand.strides, operand.shape, strict=True)]
-    low, high = sum(min(0, r) for r in reach), sum(max(0, r) for r in reach)
-    # One more element in front, so that not every array begins at a multiple of 16 bytes.
-    front = 1 + operand.offset
-    memory = cupy.full((high - low + 1 + front) * host.itemsize, 0xFF, np.uint8).view(host.dtype)
-    strides = tuple(s * host.itemsize for s in operand.strides)
-    view = cupy.ndarray(host.shape, host.dtype, memory[front - low :].data, strides)
-    view[...] = cupy.asarray(host)
-    return view
+class OnGpu:
+    """A CUDA device whose programs take NumPy arrays: copies there and back, gaps included."""
+
+    def __init__(self) -> None:
+        from mdtensor.backends.cupy import open_device
+
+        self.device = open_device(0)
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Copying:
+        return Copying(self.device.cupy, self.device.compile(source, sizes), source)
 
 
-def check(device: Any, case: fuzz.Case, program: Any) -> None:
-    """Runs a program several times; MismatchError where a result is not the oracle's."""
-    rng = np.random.default_rng(case.seed)
-    einsum = case.einsum
-    small = any(np.dtype(a.dtype).kind in "fc" for a in (*einsum.operands, einsum.out))
-    inputs = [
-        Placed(o, element_values(o, rng, small=small or einsum.dtype is not None))
-        for o in einsum.operands
-    ]
-    arrays = [placed.array for placed in inputs]
-    expected, tolerance = fuzz.expectation(einsum, arrays)
-    on_device = [placed_on(device.cupy, o, a) for o, a in zip(einsum.operands, arrays, strict=True)]
-    for _ in range(RUNS):
-        empty = np.full(einsum.out.shape, 77).astype(einsum.out.dtype)
-        out = placed_on(device.cupy, einsum.out, empty)
-        program(*on_device, out)
-        compare(out.get(), expected, tolerance)
+class Copying:
+    """A program for arrays of NumPy."""
+
+    def __init__(self, cupy, program, source: KernelSource) -> None:
+        self.cupy, self.program, self.source = cupy, program, source
+
+    def bound(self, sizes: Sequence[int]) -> Copying:
+        return Copying(self.cupy, self.program.bound(sizes), self.source)
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        moved = [self._moved(array) for array in arrays]
+        self.program(*(there for _, _, there in moved))
+        self.cupy.cuda.get_current_stream().synchronize()
+        roles = [argument.role for argument in self.source.arguments]
+        for (here, memory, _), role in zip(moved, roles, strict=False):
+            if role == "output":
+                here[...] = memory.get()
+
+    def _moved(self, array: np.ndarray):
+        """All bytes between an array's ends, a copy of them on the device, the array in it."""
+        low, high = np.lib.array_utils.byte_bounds(array)
+        first = array.__array_interface__["data"][0]
+        holder = np.lib.stride_tricks.as_strided(array, (1,) * array.ndim, array.strides)
+        here = _bytes(low, high - low, holder)
+        # As far from a multiple of 64 bytes as on the host, where not every array begins at one.
+        front = low % 64
+        memory = self.cupy.empty(front + here.size, np.uint8)[front:]
+        memory[...] = self.cupy.asarray(here)
+        there = self.cupy.ndarray(
+            array.shape, array.dtype, memory.data + (first - low), strides=array.strides
+        )
+        return here, memory, there
 
 
-def compiled(device: Any, case: fuzz.Case) -> Any:
-    """The program of a case; None where the schedule does not fit the problem."""
+def _bytes(address: int, count: int, keeps: np.ndarray) -> np.ndarray:
+    """The bytes from an address on, as an array."""
+    interface = {
+        "data": (address, not keeps.flags.writeable),
+        "shape": (count,),
+        "typestr": "|u1",
+        "version": 3,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
+
+
+@cache
+def gpu() -> OnGpu:
+    return OnGpu()
+
+
+def case_of(name: str) -> fuzz.Case | MDHomCase:
+    """The case of that name, with other schedules for half of the reductions."""
+    case = fuzz.random_case(name)
+    rng = random.Random(f"{name}/resident")
+    schedules = tuple(
+        random_resident_schedule(rng, problem)
+        if problem.contracted and problem.scanned < 0 and rng.random() < 0.5
+        else schedule
+        for problem, schedule in zip(case.problems(), case.schedules, strict=True)
+    )
+    if isinstance(case, MDHomCase):
+        return replace(case, schedules=schedules)
+    (schedule,) = schedules
+    return replace(case, schedule=schedule)
+
+
+def outcome(name: str) -> tuple[str, str]:
+    """The name of a case, and what came of it."""
     try:
-        nests = lowered(case.problem(), case.schedule)
-    except LoweringError:
-        return None
-    return device.compile(render(nests, CUDA))
+        return name, "ok" if fuzz.check(case_of(name), gpu, CUDA) else "refused"
+    except MismatchError as error:
+        return name, f"MISMATCH {error}"
+    except CompileError as error:
+        return name, f"COMPILE {error}"
+    except Exception as error:
+        return name, f"ERROR {type(error).__name__}: {str(error)[:300]}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
+    """Runs the cases; 1 where one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    device = open_device(0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    options = parser.parse_args()
+    kind = fuzz.MD_HOM if options.md_homs else ""
+    names = fuzz.names_of(options.seed, ("gpu",), options.count, options.first, kind)
+    start = time.monotonic()
     counts: Counter[str] = Counter()
-    cases = [random_case(number, options.seed) for number in range(options.count)]
-    with ThreadPoolExecutor(16) as pool:
-        programs = list(pool.map(lambda case: compiled(device, case), cases))
-    for number, (case, program) in enumerate(zip(cases, programs, strict=True)):
-        kind = "resident" if case.schedule.resident else "plain"
-        if program is None:
-            counts[f"{kind} refused"] += 1
-            continue
-        try:
-            check(device, case, program)
-            counts[f"{kind} right"] += 1
-        except MismatchError as error:
-            counts[f"{kind} wrong"] += 1
-            print(f"{options.seed}/{number}: {error}\n    {case}", flush=True)
-    print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
-    return 1 if any(what.endswith("wrong") for what in counts) else 0
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(options.processes) as pool:
+        waiting = [(name, pool.apply_async(outcome, (name,))) for name in names]
+        for number, (name, job) in enumerate(waiting, start=1):
+            try:
+                result = job.get(SECONDS)[1]
+            except multiprocessing.TimeoutError:
+                result = "HUNG or waiting behind what hangs"
+            kind = result.partition(" ")[0]
+            counts[kind] += 1
+            if kind not in ("ok", "refused"):
+                print(name, result, flush=True)
+            if number % 200 == 0:
+                print(number, dict(counts), f"{time.monotonic() - start:.0f} s", flush=True)
+    print(dict(counts), f"in {time.monotonic() - start:.0f} s", flush=True)
+    return int(sum(counts.values()) != counts["ok"] + counts["refused"])
 
 
 if __name__ == "__main__":

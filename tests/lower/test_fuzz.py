@@ -31,7 +31,7 @@ from mdtensor.translate.scalar import (
 )
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import cpu, gpu
-from tests.lower import fuzz
+from tests.lower import fuzz, fuzz_cuda
 from tests.lower.md_hom_cases import MDHomCase, StagedRun, single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
 from tests.lower.random_scalars import magnitude
@@ -300,6 +300,15 @@ def test_elements_are_placed_where_the_strides_say(at_end, steps):
     placed.array[0, 0] = -1
     assert placed.strays() == 0
     assert placed.changed() > 0
+
+
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
+def test_a_gpu_gets_schedules_with_resident_accumulators_too(kind):
+    cases = [fuzz_cuda.case_of(name) for name in fuzz.names_of(5, ("gpu",), 60, kind=kind)]
+    pairs = [pair for c in cases for pair in zip(c.problems(), c.schedules, strict=True)]
+    resident = [s.resident for problem, s in pairs if problem.contracted and problem.scanned < 0]
+    assert 0.3 < np.mean(resident) < 0.7
+    assert not any(s.resident for problem, s in pairs if not problem.contracted)
 
 
 def test_random_schedules_are_mostly_accepted():
