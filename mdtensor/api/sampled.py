@@ -17,7 +17,8 @@ import numpy as np
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Computed, Problem, Read
 from mdtensor.translate import reference
-from mdtensor.translate.scalar import Values, evaluate
+from mdtensor.translate.operations import Values
+from mdtensor.translate.trees import evaluate
 
 # Points of the index space that are evaluated in all, and in one chunk.
 _EVALUATIONS = 1 << 22

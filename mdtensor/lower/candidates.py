@@ -17,7 +17,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
-from mdtensor.translate.scalar import dims_in, params_in
+from mdtensor.translate.trees import dims_in, params_in
 
 GROUPS_PER_CORE = 4
 # Seconds of work from which waking the device's other threads pays.

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.lower.problem import Problem
-from mdtensor.translate.scalar import Expr, dims_in
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.trees import dims_in
 
 
 @dataclass(frozen=True, slots=True)

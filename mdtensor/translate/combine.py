@@ -15,23 +15,22 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.specs import as_dtype
+from mdtensor.translate.operations import Values
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.functions import is_sequence, ordering
 from mdtensor.translate.scalar import (
     BOOL,
     Expr,
     Number,
-    Values,
     apply,
     as_expr,
     cast,
     equal,
-    evaluate,
     not_equal,
     param,
     select,
-    substitute,
 )
+from mdtensor.translate.trees import evaluate, substitute
 
 
 @dataclass(frozen=True, slots=True)

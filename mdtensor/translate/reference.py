@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import evaluate, wide
+from mdtensor.translate.trees import evaluate, wide
 from mdtensor.translate.views import Access, ComputedIndex
 
 # As many as fit in cache.

@@ -1,17 +1,17 @@
 """Scalar functions as typed expression trees: what `md_hom` applies to every element.
 
 An `Expr` is built by applying Python's operators and NumPy's functions to parameters, so any
-Python callable made of them can be traced. One evaluator in NumPy lives here (`evaluate`); the one
-printer in C lives with the kernels. What the operations mean: `translate/operations.py`.
+Python callable made of them can be traced. The evaluator in NumPy is in `translate/trees.py`; the
+one printer in C lives with the kernels. What the operations mean: `translate/operations.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
-from mdtensor.translate.operations import OPERATIONS, ROUNDINGS, Rule, Values
+from mdtensor.translate.operations import OPERATIONS, ROUNDINGS, Rule
 
 Number = bool | int | float | complex
 Operand = Any
@@ -417,84 +417,6 @@ def _multiplied(base: Expr, count: int) -> Expr:
     half = _multiplied(base, count // 2)
     square = apply("mul", half, half)
     return apply("mul", square, base) if count % 2 else square
-
-
-def wide(dtype: np.dtype) -> np.dtype:
-    """The type in which the reference computes: float64, complex128, and integers as they are.
-
-    Integers keep their width, since their arithmetic is exact modulo it.
-    """
-    if dtype.kind == "f":
-        return F64
-    return np.dtype(np.complex128) if dtype.kind == "c" else dtype
-
-
-def evaluate(
-    expr: Expr, params: Sequence[Values], indices: Mapping[str, Values] | None = None
-) -> Values:
-    """The value of an expression on arrays, in the reference's precision (see `wide`)."""
-    if expr.op == "param":
-        assert isinstance(expr.value, int)
-        return np.asarray(params[expr.value]).astype(wide(expr.dtype), copy=False)
-    if expr.op == "const":
-        return np.asarray(expr.value).astype(wide(expr.dtype))
-    if expr.op == "index":
-        assert indices is not None and isinstance(expr.value, str)
-        return indices[expr.value]
-    args = [evaluate(arg, params, indices) for arg in expr.args]
-    if expr.op == "cast":
-        return _converted(np.asarray(args[0]), wide(expr.dtype))
-    with np.errstate(all="ignore"):
-        result = OPERATIONS[expr.op].evaluate(*args)
-    return np.asarray(result).astype(wide(expr.dtype), copy=False)
-
-
-def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if values.dtype.kind == "c" and dtype.kind not in "bc":
-        values = np.real(values)
-    with np.errstate(all="ignore"):
-        return values.astype(dtype, copy=False)
-
-
-def substitute(expr: Expr, params: Sequence[Expr]) -> Expr:
-    """The expression with its parameters replaced."""
-    if expr.op == "param":
-        assert isinstance(expr.value, int)
-        return params[expr.value]
-    if not expr.args:
-        return expr
-    return replace(expr, args=tuple(substitute(arg, params) for arg in expr.args))
-
-
-def params_in(expr: Expr) -> tuple[int, ...]:
-    """Positions of the parameters in an expression, in order of first occurrence.
-
-    >>> params_in(param(2, "f4") * param(0, "f4") + param(2, "f4"))
-    (2, 0)
-    """
-    return tuple(dict.fromkeys(_values_of("param", expr)))
-
-
-def dims_in(expr: Expr) -> tuple[str, ...]:
-    """Names of the dims whose indices an expression takes, in order of first occurrence."""
-    return tuple(dict.fromkeys(_values_of("index", expr)))
-
-
-def _values_of(op: str, expr: Expr) -> Iterator[Any]:
-    if expr.op == op:
-        yield expr.value
-    for arg in expr.args:
-        yield from _values_of(op, arg)
-
-
-def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The expression on dims of other names."""
-    if expr.op == "index":
-        assert isinstance(expr.value, str)
-        return index_of(names[expr.value])
-    if not expr.args:
-        return expr
-    return replace(expr, args=tuple(with_dims(arg, names) for arg in expr.args))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.scalar import Expr, dims_in, params_in, with_dims
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.trees import dims_in, params_in, with_dims
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from mdtensor.translate.scalar import (
     apply,
     cast,
     const,
-    dims_in,
     index_of,
     param,
     select,
 )
+from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz, fuzz_cuda

@@ -13,15 +13,8 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    Expr,
-    ScalarFunction,
-    apply,
-    cast,
-    dims_in,
-    index_of,
-    param,
-)
+from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, index_of, param
+from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import CASES
 

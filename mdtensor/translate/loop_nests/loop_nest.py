@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mdtensor.translate.combine import Operator
-from mdtensor.translate.scalar import Expr, params_in
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.trees import params_in
 from mdtensor.translate.views import AffineIndex
 
 

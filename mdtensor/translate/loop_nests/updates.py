@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mdtensor.translate.combine import Operator, named
-from mdtensor.translate.scalar import Expr, apply, cast, const, params_in, select
+from mdtensor.translate.scalar import Expr, apply, cast, const, select
+from mdtensor.translate.trees import params_in
 
 _ASSOCIATIVE = frozenset(("add", "mul", "min", "max", "and", "or", "xor"))
 # An update by fmin or fmax drops NaN, which no operator here does.

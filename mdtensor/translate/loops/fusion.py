@@ -13,7 +13,8 @@ from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read, Reduced, renumbered
 from mdtensor.translate.loop_nests.updates import identity
 from mdtensor.translate.loops.assignments import Assignment
-from mdtensor.translate.scalar import Expr, apply, cast, dims_in, params_in, with_dims
+from mdtensor.translate.scalar import Expr, apply, cast
+from mdtensor.translate.trees import dims_in, params_in, with_dims
 
 
 def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:

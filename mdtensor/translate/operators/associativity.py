@@ -16,7 +16,8 @@ import numpy as np
 from mdtensor.errors import OperatorError
 from mdtensor.translate.combine import Concat, Operator
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.scalar import Values, evaluate, wide
+from mdtensor.translate.operations import Values
+from mdtensor.translate.trees import evaluate, wide
 
 POINTS = 4096
 RELATIVE_TOLERANCE = 1e-9

@@ -13,7 +13,7 @@ from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.tuples import as_tuple
-from mdtensor.translate.scalar import substitute
+from mdtensor.translate.trees import substitute
 
 
 def in_order(

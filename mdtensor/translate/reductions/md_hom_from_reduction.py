@@ -49,8 +49,8 @@ from mdtensor.translate.scalar import (
     index_of,
     param,
     select,
-    substitute,
 )
+from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 Function = Callable[..., Any]

@@ -22,7 +22,8 @@ from mdtensor.translate.python.expr_from_function import scalar_function, traced
 from mdtensor.translate.records.columns import Column, column_dtype, part_dtype
 from mdtensor.translate.records.records import Operand, has_parts, symbol_of
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
-from mdtensor.translate.scalar import Expr, param, params_in
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.trees import params_in
 
 Columns = tuple[Column, ...]
 WORTH_COPIES = 8

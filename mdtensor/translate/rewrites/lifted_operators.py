@@ -22,10 +22,9 @@ from mdtensor.translate.scalar import (
     const,
     equal,
     param,
-    params_in,
     select,
-    substitute,
 )
+from mdtensor.translate.trees import params_in, substitute
 
 
 def with_lifted_operators(md_hom: MDHom) -> MDHom:

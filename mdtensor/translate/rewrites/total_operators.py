@@ -10,16 +10,8 @@ from dataclasses import replace
 
 from mdtensor.translate.combine import Concat, Operator
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    BOOL,
-    Expr,
-    ScalarFunction,
-    apply,
-    const,
-    param,
-    select,
-    substitute,
-)
+from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, const, param, select
+from mdtensor.translate.trees import substitute
 
 
 def with_total_operators(md_hom: MDHom) -> MDHom:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction, param, substitute
+from mdtensor.translate.scalar import Expr, ScalarFunction, param
 from mdtensor.translate.stencils.slices import (
     Fused,
     Leaf,
@@ -23,6 +23,7 @@ from mdtensor.translate.stencils.slices import (
     composed,
     dim_of,
 )
+from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 

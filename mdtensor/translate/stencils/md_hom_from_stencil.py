@@ -17,15 +17,9 @@ import numpy as np
 from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    Expr,
-    ScalarFunction,
-    cast,
-    param,
-    select,
-    substitute,
-)
+from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param, select
 from mdtensor.translate.stencils.borders import Border, Inside, Part, Sides, Whole, outside
+from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 

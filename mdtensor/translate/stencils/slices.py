@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import IndexingError, ShapeError
-from mdtensor.translate.scalar import Expr, Number, as_expr, param, params_in, substitute
+from mdtensor.translate.scalar import Expr, Number, as_expr, param
+from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import AffineIndex
 
 

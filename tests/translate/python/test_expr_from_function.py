@@ -17,7 +17,8 @@ from mdtensor.errors import MdtensorError, ProgramError
 from mdtensor.translate.operators.operators import operator as operator_function
 from mdtensor.translate.python.expr_from_function import scalar_function, source_of, traced
 from mdtensor.translate.python.interpreter import Interpreter
-from mdtensor.translate.scalar import Expr, evaluate, param
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.trees import evaluate
 
 A, B, C = (param(n, "f8") for n in range(3))
 SCALE = 2.5

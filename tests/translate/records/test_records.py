@@ -16,7 +16,8 @@ from mdtensor.translate.records.columns import Column, codes_of, column_dtype, c
 from mdtensor.translate.records.records import Operand, has_parts, symbol_of
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.reductions.reduction_of_records import reduction_of_records
-from mdtensor.translate.scalar import Expr, evaluate, param
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.trees import evaluate
 
 INNER = np.dtype([("year", "<i2"), ("day", "u1")])
 PERSON = np.dtype(
