@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mdtensor import errors
     from mdtensor.api import ndimage
+    from mdtensor.api.compile import compile, spec  # noqa: A004
     from mdtensor.api.convolution import conv, conv_capsule
     from mdtensor.api.correlation import convolve, correlate
     from mdtensor.api.device import device, devices
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from mdtensor.api.lazy import lazy
     from mdtensor.api.modes import tuning
     from mdtensor.api.operators import cc, operator, ps, pw
-    from mdtensor.api.plan import Plan, compile, spec  # noqa: A004
+    from mdtensor.api.plan import Plan
     from mdtensor.api.reduce import reduce, scan
     from mdtensor.api.statistics import stats
     from mdtensor.api.stencil import stencil
@@ -67,7 +68,7 @@ __all__ = [
 _HOMES = {
     "Plan": "api.plan",
     "cc": "api.operators",
-    "compile": "api.plan",
+    "compile": "api.compile",
     "conv": "api.convolution",
     "conv_capsule": "api.convolution",
     "convolve": "api.correlation",
@@ -88,7 +89,7 @@ _HOMES = {
     "pw": "api.operators",
     "reduce": "api.reduce",
     "scan": "api.reduce",
-    "spec": "api.plan",
+    "spec": "api.compile",
     "stats": "api.statistics",
     "stencil": "api.stencil",
     "tensordot": "api.einsum",

@@ -157,9 +157,7 @@ def _einsum(
 ) -> Array:
     """`einsum` for a call that the table of the hot path does not know."""
     text, given = split(operands)
-    order = _order(order)
-    _check_casting(casting)
-    wanted = None if dtype is None else as_dtype(dtype)
+    options = Options.of(dtype, order, casting, optimize, acc_dtype)
     xp = array_module(given if out is None else (*given, out))
     if out is not None and not isinstance(out, xp.ndarray):
         raise DTypeError(f"out is {type(out).__name__}, not an array")
@@ -171,7 +169,7 @@ def _einsum(
         native = xp.einsum if xp is not np else _numpy_einsum
         return native(text, arrays[0])
     types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
-    types += [] if wanted is None else [wanted]
+    types += [] if options.dtype is None else [options.dtype]
     if reason := overriding or reason_of_types(types):
         if is_affine(text):
             raise DTypeError(
@@ -180,11 +178,9 @@ def _einsum(
             )
         statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
         return _numpy_einsum(
-            *operands, out=out, dtype=dtype, order=order, casting=casting, optimize=optimize
+            *operands, out=out, dtype=dtype, order=options.order, casting=casting, optimize=optimize
         )
     arrays = [array if addressable(array) else array.copy() for array in arrays]
-    accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
-    options = Options(wanted, order, casting, _hashable(optimize), accumulated)
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
         result = execute(prepared, arrays, None, xp)
@@ -222,6 +218,23 @@ class Options:
     casting: str = "safe"
     optimize: Optimize = False
     acc_dtype: np.dtype | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dtype: object = None,
+        order: str | None = "K",
+        casting: str = "safe",
+        optimize: Optimize = False,
+        acc_dtype: object = None,
+    ) -> Options:
+        """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
+        order = _order(order)
+        _check_casting(casting)
+        wanted, accumulated = (
+            None if given is None else as_dtype(given) for given in (dtype, acc_dtype)
+        )
+        return cls(wanted, order, casting, _hashable(optimize), accumulated)
 
     def prepared(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None

@@ -1,79 +1,64 @@
-"""Plan: an einsum expression for arrays of fixed shapes and types, ready to be called."""
+"""Plan: a call on arrays of fixed shapes and types, whose kernels are chosen before it is made."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api import dispatch, modes, pipeline, statistics
-from mdtensor.api.einsum import Options, execute
+from mdtensor.api import pipeline, statistics
 from mdtensor.api.engine import Choice
-from mdtensor.api.launch import Launch, launch_of
-from mdtensor.api.operands import array_module, spec_of
-from mdtensor.api.prepare import Prepared
+from mdtensor.api.launch import Launch
+from mdtensor.api.operands import spec_of
 from mdtensor.api.tune import TuningReport, seconds_of, tune_md_hom
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
-from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
+# One array, or a tuple of several.
+Arrays = Any
 _may_share_memory = np.may_share_memory
 
 
-def spec(shape: Sequence[int], dtype: object = "f4") -> TensorSpec:
-    """The shape and type of an array that is not there yet, C-ordered.
+class Plan(ABC):
+    """A call with all but the arrays; `mdtensor.compile` makes it. Safe for use by many threads.
 
-    >>> spec((64, 128))
-    float32[64, 128]
-    """
-    return TensorSpec.of(shape, dtype)
-
-
-def compile(subscripts: str, *operands: Any, dtype: object = None) -> Plan:  # noqa: A001
-    """A reusable plan for an einsum string on operands of these shapes, strides and types.
-
-    `operands` are arrays or specs (see `spec`). Raises SubscriptError or DTypeError as `einsum`
-    does.
-
-    >>> plan = compile("ij,jk->ik", spec((64, 128)), spec((128, 32)))
-    >>> plan
-    Plan('ij,jk->ik', float32[64, 128], float32[128, 32])
-    >>> plan(np.ones((64, 128), "f4"), np.ones((128, 32), "f4"))[0, 0]
-    np.float32(128.0)
-    """
-    specs = tuple(op if isinstance(op, TensorSpec) else spec_of(_array(op)) for op in operands)
-    wanted = None if dtype is None else as_dtype(dtype)
-    return Plan(subscripts, specs, Options(dtype=wanted, order="C"))
-
-
-def _array(operand: Any) -> Array:
-    return operand if hasattr(operand, "strides") else np.asarray(operand)
-
-
-class Plan:
-    """A compiled expression; call it with arrays of its specs. Safe for use by many threads.
-
-    `specs` are those of the operands, `result` that of the result.
+    `label` names it in reports and errors, `specs` are those of the operands, `results` those of
+    the results, and `md_homs` are what is computed, in order.
     """
 
-    def __init__(self, subscripts: str, specs: tuple[TensorSpec, ...], options: Options) -> None:
-        self.subscripts = subscripts
+    def __init__(
+        self,
+        label: str,
+        call: str,
+        specs: tuple[TensorSpec, ...],
+        results: tuple[TensorSpec, ...],
+        md_homs: tuple[MDHom, ...],
+        dtype: np.dtype,
+    ) -> None:
+        self.label = label
+        self._call = call
         self.specs = specs
-        self.prepared: Prepared = options.prepared(subscripts, specs, None)
-        self.result = self.prepared.result
-        self._layouts = tuple(f for s in specs for f in (s.shape, _byte_strides(s), s.dtype))
-        out = self.result
-        self._layouts_with_out = (*self._layouts, out.shape, _byte_strides(out), out.dtype)
-        self._tally = statistics.tally(statistics.GENERATED, self.prepared.dtype)
+        self.results = results
+        self.md_homs = md_homs
+        self._tally = statistics.tally(statistics.GENERATED, dtype)
+        self._layouts = _layouts(specs)
+        self._layouts_with_out = (*self._layouts, *_layouts(results))
         self._launch: Launch | None = None
         self._launch_into: Callable[..., None] | None = None
 
-    def __call__(self, *operands: Array, out: Array | None = None) -> Array:
-        """Computes the expression into `out`, or into a new array.
+    @property
+    def result(self) -> TensorSpec:
+        """The spec of the result, the first one where there are several."""
+        return self.results[0]
+
+    def __call__(self, *operands: Array, out: Arrays | None = None) -> Arrays:
+        """Computes into `out`, or into a new array; a tuple of arrays for several results.
 
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
         plan was made for, or where `out` shares memory with an operand. The arrays of the last
@@ -92,106 +77,111 @@ class Plan:
                 arrays = operands if out is None else (*operands, out)
                 given = tuple(f for x in arrays for f in (x.shape, x.strides, x.dtype))
         except AttributeError:
-            raise ShapeError("a plan takes arrays", text=self.subscripts) from None
+            if type(out) is tuple:
+                return self._called_into_several(operands, out)
+            raise ShapeError("a plan takes arrays", text=self.label) from None
         if given != (self._layouts if out is None else self._layouts_with_out):
-            self._compare(operands, out)
+            self._compare(operands, () if out is None else (out,))
         if out is None:
             launch = self._launch
             return self._first(operands) if launch is None else launch(*operands)
         into = self._launch_into
         if into is None:
-            return self._first_into(operands, out)
+            self._first_into(operands, (out,))
+            return out
         into(*operands, out)
         self._tally.calls += 1
         return out
 
-    def _first(self, operands: Sequence[Array]) -> Array:
-        """A call for which the launch must be made first, or that the tuning mode watches."""
-        xp = array_module(operands)
-        if modes.is_watching() or not self.prepared.steps:
-            return execute(self.prepared, operands, None, xp)
-        self._launch = launch_of(self.prepared, pipeline.kind_of(operands[0]), xp)
-        dispatch.when_cleared(self)
-        return self._launch(*operands)
-
-    def _first_into(self, operands: Sequence[Array], out: Array) -> Array:
-        """The same into an array of the caller's."""
-        xp = array_module(operands)
-        self._check_out(*operands, out)
-        if modes.is_watching() or not self.prepared.is_single:
-            return execute(self.prepared, operands, out, xp)
-        arrays = pipeline.kind_of(operands[0])
-        program = pipeline.choice_for(self.prepared.steps[0].md_hom, arrays).program
-        self._launch_into = program.remembering_launcher(self._check_out)
-        dispatch.when_cleared(self)
-        self._launch_into(*operands, out)
+    def _called_into_several(self, operands: Sequence[Array], out: Arrays) -> Arrays:
+        try:
+            given = tuple(f for x in (*operands, *out) for f in (x.shape, x.strides, x.dtype))
+        except AttributeError:
+            raise ShapeError("a plan takes arrays", text=self.label) from None
+        if given != self._layouts_with_out:
+            self._compare(operands, out)
+        into = self._launch_into
+        if into is None:
+            self._first_into(operands, out)
+            return out
+        into(*operands, *out)
         self._tally.calls += 1
         return out
 
+    @abstractmethod
+    def _first(self, operands: Sequence[Array]) -> Any:
+        """A call for which `_launch` must be made first, or that cannot have one."""
+
+    @abstractmethod
+    def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
+        """The same for `_launch_into`, into arrays of the caller's."""
+
     def _check_out(self, *arrays: Array) -> None:
-        *operands, out = arrays
-        if not out.flags.writeable:
-            raise ShapeError("out is read-only", text=self.subscripts)
-        for number, operand in enumerate(operands):
-            if _may_share_memory(operand, out):
-                raise ShapeError(
-                    f"out shares memory with operand {number}",
-                    text=self.subscripts,
-                    hint="einsum(..., out=...) copies where that is needed",
-                )
+        """Whether kernels may write to the last arrays while they read the others."""
+        count = len(self.specs)
+        for position, out in enumerate(arrays[count:], start=count):
+            if not out.flags.writeable:
+                raise ShapeError("out is read-only", text=self.label)
+            for number, array in enumerate(arrays[:position]):
+                if _may_share_memory(array, out):
+                    name = f"operand {number}" if number < count else "another result"
+                    raise ShapeError(
+                        f"out shares memory with {name}",
+                        text=self.label,
+                        hint="a call of the function itself copies where that is needed",
+                    )
 
     def forget(self) -> None:
         """Drops the launches, so that the next call takes the best kernel known then."""
         self._launch = self._launch_into = None
 
-    def _compare(self, operands: Sequence[Array], out: Array | None) -> None:
+    def _compare(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         """Says what differs from the plan; strides of arrays without elements mean nothing."""
         if len(operands) != len(self.specs):
             raise ShapeError(
-                f"{len(operands)} operands for a plan of {len(self.specs)}", text=self.subscripts
+                f"{len(operands)} operands for a plan of {len(self.specs)}", text=self.label
             )
-        if out is not None and spec_of(out) != self.result:
+        given = tuple(map(spec_of, out))
+        if out and given != self.results:
             raise ShapeError(
-                f"out is {spec_of(out)!r} but the result is {self.result!r}", text=self.subscripts
+                f"out is {_listed(given)} but the result is {_listed(self.results)}",
+                text=self.label,
             )
         pairs = list(zip(operands, self.specs, strict=True))
         same = all((op.shape, op.dtype) == (spec.shape, spec.dtype) for op, spec in pairs)
-        if same and not self.prepared.steps:
+        if same and not self.md_homs:
             return
         raise ShapeError(
             "an operand is not what the plan was made for",
-            text=self.subscripts,
+            text=self.label,
             notes=[
                 f"operand {n}: {spec_of(op)!r}, the plan has {spec!r}"
                 for n, (op, spec) in enumerate(pairs)
             ],
-            hint="mdtensor.compile(...) makes a plan for these; einsum takes any",
+            hint="mdtensor.compile(...) makes a plan for these; the function itself takes any",
         )
 
     def choices(self) -> list[Choice]:
-        """The kernel of every step, on the device of NumPy arrays."""
-        return [pipeline.choice_for(step.md_hom) for step in self.prepared.steps]
+        """The kernel of every `md_hom`, on the device of NumPy arrays."""
+        return [pipeline.choice_for(md_hom) for md_hom in self.md_homs]
 
     def tune(
         self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
     ) -> list[TuningReport]:
-        """Searches for better kernels within a budget in seconds; one report per step."""
-        share = seconds_of(budget) / max(1, len(self.prepared.steps))
+        """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
+        share = seconds_of(budget) / max(1, len(self.md_homs))
         return [
-            tune_md_hom(step.md_hom, share, label=self.subscripts, quiet=quiet, again=again)
-            for step in self.prepared.steps
+            tune_md_hom(md_hom, share, label=self.label, quiet=quiet, again=again)
+            for md_hom in self.md_homs
         ]
 
     def explain(self) -> str:
-        """What runs: per step the md_hom, the schedule and where it is from, cost and source."""
-        return "\n\n".join(
-            explained(step.md_hom, choice)
-            for step, choice in zip(self.prepared.steps, self.choices(), strict=True)
-        )
+        """What runs: every `md_hom`, the schedule and where it is from, cost and source."""
+        pairs = zip(self.md_homs, self.choices(), strict=True)
+        return "\n\n".join(explained(md_hom, choice) for md_hom, choice in pairs)
 
     def __repr__(self) -> str:
-        specs = ", ".join(map(repr, self.specs))
-        return f"Plan({self.subscripts!r}, {specs})"
+        return f"Plan({self._call})"
 
 
 def explained(md_hom: MDHom, choice: Choice) -> str:
@@ -220,5 +210,14 @@ def _indented(text: str) -> list[str]:
     return ["  " + line for line in text.splitlines()]
 
 
-def _byte_strides(spec: TensorSpec) -> tuple[int, ...]:
-    return tuple(stride * spec.dtype.itemsize for stride in spec.strides)
+def _listed(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(map(repr, specs))
+
+
+def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
+    """Shape, strides in bytes and type of each, in one tuple."""
+    return tuple(
+        part
+        for spec in specs
+        for part in (spec.shape, tuple(s * spec.dtype.itemsize for s in spec.strides), spec.dtype)
+    )

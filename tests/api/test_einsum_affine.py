@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mdtensor.api.einsum as module
+from mdtensor.api.compile import compile as compiled
 from mdtensor.api.einsum import einsum
-from mdtensor.api.plan import compile as compiled
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 from mdtensor.translate import reference
 from tests.api.executors import EXECUTORS

@@ -1,0 +1,141 @@
+"""Plans of calls that are computations: all but einsum's sums of products."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api import computation, dispatch, modes, pipeline, statistics
+from mdtensor.api.arguments import Arguments, zeros_like_spec
+from mdtensor.api.computation import Computation, Ready
+from mdtensor.api.operands import spec_of
+from mdtensor.api.plan import Plan
+from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.translate.python.tuples import as_tuple
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A computation instead of its run: what it would read, and what stands for its results."""
+
+    computation: Computation
+    operands: tuple[Array, ...]
+    returned: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Notes the computations that a call would run."""
+
+    seen: list[_Planned] = field(default_factory=list[_Planned])
+
+    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+        """Notes one; gives what stands for its results."""
+        if out is None:
+            results = tuple(map(zeros_like_spec, planned.results))
+            out = results[0] if len(results) == 1 else results
+        self.seen.append(_Planned(planned, tuple(operands), out))
+        return out
+
+
+@contextmanager
+def _planning() -> Generator[list[_Planned]]:
+    """Calls inside are planned, not run."""
+    planner = _Planner()
+    token = computation.planner.set(planner.plan)
+    try:
+        yield planner.seen
+    finally:
+        computation.planner.reset(token)
+
+
+class CallPlan(Plan):
+    """A call of a function of mdtensor.
+
+    Where the function does nothing but run one computation on its operands, the plan runs the
+    kernels; otherwise it calls the function, and its kernels are those that the call will run.
+    """
+
+    def __init__(self, label: str, call: str, arguments: Arguments) -> None:
+        with _planning() as seen:
+            returned = arguments(arguments.stand_ins)
+        if not seen:
+            raise TranslationError(
+                f"a call of {label} on these operands runs no kernels", hint="call it without plan"
+            )
+        md_homs = dict.fromkeys(s.md_hom for each in seen for s in each.computation.steps)
+        super().__init__(
+            label,
+            call,
+            tuple(map(spec_of, arguments.stand_ins)),
+            tuple(spec_of(array) for array in as_tuple(returned) if hasattr(array, "strides")),
+            tuple(md_hom for md_hom in md_homs if 0 not in md_hom.extents.values()),
+            seen[0].computation.results[0].dtype,
+        )
+        self._arguments = arguments
+        self._only: Computation | None = None
+        self._order: tuple[int, ...] = ()
+        if len(seen) == 1 and returned is seen[0].returned:
+            order = arguments.order(seen[0].operands)
+            self._order, self._only = order or (), None if order is None else seen[0].computation
+
+    def _first(self, operands: Sequence[Array]) -> Any:
+        if self._only is None or not _runs_kernels(operands):
+            return self._arguments(operands)
+        ready, order = Ready(self._only), self._order
+
+        def launch(*arrays: Array) -> Any:
+            return ready([arrays[number] for number in order], None)
+
+        self._launch = launch
+        dispatch.when_cleared(self)
+        return launch(*operands)
+
+    def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
+        self._check_out(*operands, *out)
+        if self._only is None or not _runs_kernels(operands):
+            self._arguments(operands, **self._named(out))
+            return
+        ready, order = Ready(self._only), self._order
+        count = len(operands)
+        if ready.only is not None and self.md_homs and order == tuple(range(count)):
+            program = pipeline.choice_for(self.md_homs[0]).program
+            self._launch_into = program.remembering_launcher(self._check_out)
+        else:
+            self._tally = statistics.uncounted()  # `ready` counts
+
+            def launch_into(*arrays: Array) -> None:
+                self._check_out(*arrays)
+                ready.run([arrays[number] for number in order], arrays[count:])
+
+            self._launch_into = launch_into
+        dispatch.when_cleared(self)
+        self._launch_into(*operands, *out)
+        self._tally.calls += 1
+
+    def _named(self, out: tuple[Array, ...]) -> dict[str, Any]:
+        """The arrays for results by the name that the function has for them."""
+        function = self._arguments.function
+        if not inspect.isroutine(function):
+            function = type(function).__call__  # what it was made of has another signature
+        parameters = inspect.signature(function).parameters
+        for name in ("out", "output"):
+            if name in parameters:
+                return {name: out[0] if len(out) == 1 else out}
+        raise ShapeError(f"{self.label} takes no out", hint="call the plan without it")
+
+
+def _runs_kernels(operands: Sequence[Array]) -> bool:
+    """Whether a plan may run kernels on operands without asking the function."""
+    return (
+        all(type(operand) is np.ndarray for operand in operands)
+        and computation.executor is None
+        and not modes.is_watching()
+    )
