@@ -48,10 +48,12 @@ def md_hom_from_loops(
     for name in own:
         given = outputs[name]
         is_known = isinstance(given, TensorSpec)
-        buffer = tracer.buffer(name, given) if is_known else OpenBuffer(name, given, tracer)
+        buffer = (
+            tracer.buffer(name, given) if is_known else OpenBuffer(name, given, tracer.accesses)
+        )
         tracer.bind(name, buffer)
-    tracer.run()
-    for loop in tracer.loops:
+    nest, loops = tracer.run(), tracer.accesses.loops_of_results
+    for loop in loops:
         if loop.conditions:
             raise source.error(
                 source.node,
@@ -60,7 +62,7 @@ def md_hom_from_loops(
             )
     results = _results(tracer, outputs)
     combines = combines_of(results, combinations)
-    return md_hom_of_results(tracer.nest, source, tracer.loops, specs, outputs, results, combines)
+    return md_hom_of_results(nest, source, loops, specs, outputs, results, combines)
 
 
 def check_nest(source: Source, count: int) -> None:
@@ -107,7 +109,7 @@ def _results(tracer: Tracer, outputs: Mapping[str, Given]) -> list[Result]:
     found: list[Result] = []
     for output, given in outputs.items():
         dtype = given.dtype if isinstance(given, TensorSpec) else given
-        for (name, index), (cases, node) in tracer.results.items():
+        for (name, index), (cases, node) in tracer.accesses.results.items():
             if name != output:
                 continue
             if not cases.is_set:

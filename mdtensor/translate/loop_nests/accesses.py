@@ -1,0 +1,132 @@
+"""What a traced program does to buffers: the reads and stores of a loop nest, or of one point."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from mdtensor.errors import TranslationError
+from mdtensor.translate.loop_nests.affine_conditions import affine_conditions, at_least_zero
+from mdtensor.translate.loop_nests.loop_nest import Loop, Loops, Nest, Read, Store
+from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
+from mdtensor.translate.python.cases import Cases
+from mdtensor.translate.python.functions import conjunction
+from mdtensor.translate.scalar import Expr, as_expr, select
+from mdtensor.translate.views import AffineIndex
+
+
+class Accesses:
+    """Notes accesses, with the loops and conditions around the statement at hand, `node`.
+
+    Stores become those of `nest`; where `is_point`, they give the buffers in `outputs` the values
+    of a point, `results`, since operators say what becomes of them. Buffers in `sealed` have no
+    contents to be read.
+    """
+
+    def __init__(
+        self,
+        node: ast.AST,
+        *,
+        is_point: bool,
+        outputs: Collection[str],
+        sealed: Collection[str],
+    ) -> None:
+        self.node = node
+        self.nest = Nest()
+        self.loops: Loops = ()
+        self.results: dict[tuple[str, tuple[Expr, ...]], tuple[Cases, ast.AST]] = {}
+        self.loops_of_results: Loops = ()
+        self._is_point = is_point
+        self._outputs = outputs
+        self._sealed = sealed
+        self._guards: list[tuple[Expr, tuple[AffineIndex, ...]]] = []
+        self._seen: dict[Any, Expr] = {}
+
+    @contextmanager
+    def within(self, loop: Loop) -> Generator[None]:
+        """Statements in the body of one more loop."""
+        self.loops = (*self.loops, loop)
+        yield
+        self.loops = self.loops[:-1]
+
+    @contextmanager
+    def under(self, test: Expr) -> Generator[None]:
+        """Statements that run where a condition holds."""
+        self._guards.append((test, affine_conditions(test)))
+        yield
+        self._guards.pop()
+
+    def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
+        """The parameter of an element as it is now."""
+        if buffer.name in self._sealed:
+            return self._result(buffer, index)
+        conditions = self._conditions()
+        last = max(
+            (n + 1 for n, s in enumerate(self.nest.stores) if s.buffer == buffer.name), default=0
+        )
+        key = (buffer.name, index, last, self.loops, conditions)
+        if key not in self._seen:
+            time = len(self.nest.stores)
+            read = Read(buffer.name, index, buffer.dtype, time, self.loops, conditions, self.node)
+            element = self.nest.add(read)
+            if buffer.is_weak:
+                element = Expr("param", (), buffer.dtype, element.value, weak=True)
+            self._seen[key] = element
+        return self._seen[key]
+
+    def store(
+        self, buffer: SymbolicBuffer, index: tuple[Expr, ...], value: Any, where: Any = True
+    ) -> None:
+        """Notes that a value is stored; where a condition does not hold, the old value stays."""
+        if isinstance(value, SymbolicBuffer | Row | Record | tuple | list):
+            raise TranslationError(
+                f"a whole array or record is stored in {buffer.name}",
+                hint="loop over the elements and store each",
+            )
+        node = as_expr(value)
+        condition = conjunction(self._condition(), where)
+        if self._is_point:
+            self._set_result(buffer, index, node, condition)
+            return
+        if isinstance(condition, Expr):
+            node = select(condition, node, self.read(buffer, index))
+        conditions = self._conditions()
+        store = Store(buffer.name, index, node, self.loops, conditions, self.node)
+        self.nest.stores.append(store)
+
+    def _result(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
+        """What an output got at the point at hand, where it got something."""
+        cases, _ = self.results.get((buffer.name, index), (None, None))
+        if cases is None or not cases.is_set:
+            raise TranslationError(
+                f"output {buffer.name} is read before it is written",
+                hint=f"write {buffer.name}[…] = …: operators combine the points' values;"
+                f" name {buffer.name} in inp(…) too if its old contents are meant",
+            )
+        return as_expr(cases.value)
+
+    def _set_result(
+        self, buffer: SymbolicBuffer, index: tuple[Expr, ...], value: Expr, condition: Any
+    ) -> None:
+        if buffer.name not in self._outputs:
+            raise TranslationError(
+                f"{buffer.name} is an input, but it is written",
+                hint=f"name it in out(…): out({buffer.name}=Buffer[…])",
+            )
+        self.loops_of_results = self.loops_of_results or self.loops
+        key = (buffer.name, index)
+        cases, _ = self.results.get(key, (None, None))
+        after = Cases(value, condition) if cases is None else cases.then(condition, value)
+        self.results[key] = (after, self.node)
+
+    def _condition(self) -> Any:
+        """What must hold for the statement at hand to run, in this iteration."""
+        tests: list[Any] = [at_least_zero(c) for loop in self.loops for c in loop.conditions]
+        return functools.reduce(conjunction, [*tests, *(test for test, _ in self._guards)], True)
+
+    def _conditions(self) -> tuple[AffineIndex, ...]:
+        of_loops = [c for loop in self.loops for c in loop.conditions]
+        return (*of_loops, *(c for _, affine in self._guards for c in affine))

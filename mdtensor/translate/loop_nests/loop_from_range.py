@@ -1,0 +1,75 @@
+"""From the arguments of a `range` to the loop that goes over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mdtensor.errors import TranslationError
+from mdtensor.translate.loop_nests.affine_conditions import difference
+from mdtensor.translate.loop_nests.affine_from_expr import added, affine_from_expr
+from mdtensor.translate.loop_nests.loop_nest import Loop, Loops
+from mdtensor.translate.scalar import I64, Expr, as_expr
+from mdtensor.translate.views import AffineIndex
+
+_ONE = AffineIndex((), 1)
+
+
+def loop_from_range(
+    bounds: Sequence[Any], dim: str, outer: Loops, variable: str, line: int
+) -> tuple[Loop, Expr]:
+    """The loop that is the dim `dim`, and its variable as a function of the iteration's number.
+
+    Bounds are numbers, or affine in the dims of the loops around, `outer`; such a loop has
+    conditions. Raises TranslationError for other bounds.
+
+    >>> loop_from_range((1, 8, 2), "i", (), "i", 1)
+    (i:4, ((i * 2) + 1))
+    """
+    start, stop, step = _three(bounds)
+    first, last = _bound(start), _bound(stop)
+    if not isinstance(step, int) or step == 0:
+        raise TranslationError("the step of a range must be a constant")
+    count = Expr("index", (), I64, dim, weak=True)
+    if not first.coefficients and not last.coefficients:
+        extent = len(range(first.offset, last.offset, step))
+        return Loop(dim, extent, (), variable, line), _counted(count, step, first.offset)
+    if abs(step) != 1:
+        raise TranslationError(
+            "bounds that depend on other loops need a step of 1 or -1",
+            hint="count the iterations from 0 and compute the index from the count",
+        )
+    extents = {loop.name: loop.extent for loop in outer}
+    low, high = (first, last) if step == 1 else (added(last, _ONE), added(first, _ONE))
+    assert low is not None and high is not None
+    lowest, highest = low.bounds(extents)[0], high.bounds(extents)[1]
+    extent = max(0, highest - lowest)
+    begin = lowest if step == 1 else highest - 1
+    value = AffineIndex(((dim, step),), begin)
+    inside = (difference(value, low), difference(high, value, -1))
+    conditions = tuple(c for c in inside if len(c.coefficients) > 1)
+    return Loop(dim, extent, conditions, variable, line), _counted(count, step, begin)
+
+
+def _three(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
+    if len(bounds) == 1:
+        return 0, bounds[0], 1
+    return (bounds[0], bounds[1], bounds[2] if len(bounds) > 2 else 1)
+
+
+def _bound(bound: Any) -> AffineIndex:
+    try:
+        affine = affine_from_expr(as_expr(bound))
+    except TranslationError:
+        affine = None
+    if affine is None:
+        raise TranslationError(
+            "the bound of a loop is not known before the loops run",
+            hint="bounds are integers from arguments and shapes, or sums of outer loops' variables",
+        )
+    return affine
+
+
+def _counted(count: Expr, step: int, start: int) -> Expr:
+    value = count if step == 1 else count * step
+    return value + start if start else value
