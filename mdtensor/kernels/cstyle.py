@@ -57,9 +57,13 @@ def render(
 ) -> KernelSource:
     """The program of the nests; its first lines are the nests' heads, as comments."""
     head = "".join(f"// {line}\n" for line in nests[0].head.splitlines())
-    kernels = [_Renderer(dialect, streaming).kernel(nest) for nest in nests]
+    renderers = [_Renderer(dialect, streaming) for _ in nests]
+    kernels = [renderer.kernel(nest) for renderer, nest in zip(renderers, nests, strict=True)]
+    prelude = dialect.prelude
+    if any(renderer.has_long_vectors for renderer in renderers):
+        prelude += "\n" + dialect.long_vectors
     return KernelSource(
-        head + dialect.prelude + "\n\n" + "\n\n".join(kernels) + "\n",
+        head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
         tuple(Entry(nest.name, nest.threads, nest.groups, nest.scratch) for nest in nests),
         nests[0].arguments,
@@ -76,6 +80,7 @@ class _Renderer:
         self.streaming = streaming
         self.memory: dict[str, str] = {}
         self.named = 0
+        self.has_long_vectors = False
 
     # ---- kernel and statements
 
@@ -187,7 +192,7 @@ class _Renderer:
             text = self.value(value, value.lanes)
             lines: list[str] = []
             for lane in range(value.lanes):
-                element = f"{text}.s{_LANES[lane]}"
+                element = self._lanes(text, value.lanes, lane, 1)
                 lines += self._store_one(store, store.index + store.stride * lane, element)
             return lines
         text = self.value(value, value.lanes)
@@ -240,7 +245,11 @@ class _Renderer:
         if lanes == 1:
             return self.dialect.types[dtype.name]
         if lanes > len(self.dialect.lanes):
-            raise LoweringError(f"{self.dialect.name} has no vectors of {lanes} lanes")
+            if lanes != self.dialect.long_lanes or dtype.itemsize > 2:
+                raise LoweringError(
+                    f"{self.dialect.name} has no vectors of {lanes} lanes of {dtype}"
+                )
+            self.has_long_vectors = True
         return f"{self.dialect.wide_types[dtype.name]}{lanes}"
 
     def _vector(self, dtype: np.dtype, lanes: int) -> str:
@@ -312,8 +321,7 @@ class _Renderer:
         if stride == 1 and valid == load.lanes:
             return self._vector_load(load, load.index, load.lanes)
         if stride == -1 and valid == load.lanes:
-            text = self._vector_load(load, load.index - (load.lanes - 1), load.lanes)
-            return f"{text}.s{_LANES[: load.lanes][::-1]}"
+            return self._backwards(load)
         parts: list[str] = []
         if stride == 1:
             start = 0
@@ -327,6 +335,18 @@ class _Renderer:
                 for lane in range(valid)
             ]
         parts += ["0"] * (load.lanes - valid)
+        return f"({self.type(load.dtype, load.lanes)})({', '.join(parts)})"
+
+    def _backwards(self, load: Load) -> str:
+        """Neighbours from the last to the first."""
+        lanes = min(load.lanes, len(_LANES))
+        parts = [
+            f"{self._vector_load(load, load.index - (first + lanes - 1), lanes)}"
+            f".s{_LANES[:lanes][::-1]}"
+            for first in range(0, load.lanes, lanes)
+        ]
+        if len(parts) == 1:
+            return parts[0]
         return f"({self.type(load.dtype, load.lanes)})({', '.join(parts)})"
 
     def _gather(self, gather: Gather) -> str:
@@ -367,15 +387,19 @@ class _Renderer:
         return form.format(lanes=lanes, type=self.type(load.memory, lanes), address=address)
 
     def _slice(self, inner: Value, start: int, lanes: int) -> str:
-        text = self._text(inner)
-        if lanes == 1:
-            return self._lane(text, start)
-        if lanes * 2 == inner.lanes:
-            return f"{text}.{'hi' if start else 'lo'}"
-        return f"{text}.s{_LANES[start : start + lanes]}"
+        return self._lanes(self._text(inner), inner.lanes, start, lanes)
 
-    def _lane(self, text: str, lane: int) -> str:
-        return f"{text}.{self.dialect.lane_prefix}{self.dialect.lanes[lane]}"
+    def _lanes(self, text: str, count: int, start: int, lanes: int) -> str:
+        """`lanes` of the elements of a vector that has `count`."""
+        half = count // 2
+        if lanes == half and start in (0, half) and lanes > 1:
+            return f"{text}.{'hi' if start else 'lo'}"
+        if count > len(self.dialect.lanes):
+            part, first = ("hi", half) if start >= half else ("lo", 0)
+            return self._lanes(f"{text}.{part}", half, start - first, lanes)
+        if lanes == 1:
+            return f"{text}.{self.dialect.lane_prefix}{self.dialect.lanes[start]}"
+        return f"{text}.s{_LANES[start : start + lanes]}"
 
     def _calc(self, calc: Calc) -> str:
         lanes, op = calc.lanes, calc.op

@@ -14,7 +14,8 @@ class Dialect:
     with arithmetic; a nest that computes with lanes is rendered only in such a language.
     `wide_types` are the first parts of names of vector types, by element type; `wide_load`,
     `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
-    `lane_prefix`.
+    `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
+    them, for small integers: kernels that use such begin with it.
     """
 
     name: str
@@ -41,3 +42,5 @@ class Dialect:
     lanes: str
     vectors: bool
     sizes_by_value: bool
+    long_vectors: str = ""
+    long_lanes: int = 0

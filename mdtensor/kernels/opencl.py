@@ -19,6 +19,31 @@ _TYPES = {
     "float64": "double",
 }
 
+# Compilers for processors have vectors of any length, but OpenCL's functions end at 16 lanes.
+_LONG_VECTOR = """\
+typedef {type} {type}32 __attribute__((ext_vector_type(32)));
+typedef {type} {type}32_anywhere __attribute__((ext_vector_type(32), aligned(sizeof({type}))));
+#define convert_{type}32(x) __builtin_convertvector((x), {type}32)
+#define as_{type}32(x) __builtin_astype((x), {type}32)
+static inline {type}32 __attribute__((overloadable)) vload32(size_t n, const {type}* p)
+{{ return *((const {type}32_anywhere*)p + n); }}
+static inline void __attribute__((overloadable)) vstore32({type}32 x, size_t n, {type}* p)
+{{ *(({type}32_anywhere*)p + n) = x; }}
+static inline {type}32 __attribute__((overloadable)) min({type}32 x, {type}32 y)
+{{ return x < y ? x : y; }}
+static inline {type}32 __attribute__((overloadable)) max({type}32 x, {type}32 y)
+{{ return x > y ? x : y; }}"""
+_LONG_SELECT = """\
+static inline {type}32 __attribute__((overloadable)) select({type}32 x, {type}32 y, {mask}32 which)
+{{ return which ? y : x; }}"""
+_MASKS = {"char": "char", "uchar": "char", "short": "short", "ushort": "short"}
+_LONG_VECTORS = "\n".join(
+    (
+        *(_LONG_VECTOR.format(type=name) for name in _MASKS),
+        *(_LONG_SELECT.format(type=name, mask=mask) for name, mask in _MASKS.items()),
+    )
+)
+
 OPENCL = Dialect(
     name="opencl",
     prelude="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
@@ -50,4 +75,6 @@ OPENCL = Dialect(
     lanes="0123456789abcdef",
     vectors=True,
     sizes_by_value=False,
+    long_vectors=_LONG_VECTORS,
+    long_lanes=32,
 )

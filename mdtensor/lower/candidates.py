@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -35,7 +36,7 @@ _FAR = 1 << 20  # what a stride that is a name counts as
 def lane_width(problem: Problem, target: Target) -> int:
     """Lanes that fill a vector register with the widest element of the results."""
     widest = max(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
-    return max(1, min(16, target.vector_bytes // widest))
+    return max(1, min(most_lanes(problem), target.vector_bytes // widest))
 
 
 def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from typing import Any, cast
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
 
@@ -197,7 +198,7 @@ def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None
         return
     if not vectors:
         raise LoweringError(f"{schedule.asm} has no lanes")
-    if schedule.width not in (2, 4, 8, 16):
+    if schedule.width not in (2, 4, 8, 16, 32) or schedule.width > most_lanes(problem):
         raise LoweringError(f"no vectors of {schedule.width} lanes")
     if schedule.registers[lane] % schedule.width:
         raise LoweringError("the lane dim's register tile is no multiple of the width")

@@ -61,7 +61,7 @@ def _lanes(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     def widths(lane: int) -> tuple[int, ...]:
         if lane < 0:
             return (1,)
-        return tuple(w for w in (16, 8, 4) if w <= widest) or (widest,)
+        return tuple(w for w in (32, 16, 8, 4) if w <= widest) or (widest,)
 
     def vectors(lane: int, width: int) -> tuple[int, ...]:
         if lane < 0:

@@ -75,7 +75,7 @@ class Expr(Arithmetic):
 
     def __eq__(self, other: object) -> bool:
         if _tracing.get():
-            raise _unknown(self, "value", "compare by mdtensor's equal(a, b)")
+            raise _unknown(self, "value", "compare by numpy.equal(a, b)")
         return self is other or (isinstance(other, Expr) and _fields(self) == _fields(other))
 
     def __hash__(self) -> int:
@@ -116,7 +116,7 @@ class Expr(Arithmetic):
         return cast(apply("rint", self), I64) if digits is None else rounded(apply, self, digits)
 
     def __bool__(self) -> bool:
-        raise _unknown(self, "truth", "use mdtensor's select(condition, then, otherwise) for if")
+        raise _unknown(self, "truth", "use numpy.where(condition, then, otherwise) for if")
 
     def __float__(self) -> float:
         raise _unknown(self, "value", "use functions of NumPy, which take symbolic values")

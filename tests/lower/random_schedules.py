@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.lanes import LONG, most_lanes
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import TAILS, Schedule
 from mdtensor.lower.selection import selection_of
@@ -174,7 +175,7 @@ def _lane(rng: random.Random, problem: Problem) -> tuple[int, int]:
         if any(access.strides[d].constant == 1 for access in (*problem.streams, *problem.writes))
     ]
     lane = rng.choice(nearest if nearest and rng.random() < 0.7 else problem.dims)
-    return lane, rng.choice((2, 4, 8, 16))
+    return lane, rng.choice((2, 4, 8, 16, *((32, 32) if most_lanes(problem) == LONG else ())))
 
 
 def _registers(

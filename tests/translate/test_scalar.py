@@ -299,7 +299,7 @@ def test_trees_have_few_levels() -> None:
 
 
 def test_equality_means_nothing_while_tracing() -> None:
-    with while_tracing(), pytest.raises(SymbolError, match=r"hint: compare by mdtensor's equal"):
+    with while_tracing(), pytest.raises(SymbolError, match=r"hint: compare by numpy.equal"):
         operator.eq(A, B)
 
 

@@ -784,7 +784,7 @@ def test_functions_without_source_can_only_be_called() -> None:
     assert str(caught.value) == textwrap.dedent("""\
         g cannot be traced: the truth of (p0 > 0) is known only when the kernel runs
           its source was not found, so that it could only be called
-          hint: use mdtensor's select(condition, then, otherwise) for if""")
+          hint: use numpy.where(condition, then, otherwise) for if""")
 
 
 @pytest.mark.parametrize(
