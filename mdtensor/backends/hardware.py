@@ -27,13 +27,26 @@ def cache_bytes(level: int, default: int) -> int:
     return default
 
 
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def processor_model() -> str:
+    """What tells processors of one name apart: family and model, or an empty string."""
+    text = _cpuinfo()
+    found = [
+        re.search(rf"^{field}\s*:\s*(\S+)", text, re.MULTILINE)
+        for field in ("cpu family", "model", "CPU implementer", "CPU part")
+    ]
+    return "-".join(match[1] for match in found if match)
+
+
 def cpu_flags() -> frozenset[str]:
     """Names of the instruction sets of the processor; empty where they are unknown."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return frozenset()
-    match = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
+    match = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", _cpuinfo(), re.MULTILINE)
     return frozenset(match[1].split()) if match else frozenset()
 
 
@@ -57,9 +70,5 @@ def core_count() -> int:
 
 def clock_hertz(default: float = 3e9) -> float:
     """Clock rate of the processor, as the operating system tells it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return default
-    match = re.search(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)
+    match = re.search(r"^cpu MHz\s*:\s*([\d.]+)", _cpuinfo(), re.MULTILINE)
     return float(match[1]) * 1e6 if match else default

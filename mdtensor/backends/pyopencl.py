@@ -103,7 +103,7 @@ def _target(cl: Any, device: Any) -> Target:
     hertz = hardware.clock_hertz() if is_cpu else max(1, int(device.max_clock_frequency)) * 1e6
     return Target(
         kind="cpu" if is_cpu else "gpu",
-        name=device.name.strip(),
+        name=f"{device.name.strip()} {hardware.processor_model() if is_cpu else ''}".strip(),
         dialect="opencl",
         driver=f"{device.platform.name.strip()} {device.driver_version}",
         cores=cores,
