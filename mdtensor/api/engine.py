@@ -18,16 +18,15 @@ from functools import cached_property
 from mdtensor.autotune.store import Store
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.candidates import plain, ranked, scattering, with_parts
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import CODE_GENERATION, problem_key
-from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, points, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
@@ -123,12 +122,7 @@ class Engine:
     def source(self, problem: Problem, schedule: Schedule) -> KernelSource:
         """The text of a problem's kernels by a schedule."""
         head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
-        return render(
-            lowered(problem, schedule, head),
-            self.dialect,
-            inline=schedule.inline,
-            streaming=schedule.streaming,
-        )
+        return program_of(problem, schedule, self.dialect, head)
 
     def untuned(self, problem: Problem) -> Choice:
         """The best general kernel that is compiled; for a new structure, the best there is.

@@ -7,13 +7,14 @@ import importlib.util
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.errors import CompileError, NoDeviceError
-from mdtensor.kernels.source import KernelSource, numbered
+from mdtensor.kernels.source import ALIGNMENT, KernelSource, numbered
 from mdtensor.specs import Target
 
 # Numbers of cudaDeviceAttr: kHz of cores and of memory, bits of the bus between them.
@@ -107,6 +108,7 @@ class CupyProgram:
         self.device = device
         self.kernels = kernels
         self.source = source
+        self.unaligned = source.unaligned
         values = dict(zip(source.sizes, sizes, strict=True))
         self.sizes = tuple(np.int64(size) for size in sizes)
         self.launches = [
@@ -114,6 +116,12 @@ class CupyProgram:
             for kernel, entry in zip(kernels, source.entries, strict=True)
         ]
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
+
+    @cached_property
+    def _for_unaligned(self) -> CupyProgram:
+        """The program for arrays that begin anywhere, compiled when the first one comes."""
+        assert self.unaligned is not None
+        return self.device.compile(self.unaligned, [int(size) for size in self.sizes])
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CupyProgram:
         """The same program for other sizes, without compiling again."""
@@ -137,6 +145,9 @@ class CupyProgram:
 
     def __call__(self, *arrays: Any) -> None:
         """Enqueues the kernels on the current stream."""
+        if self.unaligned and any(array.data.ptr % ALIGNMENT for array in arrays):
+            self._for_unaligned(*arrays)
+            return
         scratch = self.device.cupy.empty(max(self.scratch_bytes, 8), np.uint8)
         for kernel, groups, threads in self.launches:
             kernel(groups, threads, (*arrays, scratch, *self.sizes))

@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
-from mdtensor.kernels.source import KernelSource, numbered
+from mdtensor.kernels.source import ALIGNMENT, KernelSource, numbered
 from mdtensor.specs import Target
 
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
@@ -172,6 +173,12 @@ class OpenCLProgram:
         self.waits = self.queue is device.queue
         self._local = threading.local()
 
+    @cached_property
+    def _for_unaligned(self) -> OpenCLProgram:
+        """The program for arrays that begin anywhere, compiled when the first one comes."""
+        assert self.source.unaligned is not None
+        return self.device.compile(self.source.unaligned, self.sizes.tolist())
+
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> OpenCLProgram:
         """The same program for other sizes or another queue, without compiling again."""
         source = self.source if inline is None else replace(self.source, inline=inline)
@@ -198,6 +205,9 @@ class OpenCLProgram:
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
+        if self.source.unaligned is not None and not all(map(_is_aligned, arrays)):
+            self._for_unaligned(*arrays)
+            return
         if not self.device.has_system_svm:
             self._run_through_buffers(arrays)
             return
@@ -223,9 +233,16 @@ class OpenCLProgram:
                 arguments.append(svm(first_element(array)))
         return arguments
 
+    @property
+    def _has_choices(self) -> bool:
+        """Whether a launch is more than one kernel with the arrays' memory as arguments."""
+        source = self.source
+        several = len(source.entries) != 1 or source.unaligned is not None
+        return several or not self.device.has_system_svm
+
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up."""
-        if len(self.source.entries) != 1 or not self.device.has_system_svm:
+        if self._has_choices:
             return self
         local, svm, enqueue = self._local, self.device.cl.SVM, _enqueue
         queue, finish, waits = self.queue, self.queue.finish, self.waits
@@ -258,7 +275,7 @@ class OpenCLProgram:
         kernels belong to this launcher alone.
         """
         own = OpenCLProgram(self.device, self.kernels, self.source, self.sizes.tolist())
-        if len(self.source.entries) != 1 or not self.device.has_system_svm:
+        if self._has_choices:
 
             def launch_all(*arrays: np.ndarray) -> None:
                 check(*arrays)
@@ -317,6 +334,10 @@ class OpenCLProgram:
             )
             mapped.base.release(queue)
         queue.finish()
+
+
+def _is_aligned(array: np.ndarray) -> bool:
+    return array.__array_interface__["data"][0] % ALIGNMENT == 0
 
 
 def _nothing() -> np.ndarray | None:

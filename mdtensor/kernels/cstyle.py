@@ -26,7 +26,6 @@ from mdtensor.lower.nest import (
     IndexCalc,
     Iota,
     Let,
-    LetAligned,
     LetIndex,
     Literal,
     Load,
@@ -104,9 +103,10 @@ class _Renderer:
             lines += [
                 f"const {dialect.index} {size} = sizes[{n}];" for n, size in enumerate(nest.sizes)
             ]
-        if self.streaming:
+        if self.streaming and dialect.streaming_alignment:
+            mask = dialect.streaming_alignment - 1
             lines += [
-                f"const int aligned_{a.name} = ((size_t){a.name} & 63) == 0;"
+                f"const int aligned_{a.name} = ((size_t){a.name} & {mask}) == 0;"
                 for a in nest.arguments
                 if a.role == "output"
             ]
@@ -138,9 +138,6 @@ class _Renderer:
                 return [f"{const}{kind} {ref.name} = {self.value(value, ref.lanes)};"]
             case Declare(ref):
                 return [f"{self.type(ref.dtype, ref.lanes)} {ref.name};"]
-            case LetAligned(name, buffers):
-                places = " | ".join(f"(size_t){buffer}" for buffer in buffers)
-                return [f"const {dialect.index} {name} = (({places}) & 15) == 0;"]
             case Set(ref, value):
                 return [f"{ref.name} = {self.value(value, ref.lanes)};"]
             case Loop():
@@ -211,6 +208,8 @@ class _Renderer:
             return [plain]
         kind = self.type(memory, lanes)
         streaming = self.dialect.streaming_store.format(value=text, type=kind, address=address)
+        if not self.dialect.streaming_alignment:
+            return [streaming]
         aligned = " && ".join(f"aligned_{name}" for name in sorted(self._outputs()))
         return [f"if ({aligned}) {streaming} else {plain}"]
 

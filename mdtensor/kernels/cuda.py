@@ -59,6 +59,7 @@ CUDA = Dialect(
     half_load="load_half({buffer} + {index})",
     half_store="store_half({value}, {buffer} + {index});",
     streaming_store="__stcs(({type}*)({address}), {value});",
+    streaming_alignment=0,
     functions={"min": "min", "max": "max"},
     wide_types={
         "int8": "char",

@@ -16,6 +16,8 @@ class Dialect:
     `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
     `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
     them, for small integers: kernels that use such begin with it.
+    Streaming stores are made where the outputs begin at multiples of
+    `streaming_alignment` bytes; 0 where the nest has seen to that.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Dialect:
     half_load: str
     half_store: str
     streaming_store: str
+    streaming_alignment: int
     functions: Mapping[str, str]
     wide_types: Mapping[str, str]
     wide_load: str

@@ -66,6 +66,7 @@ OPENCL = Dialect(
     half_load="vload_half({index}, {buffer})",
     half_store="vstore_half_rte({value}, {index}, {buffer});",
     streaming_store="__builtin_nontemporal_store({value}, (__global {type}*)({address}));",
+    streaming_alignment=64,
     functions={"min": "min", "max": "max"},
     wide_types=_TYPES,
     wide_load="vload{lanes}(0, {address})",

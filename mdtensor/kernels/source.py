@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import Argument
 
+# Bytes of which buffers' addresses are multiples where programs count on it.
+ALIGNMENT = 16
 # What backends, which know no lowering, call the expressions of a launch.
 LaunchIndex = Index
 
@@ -29,7 +31,8 @@ class KernelSource:
     """A program: kernels that run one after the other and take the same arguments.
 
     The arguments are the buffers in order, scratch memory last, and then the `sizes`, where there
-    are any: an array of int64, or one integer each if `sizes_by_value`.
+    are any: an array of int64, or one integer each if `sizes_by_value`. Where there is a program
+    `unaligned`, this one is for buffers at multiples of `ALIGNMENT`, that one for all others.
     """
 
     text: str
@@ -40,6 +43,7 @@ class KernelSource:
     sizes_by_value: bool
     inline: bool = False
     streaming: bool = False
+    unaligned: KernelSource | None = None
 
 
 def numbered(text: str) -> str:

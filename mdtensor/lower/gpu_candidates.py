@@ -67,6 +67,7 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     if not problem.contracted or problem.scanned >= 0:
         return
     seen: set[Schedule] = set()
+    streaming = _leaves_caches(problem, target)
     choices = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING)
     for (rows, columns), (row_items, column_items), depth, sharing in choices:
         if sharing > 1 and problem.keeps_order:
@@ -74,10 +75,18 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
         schedule = blocked(problem, (rows, columns), (row_items, column_items), depth, sharing)
         if not 32 <= math.prod(schedule.threads) <= _MOST_ITEMS:
             continue
+        schedule = replace(schedule, streaming=streaming)
         for spread in _split(problem, schedule, target):
             if spread not in seen and fits(problem, spread, target):
                 seen.add(spread)
                 yield spread
+
+
+def _leaves_caches(problem: Problem, target: Target) -> bool:
+    """Whether results are too many for the caches, and lie next to each other along some dim."""
+    nbytes = sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
+    along = [all(w.strides[d].constant == 1 for w in problem.writes) for d in problem.kept]
+    return nbytes * math.prod(map(problem.extent, problem.kept)) > target.l2_bytes and any(along)
 
 
 def blocked(

@@ -8,6 +8,7 @@ more problem.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -60,14 +61,18 @@ class Partials:
         return Pointer(f"R{position}", "scratch", memory, "global", offset, const)
 
 
-def lowered(problem: Problem, schedule: Schedule, head: str = "") -> tuple[LoopNest, ...]:
+def lowered(
+    problem: Problem, schedule: Schedule, head: str = "", *, aligned: bool = False
+) -> tuple[LoopNest, ...]:
     """The kernels of a problem, to be run one after the other with the same arguments.
 
-    Raises LoweringError where the schedule does not fit the problem.
+    Those for `aligned` buffers, which begin at multiples of 16 bytes, may access several elements
+    at once. Raises LoweringError where the schedule does not fit the problem.
     """
     validate(problem, schedule)
     tilings = tilings_of(problem, schedule)
-    frame = Frame(problem, schedule, tilings, stage_inputs.layouts_of(problem, schedule, tilings))
+    layouts = stage_inputs.layouts_of(problem, schedule, tilings)
+    frame = Frame(problem, schedule, tilings, layouts, aligned)
     if schedule.scatter:
         return _scattered(frame, head)
     partials = _partials(frame)
@@ -163,7 +168,7 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
     problem, schedule, tilings = frame.problem, frame.schedule, frame.tilings
     order = schedule.group_order
     items = math.prod(schedule.threads)
-    body: list[Statement] = group_bounds(tilings, order)
+    body: list[Statement] = group_bounds(tilings, order, schedule.swath, _swathed(frame))
     body += item_numbers(frame) if schedule.resident else _item_numbers(frame, items)
     destinations, carries = _destinations(frame, partials, body)
     offset = (
@@ -205,6 +210,13 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
         as_index(offset) + per_group * groups,
         head,
     )
+
+
+def _swathed(frame: Frame) -> tuple[int, int] | None:
+    """The kept dims whose parts are walked in swaths: the innermost neighbours of the order."""
+    split = [d for d in frame.schedule.group_order if frame.tilings[d].is_split]
+    pairs = [p for p in itertools.pairwise(split) if not any(frame.problem.reduced[d] for d in p)]
+    return pairs[-1] if pairs and frame.schedule.swath > 1 else None
 
 
 def _depth(frame: Frame, number: int, tiled: Sequence[int]) -> int:

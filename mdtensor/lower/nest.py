@@ -211,14 +211,6 @@ class Declare:
 
 
 @dataclass(frozen=True, slots=True)
-class LetAligned:
-    """Declares an index variable: 1 where the buffers begin at multiples of 16 bytes, else 0."""
-
-    name: str
-    buffers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Set:
     """Assigns to a mutable variable."""
 
@@ -303,7 +295,6 @@ Statement = (
     | Step
     | Let
     | Declare
-    | LetAligned
     | Set
     | Loop
     | If

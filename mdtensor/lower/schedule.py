@@ -31,7 +31,7 @@ from mdtensor.lower.selection import selection_of
 TAILS = ("split", "pad", "overlap")
 _OF_RESIDENT = ("chunks", "warp", "padding", "prefetch")
 # Fields that texts of schedules may lack, where they say nothing.
-LATER = ("scatter", "resident", "chunks", "warp", "padding", "prefetch")
+LATER = ("scatter", "resident", "chunks", "warp", "padding", "prefetch", "swath")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class Schedule:
     - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
     - `padding`: per stream, elements that the rows of its staged tile are longer.
     - `prefetch`: the next tile is on its way to registers while the one before is computed with.
+    - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
+      together, so that those at work at one time share what they read; 0 or 1 for rows.
     """
 
     asm: str
@@ -81,6 +83,7 @@ class Schedule:
     warp: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
     prefetch: bool = False
+    swath: int = 0
 
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
@@ -118,7 +121,8 @@ class Schedule:
                 + " | ".join(map(order, (self.group_order, self.loop_order, self.reduce_order))),
                 f"staged {staged or 'nothing'}",
                 f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
-                + ("; scatter" if self.scatter else ""),
+                + ("; scatter" if self.scatter else "")
+                + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
                 *self._resident_lines(by_dim),
             )
         )
@@ -161,8 +165,8 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"schedule.tail is none of {TAILS}")
     if any(v < 1 for v in (*schedule.registers, *schedule.threads, schedule.width)):
         raise LoweringError("registers, threads and width are at least 1")
-    if any(v < 0 for v in (*schedule.parts, *schedule.tiles)):
-        raise LoweringError("parts and tiles are at least 0")
+    if any(v < 0 for v in (*schedule.parts, *schedule.tiles, schedule.swath)):
+        raise LoweringError("parts, tiles and swath are at least 0")
     _validate_lanes(problem, schedule, asm.vectors)
     for stream, region in enumerate(schedule.staged):
         if region and region not in asm.regions:
@@ -277,8 +281,16 @@ def _validate_scan(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
-    """Streaming stores are whole vectors, each at an address that is a multiple of its size."""
+    """Streaming stores are whole vectors, each at an address that is a multiple of its size.
+
+    With resident accumulators, those stores bypass the caches that are wide.
+    """
     if not schedule.streaming:
+        return
+    if schedule.resident:
+        along = [all(w.strides[d].constant == 1 for w in problem.writes) for d in problem.kept]
+        if not any(along):
+            raise LoweringError("streaming stores need results next to each other along some dim")
         return
     lane, width = schedule.lane, schedule.width
     if lane < 0 or (problem.reduced[lane] and lane != problem.scanned):

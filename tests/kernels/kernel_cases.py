@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator, Pointwise, PrefixSum, named
@@ -351,5 +350,4 @@ def source(name: str, dialect: Dialect) -> KernelSource:
     """The program of a case in a dialect, with what it is in a comment at its head."""
     case = CASES[name]
     head = f"{case.md_hom().describe()}\n{case.schedule.describe(case.problem())}"
-    nests = lowered(case.problem(), case.schedule, head)
-    return render(nests, dialect, inline=case.schedule.inline, streaming=case.schedule.streaming)
+    return program_of(case.problem(), case.schedule, dialect, head)

@@ -7,10 +7,9 @@ import random
 import pytest
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_candidates import blocked, ranked_on_gpu
-from mdtensor.lower.lowering import lowered
 from tests.kernels.test_nvrtc import compiled
 from tests.lower import fuzz
 from tests.lower.random_resident import random_resident_schedule
@@ -21,7 +20,7 @@ from tests.lower.test_gpu_candidates import H200, problem_of
 def test_a_block_is_read_in_wide_pieces_and_meets_two_barriers_a_tile(architecture):
     problem = problem_of("ik,kj->ij")
     schedule = blocked(problem, (8, 8), (8, 16), 8)
-    ptx = compiled(render(lowered(problem, schedule), CUDA).text, architecture)
+    ptx = compiled(program_of(problem, schedule, CUDA).text, architecture)
     assert ptx.count("ld.shared.v4.f32") >= 8 * (2 + 2)
     assert "ld.shared.f32" not in ptx
     assert "ld.global.nc.v4.f32" in ptx
@@ -34,7 +33,7 @@ def test_a_block_is_read_in_wide_pieces_and_meets_two_barriers_a_tile(architectu
 def test_first_choices_compile(text):
     problem = problem_of(text)
     _, schedule = ranked_on_gpu(problem, H200)[0]
-    assert ".entry kernel_0(" in compiled(render(lowered(problem, schedule), CUDA).text, "sm_90a")
+    assert ".entry kernel_0(" in compiled(program_of(problem, schedule, CUDA).text, "sm_90a")
 
 
 def test_random_schedules_compile():
@@ -46,7 +45,7 @@ def test_random_schedules_compile():
             continue
         schedule = random_resident_schedule(random.Random(number), problem)
         try:
-            text = render(lowered(problem, schedule), CUDA).text
+            text = program_of(problem, schedule, CUDA).text
         except LoweringError:
             continue
         assert ".entry kernel_0(" in compiled(text, "sm_80")

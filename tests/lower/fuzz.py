@@ -25,11 +25,10 @@ from pathlib import Path
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.program import program_of
 from mdtensor.lower.generalised import generalised
-from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
@@ -118,10 +117,9 @@ def check(case: Case | MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
     problem = case.problem()
     schedule = case.schedule
     try:
-        nests = lowered(problem, schedule)
+        source = program_of(problem, schedule, dialect)
     except LoweringError:
         return False
-    source = render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
     program = on().compile(source, run_time_sizes(case))
     check_program(program, case.einsum, case.seed)
     for other in other_shapes(case) if case.general else ():
@@ -391,8 +389,7 @@ def _show(name: str) -> int:
         print([(op.dtypes, op.results, op.identity) for op in md_hom.operators])
         print(problem, schedule, sep="\n")
         try:
-            nests = lowered(problem, schedule)
-            print(render(nests, OPENCL, streaming=schedule.streaming).text, flush=True)
+            print(program_of(problem, schedule, OPENCL).text, flush=True)
         except LoweringError as error:
             print("refused:", error)
     print("right" if check(case) else "refused")

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.program import program_of
 from mdtensor.lower.generalised import generalised
-from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.combine import Combine, Concat
@@ -108,11 +107,10 @@ def check_md_hom(case: MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
         problems = [problem_from_md_hom(each.stages[number].md_hom) for each in runs]
         problem = generalised(problems[0])[0] if case.general else problems[0]
         try:
-            nests = lowered(problem, schedule)
+            source = program_of(problem, schedule, dialect)
         except LoweringError:
             accepted = False
             continue
-        source = render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
         sizes = [
             launch_sizes(fixed, schedule, case.seed) if case.general else () for fixed in problems
         ]

@@ -55,8 +55,15 @@ def random_resident_schedule(rng: random.Random, problem: Problem) -> Schedule:
         warp=() if split or rng.random() < 0.5 else _warp(rng, threads),
         padding=tuple(rng.choice((0, 0, 4, 1)) for _ in problem.streams),
         prefetch=len(tiled) == 1 and any(staged) and rng.random() < 0.6,
+        swath=rng.choice((0, 1, 2, 3)),
+        streaming=_may_stream(problem) and rng.random() < 0.5,
     )
     return _in_order(problem, drawn) if problem.keeps_order else drawn
+
+
+def _may_stream(problem: Problem) -> bool:
+    """Whether results lie next to each other along some dim."""
+    return any(all(w.strides[d].constant == 1 for w in problem.writes) for d in problem.kept)
 
 
 def _warp(rng: random.Random, threads: list[int]) -> tuple[int, ...]:

@@ -61,7 +61,9 @@ def random_schedule(
     fitting = _fitting(problem, drawn)
     selection = selection_of(problem)
     scatters = selection is not None and not problem.keeps_order and rng.random() < 0.6
-    return _scattering(problem, fitting, selection.dim) if selection and scatters else fitting
+    if selection and scatters:
+        return _scattering(problem, fitting, selection.dim)
+    return replace(fitting, swath=rng.choice((0, 0, 2, 3)))
 
 
 def _fitting(problem: Problem, schedule: Schedule) -> Schedule:

@@ -100,3 +100,9 @@ def test_without_a_reduction_and_for_structures_there_is_the_simple_schedule():
     assert not list(gpu_candidates(problem, H200))
     assert len(ranked(problem, H200)) == 1
     assert len(ranked(problem_of("ij,j->i"), H200, general=True)) == 1
+
+
+def test_many_results_bypass_the_caches():
+    many, few = problem_of("gdab,efgc->abcdef"), problem_of("ik,kj->ij")
+    assert all(schedule.streaming for schedule in gpu_candidates(many, H200))
+    assert not any(schedule.streaming for schedule in gpu_candidates(few, H200))

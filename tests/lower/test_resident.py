@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule, validate
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
@@ -78,7 +78,7 @@ def test_random_schedules():
 
 def test_operands_and_results_move_in_wide_pieces():
     case = CASES["whole blocks"]
-    text = render(lowered(case.problem(), case.schedule), CUDA).text
+    text = program_of(case.problem(), case.schedule, CUDA).text
     for piece in (
         "g0_0 = *(const float4*)(I0",
         "g1_0 = *(const float4*)(I1",
@@ -91,7 +91,7 @@ def test_operands_and_results_move_in_wide_pieces():
 
 def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():
     case = CASES["whole blocks"]
-    text = render(lowered(case.problem(), case.schedule), CUDA).text
+    text = program_of(case.problem(), case.schedule, CUDA).text
     assert text.count("__syncthreads();") == 2
 
 

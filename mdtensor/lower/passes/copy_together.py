@@ -76,8 +76,7 @@ class CopyTogether:
     def fetch(self, starts: Mapping[int, Index], clamped: Collection[int]) -> list[Statement]:
         """Loads a tile that starts at the given indices; `clamped` dims may end inside it."""
         statements: list[Statement] = []
-        wide: list[Statement] = []
-        single: list[Statement] = []
+        fetches: list[Statement] = []
         for piece in self.pieces:
             address = as_index(self.source.offset)
             for d in self.frame.problem.dims:
@@ -92,13 +91,12 @@ class CopyTogether:
                     index = name(held)
                 address = address + self._stream.strides[d] * index
             buffer, memory, ref = self.source.buffer, self.source.memory, self._ref(piece)
-            wide.append(_within(piece, Set(ref, Load(buffer, memory, address, self.lanes))))
-            ones = tuple(Load(buffer, memory, address + lane) for lane in range(self.lanes))
-            single.append(_within(piece, Set(ref, Pack(ones))))
-        if self.lanes == 1:
-            return [*statements, *wide]
-        aligned = name(aligned_name(self.source.buffer))
-        return [*statements, If(as_index(0), "<", aligned, tuple(wide), tuple(single))]
+            value: Value = Load(buffer, memory, address, self.lanes)
+            if self.lanes > 1 and not self.frame.aligned:
+                lanes = range(self.lanes)
+                value = Pack(tuple(Load(buffer, memory, address + lane) for lane in lanes))
+            fetches.append(_within(piece, Set(ref, value)))
+        return [*statements, *fetches]
 
     def put(self) -> list[Statement]:
         """Stores what was fetched in local memory."""
@@ -131,11 +129,6 @@ class CopyTogether:
     def _begins_aligned(self) -> bool:
         others = [axis.stride.constant for axis in self.layout.axes if axis is not self.axes[0]]
         return all(stride is not None and stride % self.lanes == 0 for stride in others)
-
-
-def aligned_name(buffer: str) -> str:
-    """The variable that tells whether a buffer is aligned."""
-    return f"aligned_{buffer}"
 
 
 def _within(piece: Piece, statement: Statement) -> Statement:

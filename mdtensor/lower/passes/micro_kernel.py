@@ -55,12 +55,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """All that the passes below the cache tiles read."""
+    """All that the passes below the cache tiles read.
+
+    `aligned` promises that every buffer begins at a multiple of 16 bytes.
+    """
 
     problem: Problem
     schedule: Schedule
     tilings: tuple[DimTiling, ...]
     layouts: Mapping[int, Layout]
+    aligned: bool = False
 
     @property
     def lane_is_reduced(self) -> bool:

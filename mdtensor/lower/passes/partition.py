@@ -12,30 +12,62 @@ from mdtensor.lower.nest import IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.tiling import DimTiling
 
 
-def group_bounds(tilings: Sequence[DimTiling], order: Sequence[int]) -> list[Statement]:
-    """Declares `lo_d` and `hi_d` of every dim from the group's number, innermost dim fastest."""
+def group_bounds(
+    tilings: Sequence[DimTiling],
+    order: Sequence[int],
+    swath: int = 0,
+    swathed: tuple[int, int] | None = None,
+) -> list[Statement]:
+    """Declares `lo_d` and `hi_d` of every dim from the group's number, innermost dim fastest.
+
+    The two dims that are `swathed`, neighbours among those that groups share, are walked in swaths
+    of that many parts of the outer one, so that groups at work together read the same inputs.
+    """
     statements: list[Statement] = []
     rest = name("group")
     split = [d for d in order if tilings[d].is_split]
-    for d in reversed(split):
-        tiling = tilings[d]
-        number = tiling.var("z")
-        last = d == split[0]
-        statements.append(LetIndex(number, rest if last else IndexCalc("%", rest, tiling.parts)))
+    walked: list[tuple[int, ...]] = [(d,) for d in split]
+    if swathed is not None:
+        at = split.index(swathed[0])
+        walked[at : at + 2] = [swathed]
+    for dims in reversed(walked):
+        number, parts = tilings[dims[-1]].var("z" if len(dims) == 1 else "s"), as_index(1)
+        for d in dims:
+            parts = parts * tilings[d].parts
+        last = dims == walked[0]
+        statements.append(LetIndex(number, rest if last else IndexCalc("%", rest, parts)))
         if not last:
-            quotient = tiling.var("g")
-            statements.append(LetIndex(quotient, IndexCalc("/", rest, tiling.parts)))
+            quotient = tilings[dims[-1]].var("g")
+            statements.append(LetIndex(quotient, IndexCalc("/", rest, parts)))
             rest = name(quotient)
-        low = tiling.var("lo")
-        statements.append(LetIndex(low, name(number) * tiling.part))
-        statements.append(
-            LetIndex(tiling.var("hi"), IndexCalc("min", name(low) + tiling.part, tiling.extent))
-        )
+        if len(dims) == 2:
+            statements += _in_swaths(tilings[dims[0]], tilings[dims[1]], name(number), swath)
+        for d in reversed(dims):
+            tiling = tilings[d]
+            low = tiling.var("lo")
+            statements.append(LetIndex(low, name(tiling.var("z")) * tiling.part))
+            high = IndexCalc("min", name(low) + tiling.part, tiling.extent)
+            statements.append(LetIndex(tiling.var("hi"), high))
     for d in order:
         if d not in split:
             statements.append(LetIndex(tilings[d].var("lo"), as_index(0)))
             statements.append(LetIndex(tilings[d].var("hi"), tilings[d].extent))
     return statements
+
+
+def _in_swaths(outer: DimTiling, inner: DimTiling, number: Index, swath: int) -> list[Statement]:
+    """Declares the parts of two dims from their common number; the last swath may be narrower."""
+    whole = inner.parts * swath
+    first, place, width = outer.var("first"), inner.var("place"), outer.var("width")
+    return [
+        LetIndex(outer.var("swath"), IndexCalc("/", number, whole)),
+        LetIndex(place, IndexCalc("%", number, whole)),
+        LetIndex(first, name(outer.var("swath")) * swath),
+        LetIndex(width, IndexCalc("min", outer.parts - name(first), as_index(swath))),
+        LetIndex(outer.var("row"), IndexCalc("%", name(place), name(width))),
+        LetIndex(outer.var("z"), name(first) + name(outer.var("row"))),
+        LetIndex(inner.var("z"), IndexCalc("/", name(place), name(width))),
+    ]
 
 
 def cache_tiles(

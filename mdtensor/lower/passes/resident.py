@@ -19,7 +19,6 @@ from mdtensor.lower.nest import (
     If,
     IndexCalc,
     Let,
-    LetAligned,
     LetIndex,
     Load,
     Loop,
@@ -31,7 +30,7 @@ from mdtensor.lower.nest import (
     Store,
     register_dtype,
 )
-from mdtensor.lower.passes.copy_together import CopyTogether, aligned_name, copy_of
+from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.micro_kernel import (
     Body,
     Frame,
@@ -52,7 +51,7 @@ Counts = Mapping[int, int]
 
 def resident_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
     """The loops over blocks of the kept dims, and all that is done for a block."""
-    statements = _aligned(frame, destinations)
+    statements: list[Statement] = []
     for d in frame.problem.dims:
         if not frame.tilings[d].tile:
             statements += _whole_part(frame.tilings[d])
@@ -135,13 +134,6 @@ def _shares_with_neighbours(frame: Frame) -> bool:
 def _sharing(frame: Frame) -> int:
     """Work-items that share the reduction of the same points."""
     return math.prod(frame.schedule.threads[d] for d in frame.problem.contracted)
-
-
-def _aligned(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
-    """Declares which buffers begin at addresses for wide accesses."""
-    inputs = sorted({f"I{stream.buffer}" for stream in frame.problem.streams})
-    outputs = sorted({destination.pointer for destination in destinations})
-    return [LetAligned(aligned_name(buffer), (buffer,)) for buffer in (*inputs, *outputs)]
 
 
 def _whole_part(tiling: DimTiling) -> list[Statement]:
@@ -265,25 +257,15 @@ class _Compute:
     def _body(self, counts: Counts) -> list[Statement]:
         frame = self.frame
         plain = Body(frame, self.tile, counts, "p", lanes=None).with_reduction()
-        local = {f"p{n}": lanes for n in frame.layouts if (lanes := _lanes_in_tile(frame, n)) > 1}
-        plain = wide_loads(plain, local)
-        direct = {
-            f"p{n}": lanes
-            for n in range(frame.problem.finish_streams)
-            if n not in frame.layouts and (lanes := _lanes_in_place(frame, n)) > 1
-        }
-        wide = wide_loads(plain, direct)
-        if wide == plain:
-            return plain
-        buffers = {f"I{frame.problem.streams[int(pointer[1:])].buffer}" for pointer in direct}
-        return [_if_aligned(sorted(buffers), wide, plain)]
+        streams = range(frame.problem.finish_streams)
+        return wide_loads(plain, {f"p{n}": _lanes_of_stream(frame, n) for n in streams})
 
 
-def _if_aligned(
-    buffers: Sequence[str], wide: Sequence[Statement], plain: Sequence[Statement]
-) -> If:
-    count = total(name(aligned_name(buffer)) for buffer in buffers)
-    return If(as_index(len(buffers)), "<=", count, tuple(wide), tuple(plain))
+def _lanes_of_stream(frame: Frame, number: int) -> int:
+    """Elements of a stream that one access can read."""
+    if number in frame.layouts:
+        return _lanes_in_tile(frame, number)
+    return _lanes_in_place(frame, number) if frame.aligned else 1
 
 
 def _lanes_in_tile(frame: Frame, number: int) -> int:
@@ -441,11 +423,11 @@ def _guarded_writes(
         for after, before in zip(placed, destinations, strict=True)
         if (count := _lanes_of_result(frame, before)) > 1
     }
-    wide = wide_stores(plain, lanes)
+    wide = wide_stores(plain, lanes, streaming=frame.schedule.streaming)
     ragged = [d for d in dims if frame.tilings[d].is_ragged]
-    if wide == plain and not ragged:
-        return plain
-    guarded = _inside(frame, tile, placed, ragged, 0, ()) if ragged else plain
+    if not ragged:
+        return wide
+    guarded = _inside(frame, tile, placed, ragged, 0, ())
     checks: list[Statement] = []
     room = as_index(0)
     for n, d in enumerate(ragged):
@@ -454,13 +436,7 @@ def _guarded_writes(
         held = f"room{n}"
         checks.append(LetIndex(held, IndexCalc("min", left, room)))
         room = name(held)
-    if wide != plain:
-        buffers = sorted({d.pointer for d in destinations})
-        whole = _if_aligned(buffers, wide, plain)
-        if not ragged:
-            return [whole]
-        return [*checks, If(as_index(0), "<=", room, (whole,), tuple(guarded))]
-    return [*checks, If(as_index(0), "<=", room, tuple(plain), tuple(guarded))]
+    return [*checks, If(as_index(0), "<=", room, tuple(wide), tuple(guarded))]
 
 
 def _inside(
@@ -508,7 +484,7 @@ def _lanes_of_result(frame: Frame, destination: Destination) -> int:
     others = [destination.strides[d].constant for d in kept if d != nearest[0]]
     offset = [coefficient for _, coefficient in destination.offset.terms]
     even = all(n is not None and n % lanes == 0 for n in (*others, *offset))
-    return lanes if even and not destination.pointer.startswith("R") else 1
+    return lanes if even and frame.aligned and not destination.pointer.startswith("R") else 1
 
 
 def _combined_across_items(frame: Frame, tile: Tile) -> list[Statement]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -64,8 +65,10 @@ def _load_key(
     return load.buffer, base, constant // lanes, constant % lanes
 
 
-def wide_stores(statements: Sequence[Statement], buffers: Mapping[str, int]) -> list[Statement]:
-    """The same for stores: a group is written where its last element was."""
+def wide_stores(
+    statements: Sequence[Statement], buffers: Mapping[str, int], *, streaming: bool = False
+) -> list[Statement]:
+    """The same for stores: a group is written where its last element was, past caches if asked."""
     groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
     for statement in statements:
         if key := _store_key(statement, buffers):
@@ -82,7 +85,8 @@ def wide_stores(statements: Sequence[Statement], buffers: Mapping[str, int]) -> 
         if met[group] == lanes:
             stores = [groups[group][lane] for lane in range(lanes)]
             values = tuple(store.value for store in stores)
-            result.append(Store(key[0], stores[0].memory, stores[0].index, Pack(values)))
+            first = stores[0]
+            result.append(replace(first, value=Pack(values), streaming=streaming))
     return result
 
 

@@ -1,0 +1,35 @@
+"""(Problem, Schedule) -> the text of a program in a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdtensor.kernels.cstyle import render
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.nest import LoopNest
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+
+
+def program_of(
+    problem: Problem, schedule: Schedule, dialect: Dialect, head: str = ""
+) -> KernelSource:
+    """The program of a problem by a schedule, with `head` as comments at its beginning.
+
+    Where wide accesses need buffers that begin at multiples of 16 bytes, it has a second program
+    for others. Raises LoweringError where the schedule does not fit the problem.
+    """
+
+    def rendered(nests: Sequence[LoopNest]) -> KernelSource:
+        return render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
+
+    nests = lowered(problem, schedule, head)
+    if not schedule.resident:
+        return rendered(nests)
+    aligned = lowered(problem, schedule, head, aligned=True)
+    if aligned == nests:
+        return rendered(nests)
+    return replace(rendered(aligned), unaligned=rendered(nests))
