@@ -19,17 +19,17 @@ from mdtensor.api.buffers import (
     uint32,
     uint64,
 )
-from mdtensor.api.directive import (
+from mdtensor.api.clauses import (
     add,
     combine_ops,
     inp,
     maximum,
-    mdh,
     minimum,
     mul,
     out,
     pw_custom_func,
 )
+from mdtensor.api.directive import mdh
 from mdtensor.api.dsl import f_mul, inp_view, md_hom, out_view
 from mdtensor.translate.operators.combination import cc, ps, pw
 

@@ -98,7 +98,7 @@ class _MdHomOf:
 md_hom = _MdHomOf()
 """`md_hom[I, K](f_mul, (cc, pw(add)))`
 
->>> from mdtensor.api.directive import add, cc, fp64, mdh, pw
+>>> from mdtensor.directive import add, cc, fp64, mdh, pw
 >>> def matvec(T, I, K):
 ...     @mdh()
 ...     def matvec__T_I_K():
