@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from mdtensor.api.cli_arguments import Expression
 
 _WRONG_USE = (SubscriptError, ShapeError, DTypeError, PathError)
-_SHAPES = "A shape per operand: 64,128 or 64,128:f8; () for a scalar."
+_SHAPES = (
+    "A shape per operand: 64,128 or 64,128:f8; () for a scalar."
+    " Extents that shapes leave open: r=3."
+)
 
 
 class _Commands(TyperGroup):
@@ -100,7 +103,8 @@ def explain(subscripts: Subscripts, shapes: Shapes, dtype: DType = "f4") -> None
     from mdtensor.api.cli_arguments import expression_from_words
 
     expression = expression_from_words([subscripts, *shapes], dtype)
-    typer.echo(mdtensor.compile(expression.subscripts, *expression.specs).explain())
+    plan = mdtensor.compile(expression.subscripts, *expression.specs, **expression.options)
+    typer.echo(plan.explain())
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -125,7 +129,8 @@ def bench(
 
         expression = expression_from_words(words, dtype)
         note = load_note()
-        show(table_of([compare(expression.subscripts, expression.specs)]))
+        compared = compare(expression.subscripts, expression.specs, dict(expression.extents))
+        show(table_of([compared]))
         if note:
             typer.echo(note, err=True)
         return

@@ -7,26 +7,37 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mdtensor.errors import MdtensorError, ShapeError
+from mdtensor.errors import MdtensorError, ShapeError, SubscriptError
 
 if TYPE_CHECKING:
     from mdtensor.specs import TensorSpec
 
 SHAPE_HELP = "extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)"
+_EXTENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<extent>.*)")
 _SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An einsum string and the specs of its operands; printed as it is typed."""
+    """An einsum string, the specs of its operands, and extents that these leave open.
+
+    It is printed as it is typed.
+    """
 
     subscripts: str
     specs: tuple[TensorSpec, ...]
+    extents: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `einsum` that it has."""
+        return {"extents": dict(self.extents)} if self.extents else {}
 
     def __str__(self) -> str:
-        return " ".join((self.subscripts, *map(text_from_spec, self.specs)))
+        extents = (f"{name}={extent}" for name, extent in self.extents)
+        return " ".join((self.subscripts, *map(text_from_spec, self.specs), *extents))
 
 
 def text_from_spec(spec: TensorSpec) -> str:
@@ -68,26 +79,46 @@ def _dtype(text: str) -> object:
 
 
 def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression:
-    """The expression of an einsum string followed by a shape per operand.
+    """The expression of an einsum string, a shape per operand, and extents by name.
 
     >>> print(expression_from_words(["ij,jk->ik", "64,128", "128,32"]))
     ij,jk->ik 64,128 128,32
     >>> print(expression_from_words(["2h+r, r -> h", "64", "3"]))
     2h+r, r -> h 64 3
+    >>> expression_from_words(["h+r -> h", "64", "r=3"]).options
+    {'extents': {'r': 3}}
 
-    Raises SubscriptError where the shapes do not fit the string.
+    Raises SubscriptError where the shapes do not fit the string, or leave an extent open.
     """
     from mdtensor.translate.einsum.index_space import index_space
     from mdtensor.translate.einsum.subscripts import parse, resolve
 
-    subscripts, *shapes = words
-    specs = tuple(spec_from_text(shape, dtype) for shape in shapes)
+    subscripts, *others = words
+    extents = dict(extent_from_text(word) for word in others if "=" in word)
+    specs = tuple(spec_from_text(word, dtype) for word in others if "=" not in word)
     parsed = parse(subscripts)
-    if parsed.is_affine:
-        index_space(parsed, specs)
-    else:
-        resolve(parsed, specs)
-    return Expression(subscripts, specs)
+    try:
+        if parsed.is_affine or extents:
+            index_space(parsed, specs, extents)
+        else:
+            resolve(parsed, specs)
+    except SubscriptError as error:
+        if error.hint is not None:
+            error.hint = re.sub(r"extents=\{'(\w+)': …\}", r"\1=…", error.hint)
+        raise
+    return Expression(subscripts, specs, tuple(extents.items()))
+
+
+def extent_from_text(text: str) -> tuple[str, int]:
+    """The name of a dim and its extent.
+
+    >>> extent_from_text("r=3")
+    ('r', 3)
+    """
+    match = _EXTENT.fullmatch(text.replace(" ", ""))
+    if match is None or not match["extent"].isdecimal():
+        raise ShapeError(f"{text!r} is no extent", hint="a dim's name and a number, such as r=3")
+    return match["name"], int(match["extent"])
 
 
 def expressions_from_lines(lines: Iterable[str], dtype: str = "f4") -> list[Expression]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from mdtensor.api.cli_arguments import Expression
-from mdtensor.api.einsum import Options
+from mdtensor.api.compile import compile  # noqa: A004
 from mdtensor.api.modes import Recorded
 from mdtensor.api.tune import TuningReport, tune
 from mdtensor.translate.md_hom import MDHom
@@ -30,9 +30,10 @@ def recorded(expressions: Sequence[Expression]) -> list[Recorded]:
     labels: dict[MDHom, str] = {}
     for expression in expressions:
         for order in ("K", "C"):
-            prepared = Options(order=order).prepared(expression.subscripts, expression.specs, None)
-            for step in prepared.steps:
-                labels.setdefault(step.md_hom, str(expression))
+            options = {**expression.options, "order": order}
+            plan = compile(expression.subscripts, *expression.specs, **options)
+            for md_hom in plan.md_homs:
+                labels.setdefault(md_hom, str(expression))
     return [Recorded(md_hom, label) for md_hom, label in labels.items()]
 
 

@@ -7,20 +7,22 @@ alternate, and the median of an engine's blocks counts.
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdtensor.api.operands import allocate
+from mdtensor.api.windows import windows
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.subscripts import Contraction, is_affine, parse, resolve
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,11 +49,16 @@ class Comparison:
     subscripts: str
     specs: tuple[TensorSpec, ...]
     seconds: Mapping[str, float]
+    extents: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def ratio(self) -> float:
-        """Time of the fastest peer over that of the tuned kernel: above 1 is faster."""
-        return min(self.seconds[peer] for peer in PEERS if peer in self.seconds) / self.tuned
+        """Time of the fastest peer over that of the tuned kernel: above 1 is faster.
+
+        NaN where no peer can say the expression.
+        """
+        times = [self.seconds[peer] for peer in PEERS if peer in self.seconds]
+        return min(times, default=math.nan) / self.tuned
 
     @property
     def tuned(self) -> float:
@@ -69,18 +76,24 @@ class Engine:
 
 
 def compare(
-    subscripts: str, specs: Sequence[TensorSpec], *, rounds: int = 5, seed: int = 0
+    subscripts: str,
+    specs: Sequence[TensorSpec],
+    extents: Mapping[str, int] | None = None,
+    *,
+    rounds: int = 5,
+    seed: int = 0,
 ) -> Comparison:
     """Time one expression on all engines, on random operands of the given specs.
 
-    Raises SubscriptError (a ValueError) where the specs do not fit the string.
+    `extents` are those of dims that the specs leave open. Raises SubscriptError (a ValueError)
+    where the specs do not fit the string, or an extent is missing.
     """
     operands = random_operands(specs, seed)
-    engines = engines_for(subscripts, operands)
+    engines = engines_for(subscripts, operands, extents)
     seconds = time_alternating(engines, rounds=rounds)
-    optimized = seconds.pop(OPTIMIZED)
-    seconds["numpy.einsum"] = min(seconds["numpy.einsum"], optimized)
-    return Comparison(subscripts, tuple(specs), seconds)
+    if OPTIMIZED in seconds:
+        seconds["numpy.einsum"] = min(seconds["numpy.einsum"], seconds.pop(OPTIMIZED))
+    return Comparison(subscripts, tuple(specs), seconds, dict(extents or {}))
 
 
 def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarray]:
@@ -92,18 +105,31 @@ def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarr
     return operands
 
 
-def engines_for(subscripts: str, operands: Sequence[np.ndarray]) -> list[Engine]:
-    """Everything that computes an expression on these operands."""
+def engines_for(
+    subscripts: str, operands: Sequence[np.ndarray], extents: Mapping[str, int] | None = None
+) -> list[Engine]:
+    """Everything that computes an expression on these operands.
+
+    Peers take sums for indices as views of the operands, made before they are timed.
+    """
     import opt_einsum
 
     from mdtensor.api.einsum import einsum
     from mdtensor.api.modes import tuning
 
+    call = partial(einsum, subscripts, *operands, **({"extents": extents} if extents else {}))
+    engines = [
+        Engine(UNTUNED, call, partial(tuning, "off")),
+        Engine(TUNED, call, partial(tuning, "cached")),
+    ]
+    if is_affine(subscripts) or extents:
+        classic = windows(subscripts, operands, extents)
+        if classic is None:
+            return engines
+        subscripts, operands = classic
     numpy_einsum: Any = np.einsum
     contract: Any = opt_einsum.contract
-    engines = [
-        Engine(UNTUNED, partial(einsum, subscripts, *operands), partial(tuning, "off")),
-        Engine(TUNED, partial(einsum, subscripts, *operands), partial(tuning, "cached")),
+    engines += [
         Engine("numpy.einsum", partial(numpy_einsum, subscripts, *operands)),
         Engine(OPTIMIZED, partial(numpy_einsum, subscripts, *operands, optimize=True)),
         Engine("opt_einsum", partial(contract, subscripts, *operands)),
@@ -230,9 +256,11 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
             format_time(each.seconds[name]) if name in each.seconds else "-"
             for name in (UNTUNED, TUNED, *PEERS)
         ]
-        shapes = " ".join(map(text_from_spec, each.specs))
+        given = (f"{name}={extent}" for name, extent in each.extents.items())
+        shapes = " ".join((*map(text_from_spec, each.specs), *given))
         style = "green" if each.ratio >= 1 else "yellow"
-        table.add_row(each.subscripts, shapes, *times, f"[{style}]{each.ratio:.2f}[/]")
+        ratio = "-" if math.isnan(each.ratio) else f"[{style}]{each.ratio:.2f}[/]"
+        table.add_row(each.subscripts, shapes, *times, ratio)
     return table
 
 

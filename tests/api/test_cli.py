@@ -178,6 +178,30 @@ MALFORMED = {
         "ShapeError: '2by3' is no shape\n"
         "  hint: extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)\n"
     ),
+    ("h+r -> h", "16"): (
+        "SubscriptError: the extents of 'h' and 'r' cannot be told from the shapes\n"
+        "  h+r -> h\n"
+        "  ^\n"
+        "  operand 0: (16,) float32\n"
+        "  hint: give one by r=…, or by an operand that has 'r' alone on an axis\n"
+    ),
+    ("2h+r, r -> h x", "16", "3"): (
+        "SubscriptError: index 'x' of the output is in no operand\n"
+        "  2h+r, r -> h x\n"
+        "               ^\n"
+        "  operand 0: (16,) float32    operand 1: (3,) float32\n"
+        "  hint: the operands have 'h', 'r'; x=… adds a dim\n"
+    ),
+    ("h+r, r -> h", "16", "3", "h=15"): (
+        "SubscriptError: index 'h+r' of operand 0 runs from 0 to 16, but its axis has extent 16\n"
+        "  h+r, r -> h\n"
+        "  ^\n"
+        "  operand 0: (16,) float32    operand 1: (3,) float32\n"
+        "  hint: h=… makes it end earlier\n"
+    ),
+    ("h+r -> h", "16", "r=x"): (
+        "ShapeError: 'r=x' is no extent\n  hint: a dim's name and a number, such as r=3\n"
+    ),
     ("ij->i", "2,3:f5"): ("DTypeError: 'f5' is no element type\n  hint: such as f4, float64, i1\n"),
 }
 
@@ -220,6 +244,26 @@ def test_bench_compares_an_expression() -> None:
     assert shown.split()[-8:][0] == "µs"
     assert "untuned" in shown
     assert "16,16 16,16" in shown
+
+
+def test_sums_for_indices_are_timed_explained_and_tuned(cache: Path, tmp_path: Path) -> None:
+    call = ("n 2h+r w+s c, k r s c -> n h w k", "1,9,9,2", "3,3,3,2")
+    row = run("bench", *call).splitlines()[-1].split()
+    assert row[-4] == "-", "no matrix product says it"
+    assert float(row[-1]) > 0
+    assert "md_hom[n:1, h:4, r:3, w:7, s:3, c:2, k:3]" in run("explain", *call)
+    shown = run("bench", "h+r -> h", "64", "r=3")
+    assert "64 r=3" in shown
+    assert "(h, r) -> (h+r)" in run("explain", "h+r -> h", "64", "r=3")
+    file = tmp_path / "shapes.txt"
+    file.write_text("'h+r -> h'  64 r=3  # a box\n", encoding="utf-8")
+    lines = run("tune", "--file", str(file), "--budget", "0", "--quiet").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["h+r -> h 64 r=3", lines[1]]
+
+
+def test_bench_of_a_gather_has_no_peers() -> None:
+    *_, row = run("bench", "@1 d, b -> b d", "64,4", "3:i8").splitlines()
+    assert row.split()[-4:] == ["-", "-", "-", "-"]
 
 
 def test_cache_path_is_in_the_directory_chosen(cache: Path) -> None:
