@@ -334,7 +334,7 @@ def _register_tiles(
         pointers: list[Statement] = []
         destinations = _placed(frame, finish.destinations, "o", pointers)
         if frame.problem.scanned >= 0:
-            carries = _placed(frame, finish.carries, "c", pointers)
+            carries = _placed(frame, finish.carries, "carry", pointers)
             return [*pointers, *scan_tile(frame, tile, destinations, carries)]
         statements = compute_tile(frame, tile)
         return [*pointers, *statements, *write_tile(frame, tile, destinations, finish.earlier)]

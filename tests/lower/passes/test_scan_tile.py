@@ -25,7 +25,7 @@ def scanned(name: str, *, carried: bool = False) -> list[Statement]:
     ]
     strides = tuple(as_index(0) for _ in frame.problem.extents)
     carries = [
-        Destination(f"c{n}", dtype, strides, as_index(0), False)
+        Destination(f"carry{n}", dtype, strides, as_index(0), False)
         for n, dtype in enumerate(frame.problem.scalar.result_dtypes)
     ]
     return scan_tile(frame, tile_of(frame, counts), outputs, carries if carried else ())

@@ -97,10 +97,10 @@ void kernel_2(const float* __restrict__ I0, const float* __restrict__ I1, float*
   long long r_d1 = x_d1 + t_d1;
   for (; r_d1 + 4 <= e_d1 + 3; r_d1 += 4) {
     float* o0 = O0 + r_d1;
-    float* c0 = R0 + r_d1 + z_d0*N1;
+    float* carry0 = R0 + r_d1 + z_d0*N1;
     const float* b0 = I0 + r_d1;
     const float* b1 = I1 + r_d1;
-    float a0_0 = c0[0];
+    float a0_0 = carry0[0];
     long long r_d0 = t_d0;
     for (; r_d0 < e_d0; r_d0++) {
       const float* p0 = b0 + stride0_0*r_d0;

@@ -99,11 +99,11 @@ void kernel_2(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict_
   const long long e_i = hi_i;
   int* o0 = O0;
   int* o1 = O1;
-  int* c0 = R0 + z_i;
-  int* c1 = R1 + z_i;
+  int* carry0 = R0 + z_i;
+  int* carry1 = R1 + z_i;
   const int* b0 = I0;
-  int a0_0_0 = c0[0];
-  int a0_0_1 = c1[0];
+  int a0_0_0 = carry0[0];
+  int a0_0_1 = carry1[0];
   long long r_i = t_i;
   for (; r_i + 2 <= e_i; r_i += 2) {
     const int* p0 = b0 + r_i;

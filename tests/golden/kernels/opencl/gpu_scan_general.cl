@@ -107,10 +107,10 @@ void kernel_2(__global const float* I0, __global const float* I1, __global float
   long r_d1 = x_d1 + t_d1;
   for (; r_d1 + 4 <= e_d1 + 3; r_d1 += 4) {
     __global float* o0 = O0 + r_d1;
-    __global float* c0 = R0 + r_d1 + z_d0*N1;
+    __global float* carry0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float a0_0 = c0[0];
+    float a0_0 = carry0[0];
     long r_d0 = t_d0;
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;

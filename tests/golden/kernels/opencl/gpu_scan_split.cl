@@ -85,11 +85,11 @@ void kernel_2(__global const int* I0, __global int* O0, __global int* O1, __glob
   const long e_i = hi_i;
   __global int* o0 = O0;
   __global int* o1 = O1;
-  __global int* c0 = R0 + z_i;
-  __global int* c1 = R1 + z_i;
+  __global int* carry0 = R0 + z_i;
+  __global int* carry1 = R1 + z_i;
   __global const int* b0 = I0;
-  int a0_0_0 = c0[0];
-  int a0_0_1 = c1[0];
+  int a0_0_0 = carry0[0];
+  int a0_0_1 = carry1[0];
   long r_i = t_i;
   for (; r_i + 2 <= e_i; r_i += 2) {
     __global const int* p0 = b0 + r_i;

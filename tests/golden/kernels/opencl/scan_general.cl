@@ -155,10 +155,10 @@ void kernel_2(__global const float* I0, __global const float* I1, __global float
   long r_d1 = t_d1;
   for (; r_d1 + 4 <= e_d1; r_d1 += 4) {
     __global float* o0 = O0 + r_d1;
-    __global float* c0 = R0 + r_d1 + z_d0*N1;
+    __global float* carry0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float4 a0_0 = vload4(0, c0);
+    float4 a0_0 = vload4(0, carry0);
     long r_d0 = t_d0;
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
@@ -193,10 +193,10 @@ void kernel_2(__global const float* I0, __global const float* I1, __global float
   }
   if (r_d1 + 2 <= e_d1) {
     __global float* o0 = O0 + r_d1;
-    __global float* c0 = R0 + r_d1 + z_d0*N1;
+    __global float* carry0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float2 a0_0 = vload2(0, c0);
+    float2 a0_0 = vload2(0, carry0);
     long r_d0 = t_d0;
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
@@ -232,10 +232,10 @@ void kernel_2(__global const float* I0, __global const float* I1, __global float
   }
   if (r_d1 + 1 <= e_d1) {
     __global float* o0 = O0 + r_d1;
-    __global float* c0 = R0 + r_d1 + z_d0*N1;
+    __global float* carry0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float a0_0 = c0[0];
+    float a0_0 = carry0[0];
     long r_d0 = t_d0;
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;

@@ -84,10 +84,10 @@ void kernel_2(__global const float* I0, __global const float* I1, __global float
   long r_i = t_i;
   for (; r_i < e_i; r_i++) {
     __global float* o0 = O0 + 61*r_i;
-    __global float* c0 = R0 + 2*z_j + r_i;
+    __global float* carry0 = R0 + 2*z_j + r_i;
     __global const float* b0 = I0 + 61*r_i;
     __global const float* b1 = I1;
-    float a0_0 = c0[0];
+    float a0_0 = carry0[0];
     long r_j = t_j;
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global const float* p0 = b0 + r_j;
