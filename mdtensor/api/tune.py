@@ -182,7 +182,7 @@ def _trials_before(
     found: list[tuple[Configuration, Schedule, Trial]] = []
     for row in engine.store.trials(problem_key(problem), engine.environment):
         schedule = Schedule.from_json(row.schedule)
-        configuration = space.nearest(configuration_from(schedule), rng)
+        configuration = space.nearest(configuration_from(problem, schedule), rng)
         if configuration is None:
             continue
         if schedule_from(problem, engine.target, configuration) == schedule:
@@ -211,7 +211,7 @@ def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration
         estimates.append((estimate(problem, schedule, target), len(sampled)))
         sampled.append(configuration)
     chosen = [sampled[index] for _, index in sorted(estimates)[:_SEEDS_SAMPLED]]
-    return [*map(configuration_from, schedules), *chosen]
+    return [*(configuration_from(problem, each) for each in schedules), *chosen]
 
 
 def _measured(worker: Worker, problem: Problem, schedule: Schedule, best: float | None) -> Trial:

@@ -322,4 +322,5 @@ def gpu_schedule(problem: Problem, target: Target) -> Schedule:
     if math.prod(threads) == 1 and shared:
         longest = base.reduce_order[-1]
         threads[longest] = min(256, target.max_threads)
-    return replace(base, threads=tuple(threads), parts=tuple(parts))
+    order = (*base.reduce_order, *base.loop_order)
+    return replace(base, threads=tuple(threads), parts=tuple(parts), group_order=order)

@@ -20,7 +20,8 @@ from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import Target
 
-_LOCAL_BYTES = 47 << 10
+LOCAL_BYTES = 47 << 10
+POINTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of a work-item along a kept dim
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
 _ITEMS = (
@@ -28,10 +29,14 @@ _ITEMS = (
     *((1, 1), (2, 1), (1, 2), (1, 4), (4, 1), (1, 8), (8, 1), (1, 16)),
 )
 _MOST_ITEMS = 512
-_MOST_COMPUTATIONS = 2048  # in an unrolled register tile
+_WARP = 32
+MOST_COMPUTATIONS = 2048  # in an unrolled register tile
+MOST_PARTIALS = 1 << 26  # results of all parts of a reduction
+MOST_STEPS = 64  # of reduced dims in it
 _DEPTHS = (8, 16, 32)
 _SHARING = (1, 4, 8, 32, 128, 256)
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
+_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,42 @@ def sides_of(problem: Problem) -> Sides:
     return Sides(shared, tuple(d for d in kept if d not in columns))
 
 
+def kept_order(problem: Problem) -> tuple[int, ...]:
+    """The kept dims, rows before columns and the nearest ones last."""
+    sides = sides_of(problem)
+    sorted_out = (*reversed(sides.rows), *reversed(sides.columns))
+    return (*(d for d in problem.kept if d not in sorted_out), *sorted_out)
+
+
+def can_be_resident(problem: Problem) -> bool:
+    """Whether accumulators can stay in registers: there is a reduction, and no scan."""
+    return bool(problem.contracted) and problem.scanned < 0
+
+
+def can_be_staged(problem: Problem, number: int) -> bool:
+    """Whether a stream can be copied to local memory first."""
+    return number < problem.finish_streams and problem.is_plain(number)
+
+
+def item_counts(extent: int) -> tuple[int, ...]:
+    """Numbers of work-items along a dim that can share it: round ones, and whole ones."""
+    counts = {n for n in _COUNTS if n < 2 * extent}
+    counts |= {n for n in range(1, _COUNTS[-1] + 1) if extent % n == 0}
+    counts |= {-(-extent // points) for points in POINTS}
+    return tuple(sorted(n for n in counts if n <= _COUNTS[-1]))
+
+
+def most_items(target: Target) -> int:
+    """Work-items that a group can have."""
+    return min(1024, target.max_threads)
+
+
 def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules whose accumulators stay in registers; none without a reduction."""
-    if not problem.contracted or problem.scanned >= 0:
+    if not can_be_resident(problem):
         return
     seen: set[Schedule] = set()
-    streaming = _leaves_caches(problem, target)
+    streaming = can_stream(problem) and _leaves_caches(problem, target)
     choices = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING)
     for (rows, columns), (row_items, column_items), depth, sharing in choices:
         if sharing > 1 and problem.keeps_order:
@@ -82,11 +117,16 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
                 yield spread
 
 
+def can_stream(problem: Problem) -> bool:
+    """Whether results lie next to each other along some dim, so that they can bypass caches."""
+    along = (all(w.strides[d].constant == 1 for w in problem.writes) for d in problem.kept)
+    return any(along)
+
+
 def _leaves_caches(problem: Problem, target: Target) -> bool:
-    """Whether results are too many for the caches, and lie next to each other along some dim."""
+    """Whether results are too many for the caches."""
     nbytes = sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
-    along = [all(w.strides[d].constant == 1 for w in problem.writes) for d in problem.kept]
-    return nbytes * math.prod(map(problem.extent, problem.kept)) > target.l2_bytes and any(along)
+    return nbytes * math.prod(map(problem.extent, problem.kept)) > target.l2_bytes
 
 
 def blocked(
@@ -127,12 +167,11 @@ def blocked(
     if not any(staged):
         tiles = [0] * count
     reduce_order = _reduce_order(problem, nearest)
-    kept = (*reversed(sides.rows), *reversed(sides.columns))
-    kept = (*(d for d in problem.kept if d not in kept), *kept)
+    kept = kept_order(problem)
     along = any(s.strides[nearest].constant == 1 for s in problem.streams)
     order = (*kept, *reduce_order) if along or sharing == 1 else (*reduce_order, *kept)
     if sharing == 1:
-        warp = _warp(threads, kept)
+        warp = square_warp(threads, kept)
     parts = [1] * count
     for d in problem.kept:
         parts[d] = -(-problem.extent(d) // (registers[d] * threads[d]))
@@ -152,7 +191,7 @@ def blocked(
         resident=True,
         chunks=tuple(chunks),
         warp=tuple(warp) if sharing == 1 else (),
-        padding=tuple(4 if _turns(problem, n, chunks) else 0 for n in range(len(staged))),
+        padding=tuple(4 if region and _turns(problem, n) else 0 for n, region in enumerate(staged)),
         prefetch=len(tiled) == 1 and any(staged),
     )
 
@@ -170,12 +209,20 @@ def _share_out(
         extent = problem.extent(d)
         registers[d] = min(number, 1 << (extent.bit_length() - 1))
         number = max(1, number // registers[d])
-        blocks = -(-extent // registers[d])
-        threads[d] = min(among, blocks)
-        whole = [n for n in range(threads[d], 0, -1) if extent % (registers[d] * n) == 0]
-        if whole and 4 * whole[0] >= 3 * threads[d]:
-            threads[d] = whole[0]
+        most = min(among, -(-extent // registers[d]))
+        counts = [n for n in item_counts(extent) if n <= most]
+        threads[d] = counts[-1]
+        whole = [n for n in counts if extent % (registers[d] * n) == 0]
+        if whole and 4 * whole[-1] >= 3 * threads[d]:
+            threads[d] = whole[-1]
         among = max(1, among // threads[d])
+
+
+def shared_dim(problem: Problem) -> int:
+    """The reduced dim that work-items of a group may share; -1 where they cannot."""
+    if not problem.contracted or problem.keeps_order or problem.scanned >= 0:
+        return -1
+    return _nearest_reduced(problem)
 
 
 def _nearest_reduced(problem: Problem) -> int:
@@ -200,13 +247,13 @@ def _reduce_order(problem: Problem, nearest: int) -> tuple[int, ...]:
 
 def _is_shared(problem: Problem, number: int, threads: Sequence[int]) -> bool:
     """Whether work-items of a group read the same elements of a stream that can be staged."""
-    if number >= problem.finish_streams or not problem.is_plain(number):
+    if not can_be_staged(problem, number):
         return False
     stream = problem.streams[number]
     return any(threads[d] > 1 and not stream.uses(d) for d in problem.kept)
 
 
-def _turns(problem: Problem, number: int, chunks: Sequence[int]) -> bool:
+def _turns(problem: Problem, number: int) -> bool:
     """Whether the elements that lie nearest in a stream are not those read together."""
     stream = problem.streams[number]
     used = [d for d in problem.dims if stream.uses(d)]
@@ -214,14 +261,25 @@ def _turns(problem: Problem, number: int, chunks: Sequence[int]) -> bool:
     return nearest >= 0 and problem.reduced[nearest]
 
 
-def _warp(threads: Sequence[int], kept: Sequence[int]) -> list[int]:
+def square_warp(threads: Sequence[int], kept: Sequence[int]) -> list[int]:
     """The work-items of a warp along each dim, as near to a square as can be."""
+    return _whole_warp(threads, kept, [1] * len(threads))
+
+
+def warp_of(threads: Sequence[int], kept: Sequence[int], lanes: int) -> list[int]:
+    """The work-items of a warp along each dim, `lanes` of them along the last kept one."""
     warp = [1] * len(threads)
-    while math.prod(warp) < 32:
-        grown = [d for d in kept if threads[d] % (2 * warp[d]) == 0]
-        if not grown:
+    warp[kept[-1]] = lanes
+    return _whole_warp(threads, kept[:-1], warp)
+
+
+def _whole_warp(threads: Sequence[int], grown: Sequence[int], warp: list[int]) -> list[int]:
+    """Doubles what a warp has of some dims, the least first; all work-items where that fails."""
+    while math.prod(warp) < _WARP:
+        even = [d for d in grown if threads[d] % (2 * warp[d]) == 0]
+        if not even:
             return list(threads)
-        warp[min(reversed(grown), key=lambda d: warp[d])] *= 2
+        warp[min(reversed(even), key=lambda d: warp[d])] *= 2
     return warp
 
 
@@ -232,8 +290,11 @@ def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Sch
     longest = max(problem.contracted, key=problem.extent)
     if problem.keeps_order:
         longest = problem.contracted[0]
-    block = schedule.registers[longest] * schedule.threads[longest]
+    block = _block(schedule, longest)
+    results = math.prod(problem.extent(d) for d in problem.kept)
     for count in (*_SPLITS[1:], 8 * target.cores):
+        if count * results > MOST_PARTIALS:
+            return
         if groups * count <= 16 * target.cores and problem.extent(longest) >= 2 * count * block:
             yield replace(
                 schedule,
@@ -242,22 +303,36 @@ def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Sch
 
 
 def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
-    """Whether a device can run a schedule: registers, local memory, work-items; and the rules."""
-    items = math.prod(schedule.threads)
-    if items > min(1024, target.max_threads) or registers_of(problem, schedule) > REGISTERS:
-        return False
-    if local_bytes(problem, schedule) > min(_LOCAL_BYTES, target.local_bytes):
-        return False
-    if (
-        math.prod(schedule.registers) > _MOST_COMPUTATIONS
-        or _pieces(problem, schedule) > MOST_PIECES
-    ):
-        return False
+    """Whether a device can run a schedule that keeps the rules."""
+    return not misfit(problem, schedule, target)
+
+
+def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
+    """The constraint of a device or the rule that a schedule breaks; empty where it breaks none."""
+    items, computations = math.prod(schedule.threads), math.prod(schedule.registers)
+    registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
+    limits = (
+        ("work_items", items, most_items(target)),
+        ("registers", registers, REGISTERS),
+        ("local_memory", local, min(LOCAL_BYTES, target.local_bytes)),
+        ("instructions", computations, MOST_COMPUTATIONS),
+        ("copies_of_an_item", _pieces(problem, schedule), MOST_PIECES),
+    )
+    for what, value, most in limits:
+        if value > most:
+            return f"fits_{what}: {value} of {most}"
+    for d in problem.dims:
+        if schedule.threads[d] > 1 and _block(schedule, d) >= 2 * problem.extent(d):
+            return f"has_work: {_block(schedule, d)} points for {problem.extent(d)}"
     try:
         validate(problem, schedule)
-    except LoweringError:
-        return False
-    return True
+    except LoweringError as error:
+        return str(error)
+    return ""
+
+
+def _block(schedule: Schedule, d: int) -> int:
+    return schedule.registers[d] * schedule.threads[d]
 
 
 def _pieces(problem: Problem, schedule: Schedule) -> int:

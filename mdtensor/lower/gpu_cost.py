@@ -1,7 +1,7 @@
-"""Cost model of schedules with resident accumulators on GPUs: ranks them, and promises no times.
+"""Cost model of schedules on GPUs: ranks them, and promises no times.
 
-The constants were fitted to some 750 measured schedules of ten contractions on an H200; see
-docs/adr/0007.
+The constants were fitted to some 750 measured schedules of ten contractions on an H200, all with
+resident accumulators (docs/adr/0007); of others it knows little.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Shape:
 
 
 def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule with resident accumulators takes, roughly."""
+    """Seconds that a schedule takes, roughly."""
     shape = _shape(problem, schedule)
     on_core = _groups_on_core(problem, schedule, target, shape)
     busy = min(on_core, -(-shape.groups // target.cores))
@@ -102,7 +102,9 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
     sharing = math.prod(schedule.threads[d] for d in problem.contracted)
     parts = (t.part.constant or 1 for d, t in enumerate(tilings) if problem.reduced[d])
     steps = math.prod(parts) / sharing
-    unrolled = math.prod(schedule.registers[d] for d in problem.contracted)
+    at_once = math.prod(schedule.registers[d] for d in problem.contracted)
+    if schedule.reduce_order:
+        at_once = tilings[schedule.reduce_order[-1]].tile or at_once
     return _Shape(
         items,
         -(-items // 32),
@@ -110,7 +112,7 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
         math.prod(schedule.registers[d] for d in problem.kept),
         sharing,
         steps,
-        steps / (tilings[schedule.reduce_order[-1]].tile or unrolled),
+        steps / at_once,
     )
 
 

@@ -9,9 +9,12 @@ parameters belong together and how early each constraint can be checked.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 from typing import Any, TypeAlias
 
 from mdtensor.errors import SpaceError
@@ -19,6 +22,8 @@ from mdtensor.errors import SpaceError
 Value: TypeAlias = "bool | int | str | tuple[int | str, ...]"
 Values: TypeAlias = "Sequence[Value] | Callable[..., Iterable[Value]]"
 Constraint: TypeAlias = Callable[..., bool]
+
+_MAX_ORDERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +165,35 @@ def format_values(values: Sequence[Value]) -> str:
     if len(values) <= 8:
         return "{" + ", ".join(map(repr, values)) + "}"
     return "{" + ", ".join(map(repr, values[:4])) + f", .. {values[-1]!r}" + "}"
+
+
+def permutations(base: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """All orders of a few dims; of many, those one move away, and a fixed random choice.
+
+    >>> permutations((2, 0))
+    ((2, 0), (0, 2))
+    """
+    if math.factorial(len(base)) <= _MAX_ORDERS:
+        return tuple(itertools.permutations(base))
+    orders = {base: None}
+    for d, position in itertools.product(base, range(len(base))):
+        rest = [other for other in base if other != d]
+        orders[(*rest[:position], d, *rest[position:])] = None
+    rng = Random(0)
+    while len(orders) < _MAX_ORDERS:
+        orders[tuple(rng.sample(base, len(base)))] = None
+    return tuple(orders)
+
+
+def integer_in(configuration: Mapping[str, Value], name: str, default: int) -> int:
+    """An integer of a configuration, or the default where it has none of that name."""
+    value = configuration.get(name, default)
+    assert isinstance(value, int)
+    return value
+
+
+def dims_in(configuration: Mapping[str, Value], name: str) -> tuple[int, ...]:
+    """An order of dims in a configuration."""
+    value = configuration[name]
+    assert isinstance(value, tuple)
+    return tuple(d for d in value if isinstance(d, int))

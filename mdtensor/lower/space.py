@@ -6,11 +6,9 @@ imposes (002, appendix .5.1). A configuration of the space is a Schedule in othe
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from random import Random
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.candidates import (
@@ -22,7 +20,16 @@ from mdtensor.lower.candidates import (
     plain,
     scattering,
 )
-from mdtensor.lower.parameter import Constraint, Parameter, Value, over
+from mdtensor.lower.gpu_space import configuration_on_gpu, gpu_parameters, schedule_on_gpu
+from mdtensor.lower.parameter import (
+    Constraint,
+    Parameter,
+    Value,
+    dims_in,
+    integer_in,
+    over,
+    permutations,
+)
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.specs import Target
@@ -34,14 +41,13 @@ _TILES = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _MAX_GROUPS = 256
 _MAX_BODY = 640
-_MAX_ORDERS = 120
 _MAX_PARTIALS = 1 << 24
 
 
 def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     """The parameters of a problem with fixed extents, for the Space that a search walks."""
     if target.kind == "gpu":
-        return (*_gpu_threads(problem, target), *_orders(problem), *_no_staging(problem))
+        return gpu_parameters(problem, target)
     return (
         *_lanes(problem, target),
         *_register_tiles(problem, target),
@@ -177,24 +183,10 @@ def _orders(problem: Problem) -> list[Parameter]:
     kept = tuple(d for d in base if not problem.reduced[d])
     reduced = combining_order(problem)
     return [
-        Parameter("group_order", _permutations(base)),
-        Parameter("loop_order", _permutations(kept)),
-        Parameter("reduce_order", (reduced,) if problem.keeps_order else _permutations(reduced)),
+        Parameter("group_order", permutations(base)),
+        Parameter("loop_order", permutations(kept)),
+        Parameter("reduce_order", (reduced,) if problem.keeps_order else permutations(reduced)),
     ]
-
-
-def _permutations(base: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """All orders of a few dims; of many, those one move away, and a fixed random choice."""
-    if math.factorial(len(base)) <= _MAX_ORDERS:
-        return tuple(itertools.permutations(base))
-    orders = {base: None}
-    for d, position in itertools.product(base, range(len(base))):
-        rest = [other for other in base if other != d]
-        orders[(*rest[:position], d, *rest[position:])] = None
-    rng = Random(0)
-    while len(orders) < _MAX_ORDERS:
-        orders[tuple(rng.sample(base, len(base)))] = None
-    return tuple(orders)
 
 
 def _staging(problem: Problem) -> list[Parameter]:
@@ -237,66 +229,27 @@ def _can_stream(problem: Problem, lane: int, width: int, tail: str) -> bool:
     return True
 
 
-def _gpu_threads(problem: Problem, target: Target) -> list[Parameter]:
-    limit = min(1024, target.max_threads)
-    parameters = [Parameter("items_start", (1,))]
-    before = "items_start"
-    for d in problem.kept:
-        extent = problem.extent(d)
-        counts = [n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256) if n < 2 * extent]
-        points = [n for n in (1, 2, 4, 8) if n <= extent]
-        parameters.append(Parameter(f"r{d}", points))
-        parameters.append(Parameter(f"x{d}", counts))
-        after = f"items{d}"
-        parameters.append(
-            Parameter(after, _product(before, f"x{d}"), (_at_most(after, limit, "items"),))
-        )
-        before = after
-    parameters += [Parameter(f"r{d}", (1, 2, 4, 8)) for d in problem.contracted]
-    return parameters
-
-
-def _no_staging(problem: Problem) -> list[Parameter]:
-    return [Parameter(f"staged{n}", ("",)) for n in range(len(problem.streams))]
-
-
-def _integer(configuration: Mapping[str, Value], name: str, default: int) -> int:
-    value = configuration.get(name, default)
-    assert isinstance(value, int)
-    return value
-
-
 def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, Value]) -> Schedule:
     """The schedule that a configuration stands for."""
-    lane, width = _integer(configuration, "lane", -1), _integer(configuration, "width", 1)
-    vectors = _integer(configuration, "vectors", 1)
-    registers = tuple(
-        vectors * width if d == lane else _integer(configuration, f"r{d}", 1) for d in problem.dims
-    )
-    threads = tuple(_integer(configuration, f"x{d}", 1) for d in problem.dims)
-    parts = tuple(_integer(configuration, f"p{d}", 1) for d in problem.dims)
     if target.kind == "gpu":
-        parts = tuple(
-            1 if problem.reduced[d] else -(-problem.extent(d) // (registers[d] * threads[d]))
-            for d in problem.dims
-        )
-
-    def dims(name: str) -> tuple[int, ...]:
-        value = configuration[name]
-        assert isinstance(value, tuple)
-        return tuple(d for d in value if isinstance(d, int))
-
+        return schedule_on_gpu(problem, configuration)
+    lane, width = integer_in(configuration, "lane", -1), integer_in(configuration, "width", 1)
+    vectors = integer_in(configuration, "vectors", 1)
+    registers = tuple(
+        vectors * width if d == lane else integer_in(configuration, f"r{d}", 1)
+        for d in problem.dims
+    )
     schedule = Schedule(
         asm=target.kind,
-        parts=parts,
-        tiles=tuple(_integer(configuration, f"t{d}", 0) for d in problem.dims),
-        threads=threads,
+        parts=tuple(integer_in(configuration, f"p{d}", 1) for d in problem.dims),
+        tiles=tuple(integer_in(configuration, f"t{d}", 0) for d in problem.dims),
+        threads=(1,) * len(problem.extents),
         registers=registers,
         lane=lane,
         width=width,
-        group_order=dims("group_order"),
-        loop_order=dims("loop_order"),
-        reduce_order=dims("reduce_order"),
+        group_order=dims_in(configuration, "group_order"),
+        loop_order=dims_in(configuration, "loop_order"),
+        reduce_order=dims_in(configuration, "reduce_order"),
         staged=tuple(str(configuration[f"staged{n}"]) for n in range(len(problem.streams))),
         tail=str(configuration.get("tail", "split")),
         streaming=bool(configuration.get("streaming", False)),
@@ -305,8 +258,10 @@ def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, 
     return scattering(problem, schedule) if configuration.get("scatter", False) else schedule
 
 
-def configuration_from(schedule: Schedule) -> dict[str, Value]:
+def configuration_from(problem: Problem, schedule: Schedule) -> dict[str, Value]:
     """The configuration that stands for a schedule; a space repairs what it does not hold."""
+    if schedule.asm == "gpu":
+        return configuration_on_gpu(problem, schedule)
     lane, width = schedule.lane, schedule.width
     configuration: dict[str, Value] = {
         "lane": lane,
@@ -320,10 +275,9 @@ def configuration_from(schedule: Schedule) -> dict[str, Value]:
         "loop_order": schedule.loop_order,
         "reduce_order": schedule.reduce_order,
     }
-    for d, (points, tile, parts, threads) in enumerate(
-        zip(schedule.registers, schedule.tiles, schedule.parts, schedule.threads, strict=True)
+    for d, (points, tile, parts) in enumerate(
+        zip(schedule.registers, schedule.tiles, schedule.parts, strict=True)
     ):
         configuration |= {f"r{d}": 1 if d == lane else points, f"t{d}": tile, f"p{d}": parts}
-        configuration[f"x{d}"] = threads
     configuration |= {f"staged{n}": region for n, region in enumerate(schedule.staged)}
     return configuration

@@ -94,6 +94,15 @@ def test_estimates_grow_with_the_work():
     assert work[0] < work[1]
 
 
+def test_every_schedule_has_an_estimate():
+    specs = [TensorSpec.of((1 << 12,)), TensorSpec.of((1 << 12,))]
+    outer = problem_from_md_hom(md_hom_from_einsum("i,j->ij", specs))
+    for problem in (outer, problem_of("ij,j->i"), problem_of("i,i->")):
+        _, simple = ranked(problem, H200)[-1]
+        assert not simple.resident
+        assert gpu_estimate(problem, simple, H200) > 1e-6
+
+
 def test_without_a_reduction_and_for_structures_there_is_the_simple_schedule():
     specs = [TensorSpec.of((64,)), TensorSpec.of((64,))]
     problem = problem_from_md_hom(md_hom_from_einsum("i,j->ij", specs))

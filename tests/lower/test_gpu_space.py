@@ -1,0 +1,157 @@
+"""The space of schedules on GPUs: each schedule has its place there, and each place a schedule."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import fields, replace
+
+import pytest
+
+from mdtensor.autotune.space import Space
+from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_candidates import misfit
+from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
+from tests.kernels.kernel_cases import einsum
+from tests.lower import fuzz
+from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
+
+SAMPLES = 60
+# What a schedule says of processors' vectors and threads, and what no product of matrices is.
+FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order"}
+UNSTAGED = {"staged": ("", ""), "prefetch": False}
+SMALL = replace(H200, max_threads=32)
+
+
+def space_of(problem: Problem) -> Space:
+    return Space(parameters_of(problem, H200), node_limit=100_000)
+
+
+@pytest.mark.parametrize("text", SHAPES)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
+def test_every_candidate_has_its_place(text: str, dtype: str) -> None:
+    problem, rng = problem_of(text, dtype), random.Random(0)
+    space, candidates = space_of(problem), [schedule for _, schedule in ranked(problem, H200)]
+    for schedule in (*candidates[:: len(candidates) // 40], candidates[-1]):
+        place = space.nearest(configuration_from(problem, schedule), rng)
+        assert place is not None
+        assert schedule_from(problem, H200, place) == schedule
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_every_place_has_a_valid_schedule(text: str) -> None:
+    problem, rng = problem_of(text), random.Random(1)
+    space = space_of(problem)
+    for _ in range(SAMPLES):
+        place = space.sample(rng)
+        schedule = schedule_from(problem, H200, place)
+        validate(problem, schedule)
+        back = space.nearest(configuration_from(problem, schedule), rng)
+        assert back is not None
+        assert schedule_from(problem, H200, back) == schedule
+
+
+def test_neighbours_are_near_and_some_of_them_fit() -> None:
+    problem, rng = problem_of("ik,kj->ij"), random.Random(2)
+    space = space_of(problem)
+    best = ranked(problem, H200)[0][1]
+    place = space.nearest(configuration_from(problem, best), rng)
+    assert place is not None
+    found = [schedule_from(problem, H200, near) for near in space.neighbours(place, rng)]
+    assert len(set(found)) > 40
+    assert sum(not misfit(problem, schedule, H200) for schedule in found) > 20
+
+
+def test_all_that_a_schedule_says_varies() -> None:
+    problem, rng = problem_of("ik,kj->ij"), random.Random(3)
+    space = space_of(problem)
+    drawn = [schedule_from(problem, H200, space.sample(rng)) for _ in range(400)]
+    for field in fields(Schedule):
+        found = {getattr(schedule, field.name) for schedule in drawn}
+        assert (len(found) > 1) is (field.name not in FIXED), field.name
+
+
+@pytest.mark.parametrize(
+    ("changes", "rejection"),
+    [
+        ({"x0": 256, "x2": 256}, "fits_work_items(items3=65536)"),
+        ({"r0": 16, "r2": 16}, "fits_registers(accumulators2=256)"),
+        ({"staged0": "local", "r1": 16, "t1": 8}, "holds_whole_blocks(t1=8, r1=16, x1=1)"),
+    ],
+)
+def test_limits_have_names(changes: dict[str, object], rejection: str) -> None:
+    problem = problem_of("ik,kj->ij")
+    space = space_of(problem)
+    simple = configuration_from(problem, ranked(problem, H200)[-1][1])
+    place = space.nearest({**simple, "resident": True}, random.Random(4))
+    assert place is not None
+    wanted = _derived(space, {**place, **changes})
+    assert rejection in (space.explain_rejection(wanted) or "")
+
+
+def _derived(space: Space, place: dict[str, object]) -> dict[str, object]:
+    """The values of parameters that follow from those before them."""
+    found = dict(place)
+    for parameter in space.parameters:
+        values = parameter.values_given(found)  # type: ignore[arg-type]
+        if len(values) == 1:
+            found[parameter.name] = values[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"threads": (64, 1, 64)}, "fits_work_items: 4096 of 1024"),
+        ({"registers": (16, 8, 16)}, "fits_registers: "),
+        ({"tiles": (0, 256, 0)}, "fits_local_memory: "),
+        ({"registers": (8, 64, 8), **UNSTAGED}, "fits_instructions: "),
+        ({"threads": (2, 1, 2), "tiles": (0, 64, 0)}, "fits_copies_of_an_item: "),
+        (
+            {"threads": (256, 1, 1), "chunks": (), "warp": (), **UNSTAGED},
+            "has_work: 2048 points for",
+        ),
+        ({"reduce_order": (0,)}, "schedule.reduce_order is no permutation"),
+    ],
+)
+def test_what_the_whole_schedule_tells_has_names(changes: dict[str, object], reason: str) -> None:
+    problem = problem_of("ik,kj->ij")
+    schedule = next(s for _, s in ranked(problem, H200) if s.prefetch)
+    assert misfit(problem, schedule, H200) == ""
+    assert misfit(problem, replace(schedule, **changes), H200).startswith(reason)
+
+
+def test_without_a_reduction_nothing_is_resident() -> None:
+    outer = einsum("i,j->ij", {"i": 64, "j": 64})
+    space = space_of(problem_from_md_hom(outer.md_hom()))
+    assert space.size > 100
+    rng = random.Random(5)
+    assert not any(space.sample(rng)["resident"] for _ in range(20))
+
+
+def drawn(problem: Problem, rng: random.Random) -> Schedule:
+    """A schedule from the space of a small device that is quickly compiled."""
+    space = Space(parameters_of(problem, SMALL), node_limit=200_000)
+    while True:
+        schedule = schedule_from(problem, SMALL, space.sample(rng))
+        small = math.prod(schedule.registers) <= 48
+        if small and not misfit(problem, schedule, SMALL):
+            return schedule
+
+
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
+def test_sampled_schedules_compute_what_they_should(kind: str) -> None:
+    rng = random.Random(6)
+    checked = resident = 0
+    for name in fuzz.names_of(17, ("gpu",), 14, kind=kind):
+        case = replace(fuzz.random_case(name), general=False)
+        schedules = tuple(drawn(problem, rng) for problem in case.problems())
+        if isinstance(case, fuzz.Case):
+            checked += fuzz.check(replace(case, schedule=schedules[0]))
+        else:
+            checked += fuzz.check(replace(case, schedules=schedules))
+        resident += any(schedule.resident for schedule in schedules)
+    assert checked > 12
+    assert resident > 4
