@@ -46,6 +46,7 @@ executor: Compute | None = None
 
 _table: dict[tuple[object, ...], Prepared] = {}
 _hot = dispatch.table
+_hot_get = _hot.get
 _ndarray = np.ndarray
 _may_share_memory = np.may_share_memory
 
@@ -95,7 +96,7 @@ def einsum(
         # Most calls; all that `operands_key` does, without calling it.
         text, a, b = operands
         if type(a) is _ndarray and type(b) is _ndarray:
-            launch = _hot.get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
+            launch = _hot_get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
             if launch is not None:
                 return launch(a, b)
     elif plain and (key := operands_key(operands, out)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,13 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
             tally.calls += 1
             return result
 
-        return launch
+        def launch_of_two(a: Array, b: Array, out: Array | None = None) -> Array:
+            result = make() if out is None else out
+            program(a, b, result)
+            tally.calls += 1
+            return result
+
+        return launch_of_two if len(prepared.steps[0].operands) == 2 else launch
 
     def run(*operands: Array, out: Array | None = None) -> Array:
         slots: list[Array] = list(operands)
@@ -60,8 +67,7 @@ def maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
     """A function that allocates a result."""
     if not spec.is_contiguous or spec.nbytes >= LARGE:
         return lambda: allocate(spec, xp)
-    empty, shape, dtype = xp.empty, spec.shape, spec.dtype
-    return lambda: empty(shape, dtype)
+    return functools.partial(xp.empty, spec.shape, spec.dtype)
 
 
 def scalar_result(launch: Launch) -> Launch:

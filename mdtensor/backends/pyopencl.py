@@ -265,7 +265,23 @@ class OpenCLProgram:
             if waits:
                 finish()
 
-        return launch
+        def launch_of_three(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> None:
+            # Most kernels; spelt out, since this is most of a small call.
+            try:
+                ((kernel, groups, threads),) = local.launches
+            except AttributeError:
+                ((kernel, groups, threads),) = self._launches()
+            try:
+                kernel._set_arg_multi((0, svm(first), 1, svm(second), 2, svm(third)))
+            except ValueError:
+                self(first, second, third)
+                return
+            enqueue(queue, kernel, groups, threads)
+            if waits:
+                finish()
+
+        arrays = len(self.source.arguments) - 1  # the last one is scratch memory
+        return launch_of_three if arrays == 3 else launch
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
         """A launcher that sets only the arguments that are other arrays than the last time.

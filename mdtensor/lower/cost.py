@@ -9,6 +9,7 @@ working set that fits must bring in.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.problem import Problem, Stream
@@ -250,15 +251,16 @@ def _conflicts(problem: Problem, number: int, shape: Shape) -> float:
 def _memory(problem: Problem, schedule: Schedule, target: Target, shape: Shape) -> float:
     """Cycles for the transfers into L1, L2 and L3."""
     levels = _nested_extents(problem, schedule, shape)
+    footprints = [
+        _footprint(problem, schedule, shape, number) for number in range(len(problem.streams))
+    ]
     total = 0.0
     capacities = (target.l1_bytes * 0.9, target.l2_bytes * 0.9, target.l3_bytes * 0.5)
-    fits = sum(
-        _stream_bytes(problem, schedule, n, shape.extents) for n in range(len(problem.streams))
-    )
+    everything = sum(footprint.bytes(shape.extents) for footprint in footprints)
+    everything += _write_bytes(problem, shape.extents)
     for capacity, rate in zip(capacities, BYTES_PER_CYCLE, strict=True):
-        if fits + _write_bytes(problem, shape.extents) < capacity:
-            continue
-        total += _traffic(problem, schedule, shape, levels, capacity) / rate
+        if everything >= capacity:
+            total += _traffic(problem, schedule, shape, footprints, levels, capacity) / rate
     return total
 
 
@@ -281,32 +283,47 @@ def _nested_extents(
     return levels
 
 
-def _stream_bytes(
-    problem: Problem,
-    schedule: Schedule,
-    number: int,
-    covered: tuple[int, ...],
-    next_dim: int = -1,
-) -> float:
-    """Bytes of the lines that a stream touches within what is covered.
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What tells how many bytes a stream touches: the dims that it walks along and their extents.
 
-    Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
-    walks through the rest of them.
+    `nearest` is the dim along which elements lie closest together, `gap` elements apart; -1 where
+    elements are staged, so that lines are full.
     """
+
+    used: tuple[int, ...]
+    extents: tuple[int, ...]
+    itemsize: int
+    nearest: int
+    gap: int
+
+    def bytes(self, covered: tuple[int, ...], next_dim: int = -1) -> float:
+        """Bytes of the lines that the stream touches within what is covered.
+
+        Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
+        walks through the rest of them.
+        """
+        elements = 1
+        for d in self.used:
+            elements *= min(covered[d], self.extents[d])
+        size = float(elements * self.itemsize)
+        nearest = self.nearest
+        if nearest < 0:
+            return size
+        line = 64 // self.itemsize
+        if nearest != next_dim and min(covered[nearest], self.extents[nearest]) * self.gap < line:
+            return size * max(1.0, line / max(1, covered[nearest]))
+        return size * max(1, min(self.gap, line))
+
+
+def _footprint(problem: Problem, schedule: Schedule, shape: Shape, number: int) -> Footprint:
     stream = problem.streams[number]
     itemsize = problem.inputs[stream.buffer].itemsize
-    used = [d for d in problem.dims if stream.uses(d)]
-    elements = math.prod(min(covered[d], problem.extent(d)) for d in used)
+    used = tuple(d for d in problem.dims if stream.uses(d))
     if schedule.staged[number] or not used:
-        return elements * itemsize
-    nearest = min(used, key=lambda d: abs(stream.strides[d].constant or 1))
-    line = 64 // itemsize
-    gap = abs(stream.strides[nearest].constant or 1)
-    run = min(covered[nearest], problem.extent(nearest)) * gap
-    waste = min(gap, line)
-    if run < line and nearest != next_dim:
-        waste = line / max(1, covered[nearest])
-    return elements * itemsize * max(1.0, waste)
+        return Footprint(used, shape.extents, itemsize, -1, 1)
+    gap, nearest = min((abs(stream.strides[d].constant or 1), d) for d in used)
+    return Footprint(used, shape.extents, itemsize, nearest, gap)
 
 
 def _write_bytes(problem: Problem, covered: tuple[int, ...]) -> float:
@@ -318,24 +335,24 @@ def _traffic(
     problem: Problem,
     schedule: Schedule,
     shape: Shape,
+    footprints: Sequence[Footprint],
     levels: list[tuple[int, tuple[int, ...]]],
     capacity: float,
 ) -> float:
     """Bytes that must enter a cache of that capacity."""
-    numbers = range(len(problem.streams))
     fitting = 0
     for position, (_, covered) in enumerate(levels):
-        need = sum(_stream_bytes(problem, schedule, n, covered) for n in numbers)
+        need = sum(footprint.bytes(covered) for footprint in footprints)
         if need + _write_bytes(problem, covered) > capacity:
             break
         fitting = position
     covered = levels[fitting][1]
     trips = math.prod(-(-shape.extents[d] // max(1, covered[d])) for d in problem.dims)
     total = 0.0
-    for n in numbers:
-        moved = _stream_bytes(problem, schedule, n, covered, levels[fitting][0]) * trips
+    for footprint in footprints:
+        moved = footprint.bytes(covered, levels[fitting][0]) * trips
         for d, inside in levels[fitting:-1]:
-            if problem.streams[n].uses(d):
+            if d in footprint.used:
                 break
             moved /= max(1.0, _after(levels, d, shape) / inside[d])
         total += moved
