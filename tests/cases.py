@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -129,3 +130,12 @@ def tolerance(dtype: object, terms: int, largest: float = 1.0) -> float:
     rounding = float(np.finfo(kind).eps)
     accumulated = float(np.finfo(np.float32).eps) if kind == np.float16 else rounding
     return 2 * largest * max(terms, 1) * (accumulated * (terms + 2) + rounding)
+
+
+def close(result: Any, expected: Any, terms: int = 64) -> None:
+    """Equal in shape and type, and in value up to rounding."""
+    expected = np.asarray(expected)
+    assert (np.shape(result), np.asarray(result).dtype) == (expected.shape, expected.dtype)
+    wide = expected.astype(np.float64) if expected.dtype.kind == "f" else expected
+    atol = tolerance(expected.dtype, terms, 4.0)
+    np.testing.assert_allclose(result, wide, rtol=atol, atol=atol)

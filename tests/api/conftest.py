@@ -4,23 +4,22 @@ import os
 
 import pytest
 
-import mdtensor.api.einsum as module
-from mdtensor.api import computation
-from mdtensor.translate import reference
+from tests.api.executors import EXECUTORS, use_reference
 
 
 @pytest.fixture
 def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let einsum compute by the reference interpreter: what is tested is all around it.
+    """Let the reference interpreter compute: what is tested is all around the kernels.
 
     MDTENSOR_TEST_EXECUTOR=kernels runs the same tests on generated kernels.
     """
     if os.environ.get("MDTENSOR_TEST_EXECUTOR") != "kernels":
-        monkeypatch.setattr(module, "executor", reference.compute)
+        use_reference(monkeypatch)
 
 
-@pytest.fixture
-def loops_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let computations run by the reference interpreter; see `by_reference`."""
-    if os.environ.get("MDTENSOR_TEST_EXECUTOR") != "kernels":
-        monkeypatch.setattr(computation, "executor", reference.compute)
+@pytest.fixture(params=EXECUTORS)
+def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A test runs on generated kernels, and again by the reference interpreter."""
+    if request.param == "reference":
+        use_reference(monkeypatch)
+    return request.param

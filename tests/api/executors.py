@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
+import mdtensor.api.einsum as einsum
+from mdtensor.api import computation
+from mdtensor.translate import reference
+
 EXECUTORS = ("kernels", "reference")
 
 
@@ -14,3 +20,9 @@ def executions(
     pairs = [(name, dtype) for name in names for dtype in dtypes]
     by_kernels = [("kernels", name, dtype) for name, dtype in pairs if dtype in set(compiled)]
     return [*by_kernels, *(("reference", name, dtype) for name, dtype in pairs)]
+
+
+def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the reference interpreter compute instead of kernels."""
+    for module in (einsum, computation):
+        monkeypatch.setattr(module, "executor", reference.compute)

@@ -10,20 +10,13 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-import mdtensor.api.computation as module
 from mdtensor.api.convolution import conv_capsule
 from mdtensor.errors import DTypeError, MdtensorError, ShapeError
-from mdtensor.translate import reference
 
 Pairs = tuple[tuple[int, int], ...]
 
 LAYOUTS = {1: "NCW,KCS->NKQ", 2: "NCHW,KCRS->NKPQ", 3: "NCDHW,KCTRS->NKZPQ"}
 TRANSPOSED = {1: "NCW,CKS->NKQ", 2: "NCHW,CKRS->NKPQ", 3: "NCDHW,CKTRS->NKZPQ"}
-
-
-@pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "executor", reference.compute)
 
 
 def windows(

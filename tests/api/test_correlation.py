@@ -12,10 +12,8 @@ import pytest
 from scipy import signal
 
 import mdtensor as mdt
-import mdtensor.api.computation as module
 from mdtensor.api import correlation
 from mdtensor.errors import DTypeError, MdtensorError, ShapeError
-from mdtensor.translate import reference
 
 MODES = ("full", "same", "valid")
 NAMES = ("convolve", "correlate")
@@ -29,11 +27,6 @@ SHAPES = [
     ((3, 4, 5), (2, 2, 3)),
     ((2, 3, 2, 4), (1, 2, 2, 2)),
 ]
-
-
-@pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "executor", reference.compute)
 
 
 def filled(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:

@@ -5,7 +5,6 @@ The expected values are those of the reference interpreter on the same numbers.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import computation
-from mdtensor.translate import reference
+from tests.api.executors import use_reference
 
 pytestmark = pytest.mark.gpu
 
@@ -113,8 +111,7 @@ CASES: dict[str, tuple[Call, tuple[np.ndarray, ...]]] = {
 def test_kernels(cupy: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, arrays = CASES[name]
     found = call(*map(cupy.asarray, arrays))
-    for module in (computation, importlib.import_module("mdtensor.api.einsum")):
-        monkeypatch.setattr(module, "executor", reference.compute)
+    use_reference(monkeypatch)
     wanted = call(*arrays)
     results = found if isinstance(found, tuple) else (found,)
     for got, right in zip(results, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):

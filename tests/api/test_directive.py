@@ -25,7 +25,7 @@ from mdtensor.directive import (
 )
 from mdtensor.errors import DTypeError, ProgramError, ShapeError, TranslationError
 
-pytestmark = pytest.mark.usefixtures("loops_by_reference")
+pytestmark = pytest.mark.usefixtures("by_reference")
 D = Buffer[fp64]
 X, Y, M = np.arange(6.0), np.zeros(6), np.arange(36.0).reshape(6, 6)
 COUNTS = np.zeros(6, np.int64)

@@ -9,7 +9,7 @@ import mdtensor as mdt
 from mdtensor.directive import Buffer, add, cc, f_mul, fp32, fp64, int64, mdh, ps, pw
 from mdtensor.errors import DTypeError, TranslationError
 
-pytestmark = pytest.mark.usefixtures("loops_by_reference")
+pytestmark = pytest.mark.usefixtures("by_reference")
 X, M = np.arange(6.0), np.arange(30.0).reshape(5, 6)
 
 

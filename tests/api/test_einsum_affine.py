@@ -7,20 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import mdtensor.api.einsum as module
 from mdtensor.api.compile import compile as compiled
 from mdtensor.api.einsum import einsum
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
-from mdtensor.translate import reference
-from tests.api.executors import EXECUTORS
 from tests.cases import tolerance, values
-
-
-@pytest.fixture(params=EXECUTORS)
-def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "reference":
-        monkeypatch.setattr(module, "executor", reference.compute)
-    return request.param
 
 
 def windows(array: np.ndarray, shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-import mdtensor.api.computation as module
 from mdtensor.api.einsum import einsum
 from mdtensor.api.einsum_reduction import with_output
 from mdtensor.api.semiring import SEMIRINGS, in_stages
 from mdtensor.errors import DTypeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate import reference
 from mdtensor.translate.einsum.subscripts import parse, resolve
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
-from tests.api.executors import EXECUTORS, executions
-from tests.cases import CASES, Case, tolerance, values
+from tests.api.executors import executions
+from tests.cases import CASES, Case, close, values
 
+pytestmark = pytest.mark.usefixtures("executed")
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture(params=EXECUTORS, autouse=True)
-def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "reference":
-        monkeypatch.setattr(module, "executor", reference.compute)
-    return request.param
-
-
-def close(result: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
-    assert (np.shape(result), np.asarray(result).dtype) == (expected.shape, expected.dtype)
-    atol = tolerance(expected.dtype, 64, 4.0)
-    np.testing.assert_allclose(result, expected, rtol=atol, atol=atol)
 
 
 COMBINED = {

@@ -18,11 +18,6 @@ from tests.cases import DTYPES, tolerance, values
 RNG = np.random.default_rng(0)
 
 
-@pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(computation, "executor", reference.compute)
-
-
 def check(function: Callable[..., Any], *arrays: Any, rtol: float = 1e-13) -> None:
     """A function of lazy arrays gives what it gives of the arrays: value, type and shape."""
     expected = function(*arrays)

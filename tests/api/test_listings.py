@@ -35,7 +35,7 @@ from mdtensor.directive import (
 )
 
 BasicType = ScalarType = object
-pytestmark = pytest.mark.usefixtures("loops_by_reference")
+pytestmark = pytest.mark.usefixtures("by_reference")
 
 
 # fmt: off

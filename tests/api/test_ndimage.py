@@ -8,20 +8,14 @@ import pytest
 import scipy.ndimage
 
 import mdtensor as mdt
-from mdtensor.api import computation, modes
+from mdtensor.api import modes
 from mdtensor.errors import DTypeError, FilterError
-from mdtensor.translate import reference
 from tests.cases import tolerance, values
 
 RNG = np.random.default_rng(0)
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
 IMAGE = RNG.uniform(-1, 1, (23, 31))
 WINDOW = RNG.uniform(-1, 1, (3, 4))
-
-
-@pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(computation, "executor", reference.compute)
 
 
 def check(name: str, *args: Any, **kwargs: Any) -> None:

@@ -20,7 +20,7 @@ def _copies(arguments: tuple[object, ...]) -> list[object]:
 @pytest.mark.parametrize(
     ("function", "arguments"), CASES, ids=[function.__name__ for function, _ in CASES]
 )
-@pytest.mark.usefixtures("loops_by_reference")
+@pytest.mark.usefixtures("by_reference")
 def test_a_nest_computes_what_python_does(
     function: Callable[..., None], arguments: tuple[object, ...]
 ) -> None:

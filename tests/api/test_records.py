@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import mdtensor.api.computation as module
 from mdtensor.api.operators import operator, ps
 from mdtensor.api.reduce import reduce, scan
 from mdtensor.directive import (
@@ -24,8 +23,6 @@ from mdtensor.directive import (
     pw_custom_func,
 )
 from mdtensor.errors import DTypeError, FieldError, ProgramError, ShapeError, TranslationError
-from mdtensor.translate import reference
-from tests.api.executors import EXECUTORS
 
 PERSON = np.dtype(
     [
@@ -41,13 +38,6 @@ MATCH = np.dtype([("weight", "f8"), ("index", "i4"), ("measure", "i4")])
 BY_ID, BY_WEIGHT = 14, 1
 AGREE = {"first": 5.5, "last": 6.25, "postcode": 7.75, "year": 4.5, "month": 3.25}
 DISAGREE = {"first": -3.0, "last": -3.5, "postcode": -1.25, "year": -4.5, "month": -2.75}
-
-
-@pytest.fixture(params=EXECUTORS)
-def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "reference":
-        monkeypatch.setattr(module, "executor", reference.compute)
-    return request.param
 
 
 def people(count: int, seed: int) -> np.ndarray:

@@ -20,30 +20,14 @@ from mdtensor.errors import (
     SubscriptError,
     TranslationError,
 )
-from mdtensor.translate import reference
 from mdtensor.translate.combine import NAMES, PAIR_NAMES
 from mdtensor.translate.operators.combination import cc, ps, pw
 from mdtensor.translate.operators.operators import operator
 from tests.api.executors import EXECUTORS, executions
-from tests.cases import tolerance, values
+from tests.cases import close, values
 
+pytestmark = pytest.mark.usefixtures("executed")
 RNG = np.random.default_rng(7)
-
-
-@pytest.fixture(params=EXECUTORS, autouse=True)
-def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "reference":
-        monkeypatch.setattr(module, "executor", reference.compute)
-    return request.param
-
-
-def close(result: Any, expected: Any, terms: int = 64) -> None:
-    """Equal in shape and type, and in value up to rounding."""
-    expected = np.asarray(expected)
-    assert (np.shape(result), np.asarray(result).dtype) == (expected.shape, expected.dtype)
-    wide = expected.astype(np.float64) if expected.dtype.kind == "f" else expected
-    atol = tolerance(expected.dtype, terms, 4.0)
-    np.testing.assert_allclose(result, wide, rtol=atol, atol=atol)
 
 
 # ---- named operators

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import mdtensor.api.computation as module
 from mdtensor.api.reduce import reduce, scan
-from mdtensor.translate import reference
 from mdtensor.translate.operators.combination import Combination, cc, ps, pw
 
 
@@ -113,11 +111,6 @@ def order_of_dims(problem: Problem) -> list[str]:
     """By first use in the string; those that only `extents` has come last, in its order."""
     used = [name for term in problem.indices for index in term for name, _ in index.coefficients]
     return list(dict.fromkeys([*used, *problem.extents]))
-
-
-@pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "executor", reference.compute)
 
 
 @pytest.mark.usefixtures("by_reference")

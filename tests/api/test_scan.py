@@ -9,30 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import mdtensor.api.computation as module
 from mdtensor.api.reduce import scan
 from mdtensor.errors import MdtensorError, SubscriptError, TranslationError
-from mdtensor.translate import reference
-from tests.api.executors import EXECUTORS
-from tests.cases import tolerance, values
+from tests.cases import close, values
 
+pytestmark = pytest.mark.usefixtures("executed")
 RNG = np.random.default_rng(11)
 LENGTHS = (1, 2, 7, 64, 1023)
-
-
-@pytest.fixture(params=EXECUTORS, autouse=True)
-def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "reference":
-        monkeypatch.setattr(module, "executor", reference.compute)
-    return request.param
-
-
-def close(result: Any, expected: Any, terms: int = 64) -> None:
-    """Equal in shape and type, and in value up to rounding."""
-    expected = np.asarray(expected)
-    assert (np.shape(result), np.asarray(result).dtype) == (expected.shape, expected.dtype)
-    atol = tolerance(expected.dtype, terms, 4.0)
-    np.testing.assert_allclose(result, expected, rtol=atol, atol=atol)
 
 
 def summed(x: np.ndarray, *, exclusive: bool, reverse: bool) -> np.ndarray:

@@ -9,7 +9,6 @@ import scipy.ndimage
 import mdtensor as mdt
 from mdtensor.api import computation
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
-from mdtensor.translate import reference
 from tests.cases import tolerance, values
 
 RNG = np.random.default_rng(0)
@@ -45,12 +44,6 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(computation, "maker", lambda spec, xp: lambda: counted(spec, xp))
     computation.forget()
     return specs
-
-
-@pytest.fixture
-def by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the reference interpreter compute: what is tested is all around the kernels."""
-    monkeypatch.setattr(computation, "executor", reference.compute)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,7 +32,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr(trial, "_timed", machine.timed)
     monkeypatch.setattr(trial, "_SECONDS", 0.0)
-    monkeypatch.setattr(trial.time, "sleep", machine.sleep)
+    # Not the function of `time` itself, which threads of other tests call too.
+    clock = SimpleNamespace(sleep=machine.sleep, perf_counter=time.perf_counter)
+    monkeypatch.setattr(trial, "time", clock)
     return machine
 
 

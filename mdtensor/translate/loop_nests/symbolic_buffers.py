@@ -137,6 +137,9 @@ class SymbolicBuffer(_Whole):
                 f"an element of {self.name} is a record and cannot be assigned whole",
                 hint=f"assign its fields, such as {self.name}[i][{next(iter(self._fields))!r}]",
             )
+        self._set(items, value, where)
+
+    def _set(self, items: tuple[Any, ...], value: Any, where: Any) -> None:
         if self._text is not None:
             raise TranslationError(
                 f"an element of {self.name} is a string, and kernels write only numbers",
@@ -207,12 +210,7 @@ class OpenBuffer(SymbolicBuffer):
 
     def assign(self, items: tuple[Any, ...], value: Any, where: Any = True) -> None:
         """Stores a value at an index, where a condition holds."""
-        if self._text is not None:
-            raise TranslationError(
-                f"an element of {self.name} is a string, and kernels write only numbers",
-                hint="write an index, and take the string by it afterwards",
-            )
-        self._recorder.store(self, self._place(items), value, where)
+        self._set(items, value, where)
 
     def _place(self, items: tuple[Any, ...]) -> tuple[Expr, ...]:
         return tuple(self._number(item) for item in items)
