@@ -84,6 +84,9 @@ class CupyDevice:
             module = self.cupy.RawModule(code=source.text, options=("-std=c++17",))
             try:
                 kernels = [module.get_function(entry.name) for entry in source.entries]
+                for kernel, entry in zip(kernels, source.entries, strict=True):
+                    if entry.pool:
+                        kernel.max_dynamic_shared_size_bytes = entry.pool
             except self.cupy.cuda.compiler.CompileException as error:
                 raise CompileError(
                     f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
@@ -112,7 +115,7 @@ class CupyProgram:
         values = dict(zip(source.sizes, sizes, strict=True))
         self.sizes = tuple(np.int64(size) for size in sizes)
         self.launches = [
-            (kernel, (max(1, evaluated(entry.groups, values)),), (entry.threads,))
+            (kernel, (max(1, evaluated(entry.groups, values)),), (entry.threads,), entry.pool)
             for kernel, entry in zip(kernels, source.entries, strict=True)
         ]
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
@@ -149,8 +152,8 @@ class CupyProgram:
             self._for_unaligned(*arrays)
             return
         scratch = self.device.cupy.empty(max(self.scratch_bytes, 8), np.uint8)
-        for kernel, groups, threads in self.launches:
-            kernel(groups, threads, (*arrays, scratch, *self.sizes))
+        for kernel, groups, threads, pool in self.launches:
+            kernel(groups, threads, (*arrays, scratch, *self.sizes), shared_mem=pool)
 
 
 def open_device(number: int) -> CupyDevice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from mdtensor.lower.nest import (
     F16,
     F32,
     Allocate,
+    AwaitCopies,
     Barrier,
     Calc,
     Comment,
+    CommitCopies,
+    CopyAsync,
     Declare,
     FromIndex,
     Gather,
@@ -47,6 +50,7 @@ _BITS = {"and": "&", "or": "|", "xor": "^"}
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "rem": "%"}
 _INFIX = _ARITHMETIC | _BITS | {"shl": "<<", "shr": ">>"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LINE = 1024  # bytes at whose multiples arrays begin in a pool
 _WRAPPING = ("add", "sub", "mul", "shl")
 _LANES = "0123456789abcdef"
 
@@ -64,7 +68,10 @@ def render(
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
-        tuple(Entry(nest.name, nest.threads, nest.groups, nest.scratch) for nest in nests),
+        tuple(
+            Entry(nest.name, nest.threads, nest.groups, nest.scratch, pooled(nest, dialect)[1])
+            for nest in nests
+        ),
         nests[0].arguments,
         nests[0].sizes,
         dialect.sizes_by_value,
@@ -73,12 +80,26 @@ def render(
     )
 
 
+def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
+    """Where arrays in local memory lie in the pool of a launch, and its size; 0 if declared."""
+    offsets: dict[str, int] = {}
+    size = 0
+    for array in nest.body:
+        if isinstance(array, Allocate) and array.region == "local":
+            offsets[array.name] = size
+            size += -(-array.extent * array.memory.itemsize // _LINE) * _LINE
+    if not dialect.declared_local or size <= dialect.declared_local:
+        return {}, 0
+    return offsets, size
+
+
 class _Renderer:
     def __init__(self, dialect: Dialect, streaming: bool) -> None:
         self.dialect = dialect
         self.streaming = streaming
         self.memory: dict[str, str] = {}
         self.named = 0
+        self.offsets: Mapping[str, int] = {}
         self.has_long_vectors = False
 
     # ---- kernel and statements
@@ -110,6 +131,8 @@ class _Renderer:
                 for a in nest.arguments
                 if a.role == "output"
             ]
+        self.offsets, pool = pooled(nest, dialect)
+        lines += [dialect.pool] if pool else []
         for statement in nest.body:
             lines += self.statement(statement)
         signature = dialect.kernel.format(
@@ -151,14 +174,28 @@ class _Renderer:
                 return [self._pointer(statement)]
             case Store():
                 return self._store(statement)
-            case Allocate(name, memory, region, extent):
-                self.memory[name] = dialect.regions[region]
-                kind = dialect.types[memory.name]
-                return [dialect.arrays[region].format(type=kind, name=name, extent=extent)]
+            case Allocate():
+                return [self._array(statement)]
             case Barrier():
                 return [dialect.barrier]
+            case CopyAsync():
+                return self._copy_async(statement)
+            case CommitCopies():
+                return [dialect.commit_copies] if dialect.copy_async else []
+            case AwaitCopies(pending):
+                text = dialect.await_copies.format(pending=pending)
+                return [text] if dialect.copy_async else []
             case Comment(text):
                 return [f"// {text}"]
+
+    def _array(self, array: Allocate) -> str:
+        dialect = self.dialect
+        self.memory[array.name] = dialect.regions[array.region]
+        kind = dialect.types[array.memory.name]
+        if array.region == "local" and self.offsets:
+            offset = self.offsets[array.name]
+            return dialect.pooled.format(type=kind, name=array.name, offset=offset)
+        return dialect.arrays[array.region].format(type=kind, name=array.name, extent=array.extent)
 
     def _block(self, body: Sequence[Statement]) -> list[str]:
         return ["  " + line for statement in body for line in self.statement(statement)]
@@ -212,6 +249,18 @@ class _Renderer:
             return [streaming]
         aligned = " && ".join(f"aligned_{name}" for name in sorted(self._outputs()))
         return [f"if ({aligned}) {streaming} else {plain}"]
+
+    def _copy_async(self, copy: CopyAsync) -> list[str]:
+        if not self.dialect.copy_async:
+            load = Load(copy.source, copy.memory, copy.at, copy.lanes)
+            return self._store(Store(copy.target, copy.memory, copy.to, load))
+        return [
+            self.dialect.copy_async.format(
+                nbytes=copy.lanes * copy.memory.itemsize,
+                target=self._address(copy.target, copy.to),
+                source=self._address(copy.source, copy.at),
+            )
+        ]
 
     def _outputs(self) -> list[str]:
         return [name for name in self.memory if name.startswith("O")]

@@ -20,6 +20,17 @@ __device__ __forceinline__ void store_half(float value, unsigned short* place) {
 }
 __device__ __forceinline__ void store_half(double value, unsigned short* place) {
   asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+template <int bytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from) {
+  const unsigned place = __cvta_generic_to_shared(to);
+  if (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 :: "r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(place), "l"(from), "n"(bytes) : "memory");
+  }
 }"""
 
 CUDA = Dialect(
@@ -52,6 +63,9 @@ CUDA = Dialect(
         "local": "__shared__ __align__(16) {type} {name}[{extent}];",
         "private": "{type} {name}[{extent}];",
     },
+    pool="extern __shared__ __align__(1024) unsigned char pool[];",
+    pooled="{type}* const {name} = ({type}*)(pool + {offset});",
+    declared_local=48 << 10,
     restrict="__restrict__ ",
     barrier="__syncthreads();",
     group="blockIdx.x",
@@ -60,6 +74,9 @@ CUDA = Dialect(
     half_store="store_half({value}, {buffer} + {index});",
     streaming_store="__stcs(({type}*)({address}), {value});",
     streaming_alignment=0,
+    copy_async="copy_async<{nbytes}>({target}, {source});",
+    commit_copies='asm volatile("cp.async.commit_group;" ::: "memory");',
+    await_copies='asm volatile("cp.async.wait_group {pending};" ::: "memory");',
     functions={"min": "min", "max": "max"},
     wide_types={
         "int8": "char",

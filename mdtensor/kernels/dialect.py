@@ -16,8 +16,10 @@ class Dialect:
     `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
     `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
     them, for small integers: kernels that use such begin with it.
-    Streaming stores are made where the outputs begin at multiples of
-    `streaming_alignment` bytes; 0 where the nest has seen to that.
+    Streaming stores are made where the outputs begin at multiples of `streaming_alignment` bytes;
+    0 where the nest has seen to that. A language without `copy_async` copies at once. Arrays in
+    local memory that together take more than `declared_local` bytes are `pooled` in the `pool`
+    that a launch provides; 0 where all can be declared.
     """
 
     name: str
@@ -28,6 +30,9 @@ class Dialect:
     index: str
     regions: Mapping[str, str]
     arrays: Mapping[str, str]
+    pool: str
+    pooled: str
+    declared_local: int
     restrict: str
     barrier: str
     group: str
@@ -36,6 +41,9 @@ class Dialect:
     half_store: str
     streaming_store: str
     streaming_alignment: int
+    copy_async: str
+    commit_copies: str
+    await_copies: str
     functions: Mapping[str, str]
     wide_types: Mapping[str, str]
     wide_load: str

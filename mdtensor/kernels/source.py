@@ -17,13 +17,15 @@ LaunchIndex = Index
 class Entry:
     """One kernel of a program: its name, work-items per group, number of groups, scratch bytes.
 
-    `groups` and `scratch` are expressions over the program's sizes.
+    `groups` and `scratch` are expressions over the program's sizes. `pool` is the number of bytes
+    of local memory that a group is given at launch, beside what the kernel declares.
     """
 
     name: str
     threads: int
     groups: Index
     scratch: Index
+    pool: int = 0
 
 
 @dataclass(frozen=True, slots=True)

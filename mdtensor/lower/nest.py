@@ -284,6 +284,33 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyAsync:
+    """Begins to copy `lanes` neighbours from a buffer to local memory, of 4, 8 or 16 bytes.
+
+    They are there when the group of copies to which this one belongs was awaited.
+    """
+
+    target: str
+    to: Index
+    source: str
+    at: Index
+    memory: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCopies:
+    """Ends a group of copies of the work-item, and begins the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopies:
+    """Waits until all but the last `pending` groups of the work-item's copies are done."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
 class Comment:
     """A line for the reader of the kernel."""
 
@@ -302,6 +329,9 @@ Statement = (
     | Store
     | Allocate
     | Barrier
+    | CopyAsync
+    | CommitCopies
+    | AwaitCopies
     | Comment
 )
 

@@ -28,10 +28,11 @@ from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
 
+MOST_STAGES = 8
 TAILS = ("split", "pad", "overlap")
-_OF_RESIDENT = ("chunks", "warp", "padding", "prefetch")
+_OF_RESIDENT = ("chunks", "warp", "padding", "prefetch", "stages", "as_source")
 # Fields that texts of schedules may lack, where they say nothing.
-LATER = ("scatter", "resident", "chunks", "warp", "padding", "prefetch", "swath")
+LATER = ("scatter", "resident", *_OF_RESIDENT, "swath")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,10 @@ class Schedule:
     - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
     - `padding`: per stream, elements that the rows of its staged tile are longer.
     - `prefetch`: the next tile is on its way to registers while the one before is computed with.
+    - `stages`: tiles of an input that local memory holds, those that are computed with and those
+      that are on their way; 0 or 1 for one.
+    - `as_source`: per stream, whether its staged tile lies as its source does, the nearest dim
+      innermost, instead of as it is read; () for none.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     """
@@ -83,6 +88,8 @@ class Schedule:
     warp: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
     prefetch: bool = False
+    stages: int = 0
+    as_source: tuple[bool, ...] = ()
     swath: int = 0
 
     def to_json(self) -> str:
@@ -133,7 +140,10 @@ class Schedule:
         padding = " ".join(f"{n}:{pad}" for n, pad in enumerate(self.padding) if pad)
         chunks, warp = by_dim(self.chunks) or "whole", by_dim(self.warp) or "rows"
         layout = f"chunks {chunks}; warp {warp}; padding {padding or 'none'}"
-        return (f"resident; {layout}; prefetch {self.prefetch}",)
+        source = " ".join(str(n) for n, same in enumerate(self.as_source) if same)
+        later = f"; as their source {source}" if source else ""
+        later += f"; stages {self.stages}" if self.stages else ""
+        return (f"resident; {layout}; prefetch {self.prefetch}{later}",)
 
 
 def _value(value: Any) -> Any:
@@ -215,7 +225,9 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"{schedule.asm} keeps no accumulators over tiles")
     if not problem.contracted or problem.scanned >= 0 or schedule.scatter:
         raise LoweringError("resident accumulators need a reduction, and neither scan nor scatter")
-    for field, length in (("chunks", count), ("warp", count), ("padding", len(problem.streams))):
+    streams = len(problem.streams)
+    lengths = {"chunks": count, "warp": count, "padding": streams, "as_source": streams}
+    for field, length in lengths.items():
         if len(getattr(schedule, field)) not in (0, length):
             raise LoweringError(f"schedule.{field} needs {length} entries or none")
     if any(v < 1 for v in (*schedule.chunks, *schedule.warp)) or any(
@@ -229,6 +241,12 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
     if schedule.warp and any(schedule.threads[d] > 1 for d in problem.contracted):
         raise LoweringError("work-items that share a reduction are numbered row by row")
     tiled = [d for d in problem.contracted if schedule.tiles[d]]
+    if not 0 <= schedule.stages <= MOST_STAGES:
+        raise LoweringError(f"schedule.stages is between 0 and {MOST_STAGES}")
+    if schedule.stages > 1:
+        if not tiled or not any(schedule.staged):
+            raise LoweringError("stages need staged inputs and tiles of a reduced dim")
+        return
     if schedule.prefetch and (len(tiled) != 1 or not any(schedule.staged)):
         raise LoweringError("prefetch needs staged inputs and tiles of one reduced dim")
 

@@ -50,6 +50,22 @@ class DimTiling:
         return self.register * self.threads
 
     @property
+    def first(self) -> Index:
+        """The index of a work-item's first point in the tile."""
+        start = name(self.var("t"))
+        return start if self.threads == 1 else start + name(self.var("x")) * self.near
+
+    def is_even(self, length: int = 0) -> bool:
+        """Whether parts, and tiles of them, are whole multiples of a length (0: of blocks)."""
+        extent, part = self.extent.constant, self.part.constant
+        if extent is None or part is None:
+            return False
+        length = length or self.block
+        if self.parts.constant == 1:
+            return extent % length == 0
+        return extent % part == 0 and part % length == 0
+
+    @property
     def is_split(self) -> bool:
         """Whether several groups share the dim."""
         return self.parts.constant != 1

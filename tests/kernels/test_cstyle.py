@@ -14,8 +14,12 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.source import numbered
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
+    Allocate,
     Argument,
+    AwaitCopies,
     Calc,
+    CommitCopies,
+    CopyAsync,
     Declare,
     If,
     IndexCalc,
@@ -285,3 +289,29 @@ def test_memory_is_moved_in_wide_pieces_in_every_dialect():
 
 def test_numbered_source_counts_from_one():
     assert numbered("a\nb") == "   1 | a\n   2 | b"
+
+
+COPY = CopyAsync("S0", name("i"), "I0", name("j"), F4, 4)
+
+
+def test_copies_that_need_not_be_waited_for():
+    assert lines(COPY, CommitCopies(), AwaitCopies(2), dialect=CUDA)[1:] == [
+        "copy_async<16>(S0 + i, I0 + j);",
+        'asm volatile("cp.async.commit_group;" ::: "memory");',
+        'asm volatile("cp.async.wait_group 2;" ::: "memory");',
+    ]
+    assert lines(COPY, CommitCopies(), AwaitCopies(2)) == ["vstore4(vload4(0, I0 + j), 0, S0 + i);"]
+
+
+def test_large_arrays_in_local_memory_lie_in_the_pool_of_a_launch():
+    first = Allocate("S0", F4, "local", 1025)
+    second = Allocate("S1", np.dtype("f8"), "local", 8 << 10)
+    source = render([nest(first, second)], CUDA)
+    assert "extern __shared__ __align__(1024) unsigned char pool[];" in source.text
+    assert "float* const S0 = (float*)(pool + 0);" in source.text
+    assert "double* const S1 = (double*)(pool + 5120);" in source.text
+    assert source.entries[0].pool == 5120 + (64 << 10)
+    declared = render([nest(first)], CUDA)
+    assert "__shared__ __align__(16) float S0[1025];" in declared.text
+    assert declared.entries[0].pool == 0
+    assert render([nest(first, second)], OPENCL).entries[0].pool == 0

@@ -57,6 +57,8 @@ def random_resident_schedule(rng: random.Random, problem: Problem) -> Schedule:
         prefetch=len(tiled) == 1 and any(staged) and rng.random() < 0.6,
         swath=rng.choice((0, 1, 2, 3)),
         streaming=_may_stream(problem) and rng.random() < 0.5,
+        stages=rng.choice((0, 1, 2, 2, 3, 4)) if tiled and any(staged) else 0,
+        as_source=tuple(rng.random() < 0.5 for _ in problem.streams),
     )
     return _in_order(problem, drawn) if problem.keeps_order else drawn
 
@@ -88,4 +90,5 @@ def _in_order(problem: Problem, schedule: Schedule) -> Schedule:
         chunks=kept(schedule.chunks, before, 1) if schedule.chunks else (),
     )
     tiled = math.prod(tiles[d] for d in problem.contracted if tiles[d] or d == first)
-    return replace(changed, prefetch=schedule.prefetch and bool(tiled))
+    stages = schedule.stages if tiled else 0
+    return replace(changed, prefetch=schedule.prefetch and bool(tiled), stages=stages)

@@ -56,6 +56,37 @@ CASES = {
         einsum("ij,j->i", {"i": 13, "j": 256}),
         gpu(2, (1,), parts=(3, 2), threads=(2, 16), registers=(2, 8), chunks=(1, 4), resident=True),
     ),
+    "stages": Case(matmul(32, 96, 64), product(parts=(2, 1, 2), stages=3)),
+    "stages, some tiles through registers": Case(
+        matmul(21, 100, 45), product(parts=(2, 1, 2), padding=(4, 0), stages=2, prefetch=True)
+    ),
+    "stages, as their sources": Case(
+        matmul(37, 60, 64),
+        product(chunks=(1, 8, 4), as_source=(True, True), padding=(4, 4), stages=4),
+    ),
+    "stages of tiles in parts": Case(
+        matmul(40, 90, 44), product(parts=(1, 3, 2), stages=3, as_source=(True, False))
+    ),
+    "more stages than tiles": Case(matmul(16, 8, 24), product(stages=4)),
+    "stages of doubles": Case(matmul(24, 48, 36, "f8"), product(stages=3)),
+    "stages of half floats": Case(matmul(24, 48, 36, "f2"), product(stages=3)),
+    "stages of bytes": Case(matmul(24, 48, 36, "i1"), product(stages=3, prefetch=True)),
+    "stages of tiles of two dims": Case(
+        einsum("ikl,lkj->ij", {"i": 21, "k": 5, "l": 26, "j": 24}),
+        gpu(
+            4,
+            (1, 2),
+            tiles=(0, 1, 8, 0),
+            threads=(4, 1, 1, 8),
+            registers=(4, 1, 8, 4),
+            staged=("local", "local"),
+            resident=True,
+            stages=3,
+        ),
+    ),
+    "general, in stages": Case(
+        matmul(21, 27, 45), product(parts=(0, 1, 0), prefetch=True, stages=3), general=True
+    ),
     "general": Case(matmul(21, 27, 45), product(parts=(0, 1, 0), prefetch=True), general=True),
 }
 
@@ -98,11 +129,17 @@ def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"resident": False}, "chunks, warp, padding, prefetch go with resident accumulators"),
+        (
+            {"resident": False},
+            "padding, prefetch, stages, as_source go with resident",
+        ),
         ({"chunks": (4, 8)}, "schedule.chunks needs 3 entries or none"),
         ({"chunks": (3, 8, 4)}, "a register tile is a whole number of chunks"),
         ({"warp": (3, 1, 8)}, "the work-items of a dim are a whole number of warps"),
         ({"padding": (-4, 0)}, "chunks and warp are at least 1, padding at least 0"),
+        ({"stages": 9}, "schedule.stages is between 0 and 8"),
+        ({"stages": 2, "tiles": (0, 0, 0)}, "stages need staged inputs and tiles of a reduced dim"),
+        ({"as_source": (True,)}, "schedule.as_source needs 2 entries or none"),
         ({"prefetch": True, "tiles": (0, 0, 0)}, "prefetch needs staged inputs and tiles of one"),
         (
             {"warp": (4, 1, 1), "threads": (4, 2, 1)},

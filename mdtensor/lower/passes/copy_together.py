@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.index import ZERO, Index, as_index, name
 from mdtensor.lower.nest import (
     Calc,
+    CopyAsync,
     Declare,
     If,
     IndexCalc,
@@ -34,6 +35,7 @@ from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Stream
 
 MOST_PIECES = 32  # that a work-item holds on their way to local memory
+_ASYNCHRONOUS = (4, 8, 16)  # bytes of a copy that needs no work-item to wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +80,7 @@ class CopyTogether:
         statements: list[Statement] = []
         fetches: list[Statement] = []
         for piece in self.pieces:
-            address = as_index(self.source.offset)
-            for d in self.frame.problem.dims:
-                if not self._stream.uses(d):
-                    continue
-                index = starts[d] + piece.coordinates.get(d, as_index(0))
-                if d in clamped:
-                    held = f"i{self.layout.stream}_{piece.number}_{d}"
-                    tail = self.lanes if self._is_along(d) else 1
-                    last = self.frame.problem.extents[d] - tail
-                    statements.append(LetIndex(held, IndexCalc("min", index, last)))
-                    index = name(held)
-                address = address + self._stream.strides[d] * index
+            address = self._address(piece, starts, clamped, statements)
             buffer, memory, ref = self.source.buffer, self.source.memory, self._ref(piece)
             value: Value = Load(buffer, memory, address, self.lanes)
             if self.lanes > 1 and not self.frame.aligned:
@@ -98,19 +89,78 @@ class CopyTogether:
             fetches.append(_within(piece, Set(ref, value)))
         return [*statements, *fetches]
 
-    def put(self) -> list[Statement]:
-        """Stores what was fetched in local memory."""
+    def _address(
+        self,
+        piece: Piece,
+        starts: Mapping[int, Index],
+        clamped: Collection[int],
+        statements: list[Statement],
+    ) -> Index:
+        """Where a piece lies in the source; declares indices that are clamped."""
+        address = as_index(self.source.offset)
+        for d in self.frame.problem.dims:
+            if not self._stream.uses(d):
+                continue
+            index = starts[d] + piece.coordinates.get(d, as_index(0))
+            if d in clamped:
+                held = f"i{self.layout.stream}_{piece.number}_{d}"
+                tail = self.lanes if self._is_along(d) else 1
+                last = self.frame.problem.extents[d] - tail
+                statements.append(LetIndex(held, IndexCalc("min", index, last)))
+                index = name(held)
+            address = address + self._stream.strides[d] * index
+        return address
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether pieces lie in the tile as in the source, in sizes that copy themselves."""
+        if self.source.memory != self.layout.memory:
+            return False
+        single = self.source.memory.itemsize in _ASYNCHRONOUS
+        if self.lanes == 1:
+            return single
+        return self._is_whole and (self.frame.aligned or single)
+
+    def begin(
+        self, starts: Mapping[int, Index], clamped: Collection[int], stage: Index
+    ) -> list[Statement]:
+        """Begins to copy a tile to a stage of local memory; done at once where it has to be."""
+        if not self.is_asynchronous:
+            return [*self.fetch(starts, clamped), *self.put(stage)]
+        statements: list[Statement] = []
+        copies: list[Statement] = []
+        layout, step = self.layout, self.lanes if self.frame.aligned else 1
+        for piece in self.pieces:
+            at, to = self._address(piece, starts, clamped, statements), self._place(piece, stage)
+            for n in range(0, self.lanes, step):
+                copy = CopyAsync(
+                    layout.pointer, to + n, self.source.buffer, at + n, layout.memory, step
+                )
+                copies.append(_within(piece, copy))
+        return [*statements, *copies]
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether a piece lies in the tile as it does in the source."""
+        stride = self.axes[0].stride if self.axes else as_index(1)
+        same = register_dtype(self.source.memory) == self.layout.memory
+        return self.lanes > 1 and stride.constant == 1 and same and self._begins_aligned()
+
+    def _place(self, piece: Piece, stage: Index) -> Index:
+        place = stage * self.layout.apart if self.layout.stages > 1 else as_index(0)
+        for axis in self.layout.axes:
+            place = place + axis.stride * piece.coordinates[axis.dim]
+        return place
+
+    def put(self, stage: Index = ZERO) -> list[Statement]:
+        """Stores what was fetched in a stage of local memory."""
         layout = self.layout
         held = register_dtype(layout.memory)
         statements: list[Statement] = []
         for piece in self.pieces:
-            ref = self._ref(piece)
-            place = as_index(0)
-            for axis in layout.axes:
-                place = place + axis.stride * piece.coordinates[axis.dim]
+            ref, place = self._ref(piece), self._place(piece, stage)
             stride = self.axes[0].stride if self.axes else as_index(1)
-            whole = self.lanes > 1 and stride.constant == 1 and ref.dtype == layout.memory
-            if whole and self._begins_aligned():
+            if self._is_whole:
                 stores: list[Statement] = [Store(layout.pointer, layout.memory, place, ref)]
             else:
                 stores = []

@@ -7,6 +7,7 @@ held in vectors (`Piece`s); all others, and all vectors, are separate named vari
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,6 +41,7 @@ from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import combined, identity_of, is_elementwise, value_of
 from mdtensor.translate.scalar import ScalarFunction
 
+READ_STAGE = "read_stage"  # the number of the staged tile that is computed with
 # Dims and how many points further along each.
 Steps = tuple[tuple[int, int], ...]
 
@@ -71,6 +73,21 @@ class Frame:
         """Whether SIMD lanes hold partial results of one reduction."""
         lane = self.schedule.lane
         return lane >= 0 and self.problem.reduced[lane]
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return math.prod(self.schedule.threads)
+
+    @property
+    def sharing(self) -> int:
+        """Work-items that share the reduction of the same points."""
+        return math.prod(self.schedule.threads[d] for d in self.problem.contracted)
+
+    @property
+    def shares_with_neighbours(self) -> bool:
+        """Whether those are neighbours, and not work-items that compute neighbouring points."""
+        return self.problem.reduced[self.schedule.group_order[-1]]
 
     @property
     def unrolled_kept(self) -> tuple[int, ...]:
@@ -302,6 +319,8 @@ def stream_pointers(frame: Frame) -> list[Statement]:
         reduced = [d for d in frame.schedule.reduce_order if stream.uses(d)]
         layout = frame.layouts.get(number)
         offset = as_index(0)
+        if layout is not None and layout.stages > 1:
+            offset = name(READ_STAGE) * layout.apart
         for d in reduced:
             var = name(frame.tilings[d].var("r"))
             if layout is None:

@@ -40,6 +40,7 @@ from mdtensor.translate.scalar import Expr
 OUTER, FULL, INNER = "outer", "full", "inner"
 ALIGNMENT = 64
 ARRAY_BYTES = 48 << 10  # what CUDA lets a kernel declare, and a stack surely holds
+LOCAL_BYTES = 227 << 10  # what a group can have of the largest local memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class Layout:
     memory: np.dtype
     axes: tuple[Axis, ...]
     size: Index
+    stages: int = 1
+
+    @property
+    def apart(self) -> int:
+        """Elements between the beginnings of two stages: whole lines."""
+        assert self.size.constant is not None
+        return -(-self.size.constant // ALIGNMENT) * ALIGNMENT
 
     def stride(self, dim: int, part: str) -> Index:
         """The stride of an axis; 0 where the tile has none such."""
@@ -95,8 +103,13 @@ def _resident_layout(
     number: int,
     region: str,
 ) -> Layout:
-    """One block of the kept dims: reduced dims, then points, those read together innermost."""
+    """One block of the kept dims: reduced dims, then points, those read together innermost.
+
+    Or as the source lies, whose rows are lengthened then.
+    """
     stream = problem.streams[number]
+    if schedule.as_source and schedule.as_source[number]:
+        return _layout_of_source(problem, schedule, tilings, number, region)
     rows = [d for d in schedule.reduce_order if stream.uses(d)]
     kept = [d for d in problem.kept if stream.uses(d) and tilings[d].block > 1]
     kept.sort(key=lambda d: tilings[d].near if schedule.chunks else 1)
@@ -112,7 +125,37 @@ def _resident_layout(
         axes.append(Axis(d, FULL, extent, stride))
         stride = stride * extent
     memory = staged_dtype(problem, number)
-    return Layout(number, region, memory, tuple(reversed(axes)), stride)
+    stages = max(1, schedule.stages)
+    return Layout(number, region, memory, tuple(reversed(axes)), stride, stages)
+
+
+def _layout_of_source(
+    problem: Problem,
+    schedule: Schedule,
+    tilings: Sequence[DimTiling],
+    number: int,
+    region: str,
+) -> Layout:
+    stream = problem.streams[number]
+
+    def distance(d: int) -> tuple[int, int]:
+        stride = stream.strides[d].constant
+        return (1 << 62 if stride is None else abs(stride)), -d
+
+    axes: list[Axis] = []
+    stride = as_index(1)
+    for n, d in enumerate(sorted(filter(stream.uses, problem.dims), key=distance)):
+        tiling = tilings[d]
+        part, extent = INNER, as_index(tiling.block)
+        if problem.reduced[d]:
+            part, extent = FULL, tiling.blocks * tiling.block
+        axes.append(Axis(d, part, extent, stride))
+        stride = stride * extent
+        if n == 0 and schedule.padding:
+            stride = stride + schedule.padding[number]
+    memory = staged_dtype(problem, number)
+    stages = max(1, schedule.stages)
+    return Layout(number, region, memory, tuple(reversed(axes)), stride, stages)
 
 
 def _layout(
@@ -178,12 +221,15 @@ def declare(layout: Layout, offset: Index) -> list[Statement]:
     size = layout.size.constant
     if size is None:
         raise LoweringError(f"a tile in {layout.region} memory needs extents that are numbers")
-    nbytes = (size + ALIGNMENT) * layout.memory.itemsize
-    if nbytes > ARRAY_BYTES:
+    extent = size + ALIGNMENT if layout.stages == 1 else layout.apart * layout.stages
+    nbytes, most = extent * layout.memory.itemsize, ARRAY_BYTES
+    if layout.stages > 1:
+        most = LOCAL_BYTES
+    if nbytes > most:
         raise LoweringError(
-            f"a tile of {nbytes} bytes in {layout.region} memory, which takes {ARRAY_BYTES}"
+            f"a tile of {nbytes} bytes in {layout.region} memory, which takes {most}"
         )
-    return [Allocate(layout.pointer, layout.memory, layout.region, size + ALIGNMENT)]
+    return [Allocate(layout.pointer, layout.memory, layout.region, extent)]
 
 
 def copy(

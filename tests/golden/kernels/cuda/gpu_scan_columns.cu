@@ -22,6 +22,17 @@ __device__ __forceinline__ void store_half(float value, unsigned short* place) {
 __device__ __forceinline__ void store_half(double value, unsigned short* place) {
   asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
 }
+template <int bytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from) {
+  const unsigned place = __cvta_generic_to_shared(to);
+  if (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 :: "r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(place), "l"(from), "n"(bytes) : "memory");
+  }
+}
 
 extern "C" __global__ __launch_bounds__(4)
 void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)

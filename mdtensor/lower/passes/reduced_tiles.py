@@ -1,0 +1,97 @@
+"""The loops over tiles of the reduced dims: copied to local memory by all, combined by each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.nest import Barrier, If, IndexCalc, LetIndex, Loop, Statement
+from mdtensor.lower.passes.combine_tile import CombineTile
+from mdtensor.lower.passes.copy_together import CopyTogether
+from mdtensor.lower.passes.micro_kernel import Frame
+
+
+def reduced_tiles(
+    frame: Frame, copies: Sequence[CopyTogether], combine: CombineTile
+) -> list[Statement]:
+    """The loops over tiles of the reduced dims; the innermost one keeps what is no whole tile."""
+    tiled = [d for d in frame.schedule.group_order if d in frame.problem.contracted]
+    tiled = [d for d in tiled if frame.tilings[d].tile]
+    starts = {d: name(frame.tilings[d].var("t")) for d in frame.problem.dims}
+    if not tiled:
+        return [*_copied(frame, copies, starts), *combine.statements(-1)]
+    statements = _innermost(frame, copies, combine, tiled[-1], starts)
+    for d in reversed(tiled[:-1]):
+        tiling = frame.tilings[d]
+        start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
+        end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
+        stop = high + (tiling.tile - 1)
+        body = (end, *statements)
+        statements = list[Statement]([Loop(start, low, stop, as_index(tiling.tile), body)])
+    return statements
+
+
+def _innermost(
+    frame: Frame,
+    copies: Sequence[CopyTogether],
+    combine: CombineTile,
+    d: int,
+    starts: Mapping[int, Index],
+) -> list[Statement]:
+    tiling = frame.tilings[d]
+    start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
+    tile = as_index(tiling.tile)
+    even = tiling.is_even(tiling.tile)
+    ahead = frame.schedule.prefetch and bool(copies)
+    statements: list[Statement] = [LetIndex(start, low, mutable=True)]
+    if ahead:
+        statements += _fetched(frame, copies, starts)
+    body: list[Statement] = [LetIndex(tiling.var("e"), name(start) + tiling.tile)]
+    body += _put(frame, copies) if ahead else _copied(frame, copies, starts)
+    if ahead:
+        following = name(start) + tiling.tile
+        if even:
+            body.append(LetIndex("following", IndexCalc("min", following, high - tiling.tile)))
+            following = name("following")
+        body += _fetched(frame, copies, {**starts, d: following})
+    body += combine.statements(d)
+    statements.append(Loop(start, None, high, tile, tuple(body)))
+    if even:
+        return statements
+    rest: list[Statement] = [LetIndex(tiling.var("e"), high)]
+    rest += _put(frame, copies) if ahead else _copied(frame, copies, starts)
+    rest += combine.statements(-1)
+    return [*statements, If(name(start), "<", high, tuple(rest))]
+
+
+def _copied(
+    frame: Frame, copies: Sequence[CopyTogether], starts: Mapping[int, Index]
+) -> list[Statement]:
+    return [*_fetched(frame, copies, starts), *_put(frame, copies)] if copies else []
+
+
+def _fetched(
+    frame: Frame, copies: Sequence[CopyTogether], starts: Mapping[int, Index]
+) -> list[Statement]:
+    clamped = clamped_dims(frame)
+    return [statement for copy in copies for statement in copy.fetch(starts, clamped)]
+
+
+def clamped_dims(frame: Frame) -> set[int]:
+    """Dims that may end inside a tile that is copied."""
+    return {
+        d
+        for d in frame.problem.dims
+        if not frame.tilings[d].is_even(frame.tilings[d].tile or _part_of_tile(frame, d))
+    }
+
+
+def _part_of_tile(frame: Frame, d: int) -> int:
+    """Points of a dim without tiles that a copy covers."""
+    tiling = frame.tilings[d]
+    return tiling.part.constant or tiling.block if frame.problem.reduced[d] else tiling.block
+
+
+def _put(frame: Frame, copies: Sequence[CopyTogether]) -> list[Statement]:
+    stored = [statement for copy in copies for statement in copy.put()]
+    return stored if frame.items == 1 else [Barrier(), *stored, Barrier()]

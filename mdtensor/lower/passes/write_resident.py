@@ -1,0 +1,162 @@
+"""After all tiles: what work-items share is combined, and the points inside the dims written."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdtensor.lower.index import as_index, name, total
+from mdtensor.lower.nest import (
+    Barrier,
+    If,
+    IndexCalc,
+    Let,
+    LetIndex,
+    Load,
+    Pointer,
+    Ref,
+    Set,
+    Statement,
+    Store,
+)
+from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
+from mdtensor.lower.passes.wide_accesses import lanes_of, wide_stores
+from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+from mdtensor.lower.values import combined
+
+
+def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination]) -> list[Statement]:
+    """Combines what work-items share, and writes the points that lie inside their dims."""
+    statements: list[Statement] = []
+    placed: list[Destination] = []
+    for k, destination in enumerate(destinations):
+        offset = destination.offset + total(
+            destination.strides[d] * name(frame.tilings[d].var("r")) for d in frame.problem.kept
+        )
+        memory = destination.memory
+        statements.append(
+            Pointer(f"o{k}", destination.pointer, memory, "global", offset, const=False)
+        )
+        placed.append(replace(destination, pointer=f"o{k}"))
+    writes = _guarded_writes(frame, tile, placed, destinations)
+    sharing = frame.sharing
+    if sharing == 1:
+        return [*statements, *writes]
+    statements += _combined_across_items(frame, tile)
+    return [*statements, If(name("place"), "<", as_index(1), tuple(writes))]
+
+
+def _guarded_writes(
+    frame: Frame,
+    tile: Tile,
+    placed: Sequence[Destination],
+    destinations: Sequence[Destination],
+) -> list[Statement]:
+    dims = frame.unrolled_kept
+    plain = [s for u in range(len(tile.points)) for s in _written(frame, tile, u, placed)]
+    lanes = {
+        after.pointer: count
+        for after, before in zip(placed, destinations, strict=True)
+        if (count := _lanes_of_result(frame, before)) > 1
+    }
+    wide = wide_stores(plain, lanes, streaming=frame.schedule.streaming)
+    ragged = [d for d in dims if frame.tilings[d].is_ragged]
+    if not ragged:
+        return wide
+    guarded = _inside(frame, tile, placed, ragged, 0, ())
+    checks: list[Statement] = []
+    room = as_index(0)
+    for n, d in enumerate(ragged):
+        tiling = frame.tilings[d]
+        left = name(tiling.var("e")) - name(tiling.var("t")) - tiling.block
+        held = f"room{n}"
+        checks.append(LetIndex(held, IndexCalc("min", left, room)))
+        room = name(held)
+    return [*checks, If(as_index(0), "<=", room, tuple(wide), tuple(guarded))]
+
+
+def _inside(
+    frame: Frame,
+    tile: Tile,
+    placed: Sequence[Destination],
+    ragged: Sequence[int],
+    level: int,
+    chosen: tuple[int, ...],
+) -> list[Statement]:
+    """The writes of points whose first coordinates are chosen, each where it lies in its dims."""
+    dims = frame.unrolled_kept
+    if level == len(dims):
+        return _written(frame, tile, tile.points.index(chosen), placed)
+    d = dims[level]
+    tiling = frame.tilings[d]
+    statements: list[Statement] = []
+    for position in tiling.positions(tiling.register):
+        inner = _inside(frame, tile, placed, ragged, level + 1, (*chosen, position))
+        if d in ragged:
+            index = name(tiling.var("r")) + position
+            statements.append(If(index, "<", name(tiling.var("e")), tuple(inner)))
+        else:
+            statements += inner
+    return statements
+
+
+def _written(frame: Frame, tile: Tile, u: int, placed: Sequence[Destination]) -> list[Statement]:
+    """Finishes one point and writes it."""
+    body = Body(frame, tile, {}, "b", None, prefix=f"e{u}_")
+    piece, point = Piece(0, 1, 1), tile.points[u]
+    statements: list[Statement] = []
+    refs = finish_values(body, point, (), piece, tile.accumulators[u][0], f"{u}", statements)
+    steps = tuple(zip(frame.unrolled_kept, point, strict=True))
+    return [*statements, *stores(frame, steps, piece, refs, placed)]
+
+
+def _lanes_of_result(frame: Frame, destination: Destination) -> int:
+    """Neighbouring results that one access can write."""
+    lanes = lanes_of(destination.memory)
+    kept = frame.problem.kept
+    nearest = [d for d in kept if destination.strides[d].constant == 1]
+    if len(nearest) != 1 or frame.tilings[nearest[0]].near % lanes:
+        return 1
+    others = [destination.strides[d].constant for d in kept if d != nearest[0]]
+    offset = [coefficient for _, coefficient in destination.offset.terms]
+    even = all(n is not None and n % lanes == 0 for n in (*others, *offset))
+    return lanes if even and frame.aligned and not destination.pointer.startswith("R") else 1
+
+
+def _combined_across_items(frame: Frame, tile: Tile) -> list[Statement]:
+    """A tree over the work-items that share points, in local memory, for all points at once.
+
+    Every step combines neighbours, so the order of elements is kept. The first of them holds the
+    result; `place` is a work-item's number among them.
+    """
+    operator = frame.problem.operator
+    assert operator is not None
+    sharing, items = frame.sharing, frame.items
+    place, item = name("place"), name("item")
+    apart, whole = 1, IndexCalc("%", item, as_index(sharing))
+    if not frame.shares_with_neighbours:
+        apart = items // sharing
+        whole = IndexCalc("/", item, as_index(apart))
+    statements: list[Statement] = [LetIndex("place", whole), Barrier()]
+    pairs = [(u, refs) for u, (refs,) in enumerate(tile.accumulators)]
+    for u, refs in pairs:
+        index = item + u * items
+        statements += [Store(f"L{k}", ref.dtype, index, ref) for k, ref in enumerate(refs)]
+    for distance in itertools.takewhile(lambda n: n < sharing, (1 << n for n in range(32))):
+        body: list[Statement] = []
+        for u, refs in pairs:
+            index = item + u * items
+            others = [
+                Load(f"L{k}", ref.dtype, index + distance * apart) for k, ref in enumerate(refs)
+            ]
+            held = [Ref(f"t{u}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
+            results = combined(operator, refs, others)
+            body += [Let(h, v) for h, v in zip(held, results, strict=True)]
+            body += [Set(ref, h) for ref, h in zip(refs, held, strict=True)]
+            body += [Store(f"L{k}", h.dtype, index, h) for k, h in enumerate(held)]
+        turn = f"turn{distance}"
+        statements.append(LetIndex(turn, IndexCalc("%", place, as_index(2 * distance))))
+        in_reach = If(place + distance, "<", as_index(sharing), tuple(body))
+        statements += [Barrier(), If(name(turn), "<", as_index(1), (in_reach,))]
+    return statements
