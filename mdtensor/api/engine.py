@@ -80,6 +80,8 @@ class Engine:
         self.changed: list[Callable[[], None]] = []
         self._background: threading.Thread | None = None
         self._waiting: dict[tuple[Problem, Problem], tuple[Structure, Choice]] = {}
+        self._work = threading.Condition(self.lock)
+        self._is_improving = False
         self._closing = threading.Event()
         atexit.register(self.finish)
 
@@ -197,21 +199,26 @@ class Engine:
         """Has a clearly better general schedule compiled by a thread of its own."""
         if self.target.kind == "gpu":
             return
-        with self.lock:
+        with self._work:
             self._waiting[structure.general, choice.problem] = structure, choice
-            if self._background is None:
+            # A process that was forked has none.
+            if self._background is None or not self._background.is_alive():
                 self._background = threading.Thread(target=self._improve_all, daemon=True)
                 self._background.start()
+            self._work.notify_all()
 
     def _improve_all(self) -> None:
         """Works off what waits, after a pause in which the calls that caused it can finish."""
-        while not self._closing.wait(_PAUSE):
-            with self.lock:
-                if not self._waiting:
-                    self._background = None
-                    return
+        while True:
+            with self._work:
+                self._is_improving = False
+                self._work.notify_all()
+                self._work.wait_for(lambda: self._waiting or self._closing.is_set())
+                self._is_improving = True
+            if self._closing.wait(_PAUSE):
+                return
+            with self._work:
                 structure, choice = self._waiting.pop(next(iter(self._waiting)))
-            choice.program.make_ready()
             if len(structure.wanted) < _MAX_VARIANTS:
                 self._improve(structure, choice)
 
@@ -233,13 +240,20 @@ class Engine:
 
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until the better kernels that calls asked for are compiled."""
+        with self._work:
+            self._work.wait_for(self._is_settled, timeout)
+
+    def _is_settled(self) -> bool:
         thread = self._background
-        if thread is not None:
-            thread.join(timeout)
+        if thread is None or not thread.is_alive():
+            return True
+        return not self._waiting and not self._is_improving
 
     def finish(self) -> None:
         """Ends background work, so that no thread outlives what it uses."""
         self._closing.set()
+        with self._work:
+            self._work.notify_all()
         thread = self._background
         if thread is not None:
             thread.join(timeout=10)

@@ -130,9 +130,6 @@ class CupyProgram:
         """The same program for other sizes, without compiling again."""
         return CupyProgram(self.device, self.kernels, self.source, sizes)
 
-    def make_ready(self) -> None:
-        """Nothing: a launch for other sizes needs no object of its own."""
-
     def launcher(self) -> CupyProgram:
         """A function that does what a call does: the program itself."""
         return self

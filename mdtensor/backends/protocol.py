@@ -22,10 +22,6 @@ class Program(Protocol):
         """The same program for other run-time sizes, without compiling again."""
         ...
 
-    def make_ready(self) -> None:
-        """Does now, off the hot path, what the first launch for other sizes would have to do."""
-        ...
-
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, made for calling it often."""
         ...

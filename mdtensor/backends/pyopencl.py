@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -49,7 +48,7 @@ class OpenCLDevice:
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """Compiles a program; CompileError carries the compiler's words and numbered source."""
-        kernels = KernelPool(self.cl, self.build(source.text), [e.name for e in source.entries])
+        kernels = Kernels(self.cl, self.build(source.text), [e.name for e in source.entries])
         return OpenCLProgram(self, kernels, source, sizes)
 
     def build(self, text: str) -> Any:
@@ -123,32 +122,30 @@ def _target(cl: Any, device: Any) -> Target:
     )
 
 
-class KernelPool:
-    """Kernel objects of a program. They hold arguments, so launches for other sizes need others.
+class Kernels:
+    """Makes the kernel objects of a program, which hold the arguments of a launch.
 
-    PyOpenCL takes longer to make one than some kernels take to run, so one lies ready.
+    Making one takes longer than some kernels run, so each thread has some to share among launches
+    that set all arguments.
     """
 
     def __init__(self, cl: Any, program: Any, names: Sequence[str]) -> None:
         self.cl = cl
         self.program = program
         self.names = names
-        self._ready: deque[list[Any]] = deque()
+        self._local = threading.local()
 
-    def take(self) -> list[Any]:
-        """A kernel object for each kernel of the program."""
-        try:
-            return self._ready.popleft()
-        except IndexError:
-            return self._made()
-
-    def refill(self) -> None:
-        """Lays one set of kernel objects ready."""
-        if not self._ready:
-            self._ready.append(self._made())
-
-    def _made(self) -> list[Any]:
+    def made(self) -> list[Any]:
+        """A new kernel object for each kernel of the program."""
         return [self.cl.Kernel(self.program, name) for name in self.names]
+
+    def shared(self) -> list[Any]:
+        """The ones that all launches of this thread may use."""
+        try:
+            return self._local.kernels
+        except AttributeError:
+            self._local.kernels = self.made()
+            return self._local.kernels
 
 
 class OpenCLProgram:
@@ -157,7 +154,7 @@ class OpenCLProgram:
     def __init__(
         self,
         device: OpenCLDevice,
-        kernels: KernelPool,
+        kernels: Kernels,
         source: KernelSource,
         sizes: Sequence[int],
     ) -> None:
@@ -184,24 +181,24 @@ class OpenCLProgram:
         source = self.source if inline is None else replace(self.source, inline=inline)
         return OpenCLProgram(self.device, self.kernels, source, sizes)
 
-    def make_ready(self) -> None:
-        """Does now what the next launch for other sizes would have to do."""
-        self.kernels.refill()
-
     def _launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
-        """The kernels of this thread, their fixed arguments set."""
+        """Kernels with their fixed arguments set: shared ones for the first call of a thread."""
+        if getattr(self._local, "is_known", False):
+            self._local.launches = self._prepared(self.kernels.made())
+            return self._local.launches
+        self._local.is_known = True
+        return self._prepared(self.kernels.shared())
+
+    def _prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
         memory, scratch = self.device.scratch(self.scratch_bytes)
         position = len(self.source.arguments) - 1
-        kernels = self.kernels.take()
         sizes = self.device.argument(self.sizes) if len(self.sizes) else None
         for kernel in kernels:
             kernel.set_arg(position, scratch)
             if sizes is not None:
                 kernel.set_arg(position + 1, sizes)
         self._local.keep = (memory, scratch, sizes)
-        launches = list(zip(kernels, self.groups, self.threads, strict=True))
-        self._local.launches = launches
-        return launches
+        return list(zip(kernels, self.groups, self.threads, strict=True))
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
@@ -306,7 +303,7 @@ class OpenCLProgram:
             try:
                 kernel, groups, threads, known = local.state
             except AttributeError:
-                ((kernel, groups, threads),) = own._launches()
+                ((kernel, groups, threads),) = own._prepared(own.kernels.made())
                 known = [_nothing] * len(arrays)
                 local.state = kernel, groups, threads, known
             if len(known) == 3:  # most kernels; spelt out, since this is most of a small call
