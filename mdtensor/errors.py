@@ -83,6 +83,10 @@ class ProgramError(TranslationError):
     """A Python function says something that cannot be translated; `text` is the line."""
 
 
+class PassedOverError(ProgramError):
+    """A Python function says what would be done once, while it is translated, or never."""
+
+
 class OperatorError(TranslationError):
     """An operator lacks a property that it must have; `notes` show a counter-example."""
 

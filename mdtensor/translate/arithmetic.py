@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -151,7 +152,15 @@ class Arithmetic:
                 f"np.{func.__name__} cannot be traced",
                 hint="write it with ufuncs, np.where, np.clip or np.round",
             )
-        return _FUNCTIONS[func](self.applied, *args, **kwargs)
+        composed = _FUNCTIONS[func]
+        try:
+            inspect.signature(composed).bind(self.applied, *args, **kwargs)
+        except TypeError:
+            raise TranslationError(
+                f"np.{func.__name__} with these arguments cannot be traced",
+                hint="leave out what says where the result goes; np.where takes three arguments",
+            ) from None
+        return composed(self.applied, *args, **kwargs)
 
 
 Applied = Callable[..., Any]
@@ -168,8 +177,16 @@ def _logical(op: str) -> Callable[..., Any]:
     return composed
 
 
-def _clip(applied: Applied, a: Any, a_min: Any = None, a_max: Any = None, **more: Any) -> Any:
-    low, high = more.get("min", a_min), more.get("max", a_max)
+def _clip(
+    applied: Applied,
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    *,
+    min: Any = None,  # noqa: A002 - NumPy's names
+    max: Any = None,  # noqa: A002
+) -> Any:
+    low, high = a_min if min is None else min, a_max if max is None else max
     raised = a if low is None else applied("max", a, low)
     return raised if high is None else applied("min", raised, high)
 

@@ -30,11 +30,11 @@ LARGEST, DEEPEST = 20_000, 200
 _ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "and", "fmax": "or"}
 
 
-_tracing = ContextVar("tracing", default=False)
-
-
 class SymbolError(TranslationError):
     """A symbolic value was used as if it were known: in a condition, as a number, as a length."""
+
+
+_tracing: ContextVar[list[SymbolError] | None] = ContextVar("tracing", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,13 @@ class Expr(Arithmetic):
         object.__setattr__(self, "depth", depth)
 
     def __eq__(self, other: object) -> bool:
-        if _tracing.get():
+        if _tracing.get() is not None:
             raise _unknown(self, "value", "compare by numpy.equal(a, b)")
         return self is other or (isinstance(other, Expr) and _fields(self) == _fields(other))
 
     def __hash__(self) -> int:
+        if _tracing.get() is not None:
+            raise _unknown(self, "value", "sets and dicts cannot look for it; compare with each")
         return hash(_fields(self))
 
     def applied(self, op: str, *operands: Operand) -> Expr:
@@ -147,17 +149,25 @@ def _fields(expr: Expr) -> tuple[object, ...]:
 
 
 @contextmanager
-def while_tracing() -> Generator[None]:
-    """While a user's function runs, `==` on nodes is an error: it does not mean equal values."""
-    token = _tracing.set(True)
+def while_tracing() -> Generator[list[SymbolError]]:
+    """While a user's function runs, `==` on nodes is an error: it does not mean equal values.
+
+    Gives the errors of symbols used as if they were known, also those that the function caught.
+    """
+    errors: list[SymbolError] = []
+    token = _tracing.set(errors)
     try:
-        yield
+        yield errors
     finally:
         _tracing.reset(token)
 
 
 def _unknown(expr: Expr, what: str, hint: str) -> SymbolError:
-    return SymbolError(f"the {what} of {expr!r} is known only when the kernel runs", hint=hint)
+    error = SymbolError(f"the {what} of {expr!r} is known only when the kernel runs", hint=hint)
+    errors = _tracing.get()
+    if errors is not None:
+        errors.append(error)
+    return error
 
 
 def param(position: int, dtype: object) -> Expr:

@@ -208,7 +208,7 @@ def loop_of_unknown_length():
 @wrong
 def unsupported_construct():
     """
-    ProgramError: 'try' cannot be traced: kernels raise nothing
+    PassedOverError: 'try' cannot be traced: kernels raise nothing
       try:
       ^
       HERE, in described

@@ -1,8 +1,8 @@
 """From Python functions to expressions: by calling them, or else from their source.
 
 A function is called on symbolic values first; that is enough where it only computes. Where it asks
-for what is known only when the kernel runs (`if`, `and`, `==`, `math.exp`), its source is run by
-the interpreter instead.
+for what is known only when the kernel runs (`if`, `and`, `==`, `math.exp`), or may say something
+that such a call passes over (`try`, `global`), its source is run by the interpreter instead.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import MdtensorError, ProgramError, TranslationError
+from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, TranslationError
 from mdtensor.specs import as_dtype
+from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
 from mdtensor.translate.python.functions import is_sequence
 from mdtensor.translate.python.interpreter import Interpreter
+from mdtensor.translate.python.local_functions import is_own
 from mdtensor.translate.python.source import Source, source_of
 from mdtensor.translate.scalar import (
     Expr,
@@ -46,24 +48,73 @@ def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> traced(lambda a, b: a if a > b else b, param(0, "f4"), param(1, "f4"))
     select((p0 > p1), p0, p1)
     """
+    returned: Any = None
+    refused: Exception | None = None
+    doubt = Doubt.SURE
     try:
-        with while_tracing():
-            return function(*args, **kwargs)
+        with while_tracing() as caught:
+            returned = function(*args, **kwargs)
     except ProgramError:
         raise
-    except TranslationError as error:
+    except Exception as error:
+        if isinstance(error, MdtensorError) and not isinstance(error, TranslationError):
+            raise
         refused = error
-    interpreter = Interpreter(_NOWHERE, {})
+    else:
+        _check_value(function, returned)
+        if caught:
+            refused = caught[0]
+        elif (doubt := doubt_of(function)) is Doubt.NONE:
+            return returned
     try:
-        return interpreter.call(_NOWHERE.node, function, args, kwargs)
+        return _interpreted(function, args, kwargs, refused)
+    except PassedOverError:
+        raise
+    except ProgramError as error:
+        if doubt is Doubt.SOME:
+            return returned
+        raise error from refused
+
+
+def _interpreted(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    refused: Exception | None,
+) -> Any:
+    """What a function returns when it is read from its source; `refused` is why it must be."""
+    known = python_function(function)
+    is_read = known is not None and (is_own(known) or source_of(known) is not None)
+    try:
+        if is_read or refused is not None:
+            return Interpreter(_NOWHERE, {}).call(_NOWHERE.node, function, args, kwargs)
     except ProgramError as error:
         if error.text:
             raise
+    if refused is not None and not isinstance(refused, TranslationError):
+        raise refused
+    said = getattr(refused, "message", "it has try, with, match or global, which kernels have not")
     raise ProgramError(
-        f"{_name(function)} cannot be traced: {refused.message}",
+        f"{_name(function)} cannot be traced: {said}",
         notes=("its source was not found, so that it could only be called",),
-        hint=refused.hint,
+        hint=getattr(refused, "hint", None),
     ) from refused
+
+
+def _check_value(function: object, returned: object) -> None:
+    """Calling a generator or a coroutine runs nothing of it."""
+    if inspect.iscoroutine(returned):
+        returned.close()
+    elif not inspect.isgenerator(returned):
+        return
+    known = python_function(function)
+    code = None if known is None else known.__code__
+    place = [] if code is None else [f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}"]
+    raise ProgramError(
+        f"{_name(function)} returns a {type(returned).__name__}, not values",
+        notes=place,
+        hint="return a tuple; 'yield' and 'async' mean nothing in a kernel",
+    )
 
 
 def scalar_function(

@@ -7,11 +7,15 @@ import builtins
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from types import BuiltinFunctionType, CellType, FunctionType
+from inspect import signature
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
 
-from mdtensor.errors import MdtensorError, ProgramError
+import numpy as np
+
+from mdtensor.errors import MdtensorError, PassedOverError, ProgramError
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
+from mdtensor.translate.python.doubts import CHANGES
 from mdtensor.translate.python.functions import (
     conjunction,
     disjunction,
@@ -69,38 +73,51 @@ _REFUSED = {
         "'while' has no known number of steps",
         "write 'for … in range(…)' with a constant",
     ),
-    ast.Try: ("'try' cannot be traced: kernels raise nothing", "test with if instead"),
-    ast.With: ("'with' cannot be traced", "leave it out of the traced function"),
     ast.Raise: ("'raise' cannot be traced: kernels raise nothing", "return a value such as nan"),
-    ast.Global: ("'global' cannot be traced: kernels change no variables of Python", "return it"),
-    ast.Nonlocal: (
-        "'nonlocal' cannot be traced: kernels change no variables of Python",
-        "return it",
-    ),
     ast.Import: ("'import' cannot be traced", "import at the top of the module"),
     ast.ImportFrom: ("'import' cannot be traced", "import at the top of the module"),
     ast.Delete: ("'del' cannot be traced", "leave it out"),
     ast.ClassDef: ("classes cannot be defined in traced functions", "use tuples"),
-    ast.Match: ("'match' cannot be traced", "write it with if"),
     ast.AsyncFunctionDef: ("'async' cannot be traced", None),
     ast.Yield: ("generators cannot be traced", "return a tuple"),
     ast.YieldFrom: ("generators cannot be traced", "return a tuple"),
     ast.Await: ("'await' cannot be traced", None),
 }
 
+_CHANGEABLE: Any = (list, dict, set, np.ndarray)
+# Functions of objects, which tell nothing about elements.
+_OF_OBJECTS: Any = (isinstance, type, str, repr, hash, id)
+# What calling a function would do once, while it is translated, or never.
+_NO_RAISE = ("'try' cannot be traced: kernels raise nothing", "test with if instead")
+_NO_VARIABLES = "cannot be traced: kernels change no variables of Python"
+_PASSED_OVER = {
+    ast.Try: _NO_RAISE,
+    ast.TryStar: _NO_RAISE,
+    ast.With: ("'with' cannot be traced", "leave it out of the traced function"),
+    ast.Global: (f"'global' {_NO_VARIABLES}", "return it"),
+    ast.Nonlocal: (f"'nonlocal' {_NO_VARIABLES}", "return it"),
+    ast.Match: ("'match' cannot be traced", "write it with if"),
+}
+
 
 class Expressions:
     """Evaluates expressions of one function; `namespace` has what is no variable of its own.
 
-    `callers` are the functions that led here, so that recursion is noticed.
+    `callers` are the functions that led here, so that recursion is noticed; `around` are the
+    objects that functions found around them, which no kernel changes.
     """
 
     def __init__(
-        self, source: Source, namespace: Mapping[str, Any], callers: tuple[object, ...] = ()
+        self,
+        source: Source,
+        namespace: Mapping[str, Any],
+        callers: tuple[object, ...] = (),
+        around: dict[int, object] | None = None,
     ) -> None:
         self.source = source
         self.namespace = namespace
         self.callers = callers
+        self.around: dict[int, object] = {} if around is None else around
         self._conditions: list[Any] = []
 
     def evaluate(self, expression: ast.expr, environment: dict[str, Any]) -> Any:
@@ -131,10 +148,11 @@ class Expressions:
             case ast.Call():
                 return self._called(node, variables)
             case ast.Attribute(value=owner, attr=name):
-                return self._guarded(node, getattr, self._value(owner, variables), name)
+                holder = self._value(owner, variables)
+                return self._part(holder, self._guarded(node, getattr, holder, name))
             case ast.Subscript(value=owner, slice=index):
                 holder = self._value(owner, variables)
-                return self._guarded(node, operator.getitem, holder, self._value(index, variables))
+                return self._part(holder, self._item(node, holder, self._value(index, variables)))
             case ast.Tuple(elts=elements):
                 return tuple(self._elements(elements, variables))
             case ast.List(elts=elements):
@@ -149,6 +167,12 @@ class Expressions:
                 return self._function(node, variables)
             case ast.ListComp() | ast.GeneratorExp():
                 return self._comprehension(node.elt, node.generators, variables)
+            case ast.DictComp():
+                pair = ast.copy_location(ast.Tuple([node.key, node.value], ast.Load()), node)
+                pairs = self._comprehension(pair, node.generators, variables)
+                return self._hashed(node, dict, pairs)
+            case ast.Set(elts=elements):
+                return self._hashed(node, set, self._elements(elements, variables))
             case ast.Dict(keys=keys, values=values) if None not in keys:
                 names = self._elements([key for key in keys if key is not None], variables)
                 return dict(zip(names, self._elements(values, variables), strict=True))
@@ -162,11 +186,41 @@ class Expressions:
                 break
         else:
             raise self._error(node, f"name {name!r} is not defined")
-        if isinstance(value, CellType):
-            value = value.cell_contents
+        if space is not variables:
+            value = self._from_around(value.cell_contents if isinstance(value, CellType) else value)
         if isinstance(value, Undecided):
             raise self._error(node, value.why, value.hint)
         return value
+
+    def _from_around(self, value: Any) -> Any:
+        """Notes an object that was there before the function ran."""
+        if isinstance(value, _CHANGEABLE) or hasattr(value, "__dict__"):
+            self.around[id(value)] = value
+        return value
+
+    def _part(self, holder: Any, value: Any) -> Any:
+        """A part of an object; it comes from around the function where the object does."""
+        return self._from_around(value) if id(holder) in self.around else value
+
+    def _check_change(self, node: ast.AST, holder: Any) -> None:
+        """Refuses to change an object that was there before the function ran."""
+        if id(holder) in self.around:
+            raise self._passed_over(
+                node,
+                f"a {type(holder).__name__} from around the function would be changed once, while"
+                " it is translated",
+                "return the value; kernels change no variables of Python",
+            )
+
+    def _item(self, node: ast.AST, holder: Any, index: Any) -> Any:
+        if isinstance(holder, dict):
+            return self._hashed(node, operator.getitem, holder, index)
+        return self._guarded(node, operator.getitem, holder, index)
+
+    def _hashed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of a function that looks for values by their hash, which no symbol has."""
+        with while_tracing():
+            return self._guarded(node, function, *args)
 
     def _unary(self, node: ast.expr, op: ast.unaryop, value: Any) -> Any:
         if isinstance(op, ast.Not):
@@ -260,6 +314,9 @@ class Expressions:
     def _called(self, node: ast.Call, variables: dict[str, Any]) -> Any:
         function = self._value(node.func, variables)
         args = self._elements(node.args, variables)
+        changed = _changed(function, args)
+        if changed is not None:
+            self._check_change(node, changed)
         kwargs: dict[str, Any] = {}
         for keyword in node.keywords:
             value = self._value(keyword.value, variables)
@@ -284,11 +341,23 @@ class Expressions:
             return self.call(node, function.func, *given)
         if isinstance(function, LocalFunction):
             return self._interpreted(node, function, args, kwargs)
+        if function in _OF_OBJECTS and args and isinstance(args[0], Expr):
+            raise self._passed_over(
+                node,
+                f"{function.__name__} of {args[0]!r}, which is known only when the kernel runs",
+                "elements have a dtype, such as x.dtype.kind == 'f'",
+            )
         symbolic = is_symbolic(args) or is_symbolic(list(kwargs.values()))
         special = meaning(function) if symbolic else None
         if special is not None:
+            try:
+                signature(special).bind(*args, **kwargs)
+            except TypeError:
+                message = f"{function.__name__} with these arguments cannot be traced"
+                raise self._error(node, message, "write it with if and loops") from None
             return self._guarded(node, special, *args, **kwargs)
         if symbolic and is_method(function):
+            self._from_around(function.__self__)
             return self.call(node, function.__func__, [function.__self__, *args], kwargs)
         if isinstance(function, FunctionType) and not is_own(function) and not is_plain(args):
             local = local_function(function)
@@ -296,6 +365,7 @@ class Expressions:
                 return self._interpreted(node, local, args, kwargs, function.__code__)
         method = call_method(function)
         if symbolic and method is not None and not is_own(method):
+            self._from_around(function)
             return self.call(node, method, [function, *args], kwargs)
         if is_ours(function):
             return self._guarded(node, function, *args, **kwargs)
@@ -393,9 +463,23 @@ class Expressions:
     def _error(self, node: ast.AST, message: str, hint: str | None = None) -> ProgramError:
         return self.source.error(node, message, hint)
 
+    def _passed_over(self, node: ast.AST, message: str, hint: str | None) -> ProgramError:
+        return self.source.error(node, message, hint, PassedOverError)
+
     def _refused(self, node: ast.AST) -> ProgramError:
+        if type(node) in _PASSED_OVER:
+            return self._passed_over(node, *_PASSED_OVER[type(node)])  # type: ignore[index]
         unknown = (f"{type(node).__name__} cannot be traced", "write it in simpler Python")
         return self._error(node, *_REFUSED.get(type(node), unknown))  # type: ignore[arg-type]
+
+
+def _changed(function: Any, args: Sequence[Any]) -> Any:
+    """The object that a call changes: that of a method which does so, or the first of setattr."""
+    if function is setattr or function is delattr:
+        return args[0] if args else None
+    if not isinstance(function, BuiltinFunctionType) or function.__name__ not in CHANGES:
+        return None
+    return None if isinstance(function.__self__, ModuleType) else function.__self__
 
 
 def _is_condition(value: object) -> bool:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
 from mdtensor.translate.python.expressions import Expressions, binary
 from mdtensor.translate.python.functions import conjunction, negation
@@ -99,6 +101,10 @@ class Interpreter(Expressions):
                 variables[statement.name] = self._function(statement, variables)
             case ast.Pass():
                 pass
+            case ast.With(items=items) if self._is_harmless(items, variables):
+                self._run(statement.body, flow)
+            case ast.Raise(exc=exc) if exc is not None and not self._is_conditional:
+                raise self._error(statement, f"the function raises {self._value(exc, variables)!r}")
             case ast.Break():
                 raise self._unless_conditional(statement, _BreakSignal())
             case ast.Continue():
@@ -117,15 +123,19 @@ class Interpreter(Expressions):
             case ast.Subscript(value=owner, slice=index):
                 holder = self._value(owner, variables)
                 self._store(target, holder, self._value(index, variables), value, flow)
-            case _:
+            case ast.Attribute(value=owner):
+                self._check_change(target, self._value(owner, variables))
                 raise self._error(
                     target,
                     "attributes cannot be assigned to in a traced function",
                     "use a variable",
                 )
+            case _:
+                raise self._error(target, "a starred target cannot be traced", "name every element")
 
     def _store(self, node: ast.expr, holder: Any, index: Any, value: Any, flow: _Flow) -> None:
         """`holder[index] = value`; under a condition by the holder's own `set_where`."""
+        self._check_change(node, holder)
         if flow.may_have_left:
             raise self._error(
                 node,
@@ -159,6 +169,14 @@ class Interpreter(Expressions):
     def _updated(self, statement: ast.AugAssign, before: Any, variables: dict[str, Any]) -> Any:
         value = self._value(statement.value, variables)
         return self._guarded(statement, binary(statement.op), before, value)
+
+    def _is_harmless(self, items: Sequence[ast.withitem], variables: dict[str, Any]) -> bool:
+        """Whether `with` says nothing to a kernel: warnings of NumPy, which kernels do not give."""
+        contexts = [item.context_expr for item in items]
+        return all(
+            isinstance(context, ast.Call) and self._value(context.func, variables) is np.errstate
+            for context in contexts
+        )
 
     def _branch(self, statement: ast.If, flow: _Flow) -> None:
         condition = self._truth(statement.test, self._value(statement.test, flow.environment))
@@ -240,7 +258,8 @@ class Interpreter(Expressions):
             raise self._error(
                 node, f"{function.source.name} calls itself", "write the recursion as a loop"
             )
-        inner = Interpreter(function.source, function.namespace, (*self.callers, mark))
+        callers = (*self.callers, mark)
+        inner = Interpreter(function.source, function.namespace, callers, self.around)
         inner._conditions = list(self._conditions)
         try:
             variables = bound(function, args, kwargs)

@@ -22,15 +22,21 @@ class Source:
     file: str
     node: Function
 
-    def error(self, node: ast.AST, message: str, hint: str | None = None) -> ProgramError:
+    def error(
+        self,
+        node: ast.AST,
+        message: str,
+        hint: str | None = None,
+        kind: type[ProgramError] = ProgramError,
+    ) -> ProgramError:
         """An error at a node: its line, a caret, the file and the number of the line."""
         number = getattr(node, "lineno", 0)
         if not number:
-            return ProgramError(message, hint=hint)
+            return kind(message, hint=hint)
         line = linecache.getline(self.file, number).rstrip("\n")
         indent = len(line) - len(line.lstrip())
         column = _characters(line, getattr(node, "col_offset", 0)) - indent
-        return ProgramError(
+        return kind(
             message,
             text=line.strip(),
             carets=(max(column, 0),),
