@@ -60,8 +60,10 @@ class StencilFunction:
         spare: list[Array] = []
         for step in range(n):
             last = step == n - 1
-            target = out if last and out is not None else _room(spare, state)
-            results = self._called(arguments, target)
+            room = None if last and out is not None else _room(spare, state)
+            # What was written two steps before has the fixed border already.
+            inside = self.border.mode == "fixed" and room is not None
+            results = self._called(arguments, out if room is None and last else room, inside)
             spare, state = state, _listed(results)
             if len(state) > len(arguments):
                 raise ShapeError(
@@ -83,22 +85,23 @@ class StencilFunction:
             args = (*bound.args, *bound.kwargs.values())
         return tuple(a if _is_number(a) or hasattr(a, "dtype") else np.asarray(a) for a in args)
 
-    def _called(self, arguments: Sequence[Any], out: Arrays | None) -> Any:
+    def _called(self, arguments: Sequence[Any], out: Arrays | None, inside: bool = False) -> Any:
+        """One call; only for the points whose neighbours all exist, where `inside` is set."""
         constants: list[Number | None] = [a if _is_number(a) else None for a in arguments]
         operands = [a for a in arguments if not _is_number(a)]
         # 1, 1.0 and True are equal, 0.0 and -0.0 too, but not the same constants.
         spelt: Hashable = tuple((type(c), repr(c)) for c in constants)
-        build = functools.partial(self._computation, constants)
-        key = ("stencil", self, spelt)
+        build = functools.partial(self._computation, constants, inside)
+        key = ("stencil", self, spelt, inside)
         if (result := recalled(key, operands, out)) is not None:
             return result
         return call(key, operands, build, out, key)
 
     def _computation(
-        self, constants: Sequence[Number | None], specs: tuple[TensorSpec, ...]
+        self, constants: Sequence[Number | None], inside: bool, specs: tuple[TensorSpec, ...]
     ) -> Computation:
         stencil = self._stencil(constants, specs)
-        md_homs = md_homs_from_stencil(stencil, self.border)
+        md_homs = md_homs_from_stencil(stencil, self.border)[: 1 if inside else None]
         results = tuple(buffer.spec for buffer in md_homs[0].outputs)
         read = tuple(range(len(specs)))
         written = tuple(range(len(specs), len(specs) + len(results)))
@@ -159,8 +162,11 @@ def stencil(
     """Makes a function of what happens at one point: `u[-1, 0]` is the element above the point.
 
     `border` says what lies outside of the arrays, in the words of scipy.ndimage: `constant` (the
-    value `cval`), `nearest`, `reflect`, `mirror` or `wrap`; with `valid`, nothing does, and the
-    result is smaller by as much as the function reaches. How far it reaches is found by calling
+    value `cval`), `nearest`, `reflect`, `mirror` or `wrap`. With `valid`, nothing does, and the
+    result is smaller by as much as the function reaches. With `fixed`, nothing does either, and
+    where the function would reach outside, the result has what the array has there: boundary
+    values that stay as they are. Of several results, each keeps those of the array in its place.
+    How far it reaches is found by calling
     it once on symbols, for each combination of shapes and types; numbers that it takes from
     around it are those of that moment.
 
@@ -174,6 +180,11 @@ def stencil(
     array([1., 3., 6., 9., 7.])
     >>> total.steps(np.arange(5.0), n=2)
     array([ 4., 10., 18., 22., 16.])
+    >>> @stencil(border="fixed")
+    ... def mean(u):
+    ...     return (u[-1] + u[1]) / 2
+    >>> mean.steps(np.array([0.0, 0, 0, 0, 4]), n=100)
+    array([0., 1., 2., 3., 4.])
     """
     if function is None:
         return functools.partial(StencilFunction, border=Border(border, cval))

@@ -211,6 +211,89 @@ def test_steps_allocate_two_arrays(allocated: list[Any]) -> None:
     np.testing.assert_allclose(u, expected, rtol=1e-13)
 
 
+def heat_in_numpy(u: np.ndarray, rate: float, n: int) -> np.ndarray:
+    u = u.copy()
+    inner = (slice(1, -1),) * u.ndim
+    for _ in range(n):
+        change = -2.0 * u.ndim * u[inner]
+        for axis in range(u.ndim):
+            for shift in (slice(None, -2), slice(2, None)):
+                change = change + u[(*inner[:axis], shift, *inner[axis + 1 :])]
+        u[inner] += rate * change
+    return u
+
+
+def heat(u: Any, rate: float) -> Any:
+    """One step of the heat equation in as many dimensions as `u` has."""
+    here = (0,) * u.ndim
+    change = -2 * u.ndim * u[here]
+    for axis in range(u.ndim):
+        for shift in (-1, 1):
+            change += u[(*here[:axis], shift, *here[axis + 1 :])]
+    return u[here] + rate * change
+
+
+@pytest.mark.parametrize("shape", [(50,), (24, 31), (9, 11, 40), (2, 7), (1,), (3, 3)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_fixed_boundary_values(shape: tuple[int, ...], dtype: str, allocated: list[Any]) -> None:
+    function = mdt.stencil(heat, border="fixed")
+    u = values(RNG, shape, dtype)
+    before = u.copy()
+    for n in (1, 2, 3, 200):
+        allocated.clear()
+        result = function.steps(u, 0.1, n=n)
+        assert len(allocated) <= 2
+        assert result.dtype == u.dtype
+        expected = heat_in_numpy(u.astype(float), 0.1, n)
+        atol = tolerance(dtype, 7 * n, 4)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=atol)
+        out = np.full_like(u, np.nan)
+        assert function.steps(u, 0.1, n=n, out=out) is out
+        np.testing.assert_array_equal(out, result)
+    np.testing.assert_array_equal(u, before)
+    function.steps(u, 0.1, n=200, out=u)
+    np.testing.assert_array_equal(u, out)
+
+
+def test_steps_write_a_fixed_border_once_in_each_array() -> None:
+    function = mdt.stencil(heat, border="fixed")
+    u = RNG.uniform(size=(20, 30))
+    with mdt.tuning("record") as seen:
+        function.steps(u, 0.1, n=100)
+    assert [seen.calls(item) for item in seen] == [100, 2, 2]
+
+
+def test_a_fixed_border_of_waves() -> None:
+    """As many arrays as results; the reach is longer on one side than on the other."""
+
+    @mdt.stencil(border="fixed")
+    def wave(u: Any, before: Any, rate: float) -> Any:
+        return 2 * u[0, 0] - before[0, 0] + rate * (u[0, 2] + u[-1, 0] - 2 * u[0, 0]), u[0, 0]
+
+    u, before = RNG.uniform(size=(2, 15, 22))
+    found = wave.steps(u, before, 0.1, n=40)
+    for _ in range(40):
+        inner = (slice(1, None), slice(None, -2))
+        change = u[1:, 2:] + u[:-1, :-2] - 2 * u[inner]
+        after, kept = u.copy(), before.copy()
+        after[inner] = 2 * u[inner] - before[inner] + 0.1 * change
+        kept[inner] = u[inner]
+        u, before = after, kept
+    np.testing.assert_allclose(found[0], u, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found[1], before, rtol=0, atol=1e-10)
+
+
+def test_a_fixed_border_changes_its_type_with_the_result() -> None:
+    mean = mdt.stencil(lambda u: (u[-1] + u[1]) / 2, border="fixed")
+    u = np.array([0, 0, 0, 0, 4], "i4")
+    np.testing.assert_array_equal(mean(u), [0.0, 0, 0, 2, 4])
+    np.testing.assert_allclose(mean.steps(u, n=200), np.arange(5.0))
+    with pytest.raises(DTypeError, match="a fixed border keeps elements of int32, which do not"):
+        mdt.stencil(lambda u: u[-1] > u[1], border="fixed")(u)
+    with pytest.raises(TranslationError, match="returns 2 values, more than it has arrays"):
+        mdt.stencil(lambda u: (u[-1], u[1]), border="fixed")(u)
+
+
 def test_steps_of_several_arrays(allocated: list[Any]) -> None:
     @mdt.stencil(border="constant")
     def wave(u: Any, before: Any, rate: float) -> Any:

@@ -12,7 +12,7 @@ from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.scalar import Expr, Number, apply, const, index_of, select
 from mdtensor.translate.views import AffineIndex, ComputedIndex
 
-MODES = ("valid", "constant", "nearest", "reflect", "mirror", "wrap")
+MODES = ("valid", "fixed", "constant", "nearest", "reflect", "mirror", "wrap")
 
 Index = AffineIndex | ComputedIndex
 
@@ -22,8 +22,8 @@ class Border:
     """What lies outside of an array, in the words of scipy.ndimage; `cval` is for `constant`.
 
     With a, b, c, d in the array: `nearest` a a | a b c d | d d, `reflect` b a | a b c d | d c,
-    `mirror` c b | a b c d | c b, `wrap` c d | a b c d | a b. With `valid` nothing lies there, and
-    the result is smaller.
+    `mirror` c b | a b c d | c b, `wrap` c d | a b c d | a b. With `valid` and `fixed` nothing lies
+    there: the result is smaller, or it keeps elements of the array where more would be needed.
 
     Raises TranslationError for other words.
     """

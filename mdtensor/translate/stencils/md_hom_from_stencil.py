@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdtensor.errors import ShapeError
+from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param, select
@@ -89,7 +89,10 @@ def md_homs_from_stencil(
     All have the stencil's inputs, and one output for each result, by default of its type and in C
     order. Where the inside is not more than half of the result, one `md_hom` computes all.
 
-    Raises ShapeError where `valid` leaves nothing.
+    With `fixed`, the blocks take over what arrays have there.
+
+    Raises ShapeError where `valid` leaves nothing; TranslationError or DTypeError where `fixed`
+    finds no array, or one of another kind, in the place of a result.
 
     >>> u = TensorSpec.of((100, 100))
     >>> from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
@@ -102,6 +105,12 @@ def md_homs_from_stencil(
     shape = result_shape(stencil, border)
     if outputs is None:
         outputs = [TensorSpec.of(shape, dtype) for dtype in stencil.written_dtypes]
+    if border.mode == "fixed":
+        kept = _kept(stencil)
+        inside, *ends = _fixed_blocks(stencil)
+        computed = _md_hom(stencil, border, inside, outputs)
+        unchanged = (_md_hom(kept, border, block, outputs) for block in ends)
+        return tuple(m for m in (computed, *unchanged) if m.points) or (computed,)
     return tuple(
         _md_hom(stencil, border, block, outputs) for block in _blocks(stencil, border, shape)
     )
@@ -121,6 +130,56 @@ def _blocks(stencil: Stencil, border: Border, shape: Sequence[int]) -> list[tupl
         for n, w in zip(shape, widths, strict=True)
     ]
     return list(itertools.product(*parts))
+
+
+def _fixed_blocks(stencil: Stencil) -> list[tuple[Part, ...]]:
+    """The points whose neighbours all exist, then the ends of every axis, each point once.
+
+    The blocks of an axis lie between the ends of those before it.
+    """
+    within: list[Part] = []
+    ends: list[list[Part]] = []
+    for extent, (low, high) in zip(stencil.shape, stencil.reach, strict=True):
+        before, after = min(-low, extent), min(high, max(0, extent + low))
+        within.append(Inside(before, extent - before - after, before))
+        if before == after:
+            ends.append([Sides(before, extent)] if before else [])
+            continue
+        pairs = ((0, before), (extent - after, after))
+        ends.append([Inside(start, width, start) for start, width in pairs if width])
+    whole = [Inside(0, extent, 0) for extent in stencil.shape]
+    blocks = [
+        (*within[:axis], part, *whole[axis + 1 :]) for axis, p in enumerate(ends) for part in p
+    ]
+    return [tuple(within), *blocks]
+
+
+def _kept(stencil: Stencil) -> Stencil:
+    """The stencil whose results are the elements of as many arrays, the first ones."""
+    results = stencil.written_dtypes
+    fields = sorted(stencil.fields)[: len(results)]
+    if len(fields) < len(results):
+        raise TranslationError(
+            f"a stencil with a fixed border returns {len(results)} values, more than it has arrays",
+            hint="a result keeps the border of the array in its place",
+        )
+    here = (AffineIndex.of(),) * len(stencil.shape)
+    types = tuple(stencil.inputs[field].spec.dtype for field in fields)
+    for given, wanted in zip(types, results, strict=True):
+        if not np.can_cast(given, wanted, "same_kind"):
+            raise DTypeError(
+                f"a fixed border keeps elements of {given}, which do not go into {wanted}",
+                hint="convert the array, or the values that the stencil returns",
+            )
+    pairs = enumerate(zip(types, results, strict=True))
+    elements = tuple(cast(param(n, given), wanted) for n, (given, wanted) in pairs)
+    return Stencil(
+        stencil.shape,
+        ScalarFunction(types, elements, "kept"),
+        stencil.inputs,
+        stencil.fields,
+        tuple(Access(field, here) for field in fields),
+    )
 
 
 def _md_hom(

@@ -12,7 +12,8 @@ def test_unknown_border() -> None:
     with pytest.raises(TranslationError) as caught:
         Border("clamp")
     assert str(caught.value) == (
-        "unknown border 'clamp'\n  hint: one of valid, constant, nearest, reflect, mirror, wrap"
+        "unknown border 'clamp'\n"
+        "  hint: one of valid, fixed, constant, nearest, reflect, mirror, wrap"
     )
 
 

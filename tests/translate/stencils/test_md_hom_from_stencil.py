@@ -17,6 +17,8 @@ from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_fro
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
+SCIPY = [mode for mode in MODES if mode not in ("valid", "fixed")]
+
 
 def run(stencil: Stencil, border: Border, *arrays: np.ndarray) -> list[np.ndarray]:
     """The results by the reference interpreter; what no md_hom writes stays NaN."""
@@ -47,7 +49,7 @@ def weighted(weights: np.ndarray, u: object) -> object:
 @given(
     shape=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     sizes=st.lists(st.integers(1, 5), min_size=3, max_size=3),
-    mode=st.sampled_from([mode for mode in MODES if mode != "valid"]),
+    mode=st.sampled_from(SCIPY),
     seed=st.integers(0, 99),
 )
 def test_borders_are_those_of_scipy(
@@ -62,7 +64,7 @@ def test_borders_are_those_of_scipy(
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("mode", MODES[1:])
+@pytest.mark.parametrize("mode", SCIPY)
 def test_large_arrays_have_an_affine_inside(mode: str) -> None:
     u = np.random.default_rng(0).uniform(-1, 1, (20, 30))
     weights = np.array([[0, 0, 0], [0, 0, 2], [3, 5, 0], [0, 7, 0], [1, 0, 0]])
@@ -73,6 +75,30 @@ def test_large_arrays_have_an_affine_inside(mode: str) -> None:
     assert sum(md_hom.points for md_hom in (inside, *border)) == u.size
     expected = scipy.ndimage.correlate(u, weights, mode=mode)
     np.testing.assert_allclose(run(stencil, Border(mode), u)[0], expected, rtol=0, atol=1e-13)
+
+
+@given(
+    shape=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    sizes=st.lists(st.integers(1, 5), min_size=3, max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_a_fixed_border_keeps_what_is_there(shape: list[int], sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    u, v = rng.uniform(-1, 1, (2, *shape))
+    weights = rng.integers(-3, 4, sizes[: len(shape)])
+    weights.flat[-1] = 1
+    stencil = traced(lambda u, v: (weighted(weights, u), 2 * v[(0,) * v.ndim]), u, v)
+    first, second = run(stencil, Border("fixed"), u, v)
+    inner = tuple(
+        slice(-low, n - high) for n, (low, high) in zip(shape, stencil.reach, strict=True)
+    )
+    expected = u.copy(), v.copy()
+    expected[0][inner] = scipy.ndimage.correlate(u, weights)[inner] if u.size else 0
+    expected[1][inner] *= 2
+    np.testing.assert_allclose(first, expected[0], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(second, expected[1], rtol=0, atol=1e-13)
+    md_homs = md_homs_from_stencil(stencil, Border("fixed"))
+    assert sum(md_hom.points for md_hom in md_homs) == u.size
 
 
 def test_indices_of_borders_hold_no_extents() -> None:
@@ -87,7 +113,7 @@ def test_indices_of_borders_hold_no_extents() -> None:
     assert expressions((20, 30)) == expressions((31, 57))
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "valid"])
+@pytest.mark.parametrize("mode", SCIPY)
 def test_windows_are_reduced(mode: str) -> None:
     u, weights = np.random.default_rng(0).uniform(-1, 1, (9, 20)), np.arange(1.0, 6.0)
     f8 = weights.dtype
