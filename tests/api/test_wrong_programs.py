@@ -313,7 +313,7 @@ def mode_of_another_library():
 def unknown_border():
     """
     TranslationError: unknown border 'periodic'
-      hint: one of valid, constant, nearest, reflect, mirror, wrap
+      hint: one of valid, fixed, constant, nearest, reflect, mirror, wrap
     """
     return mdt.stencil(lambda u: u[-1] + u[1], border="periodic")
 
