@@ -47,7 +47,7 @@ class Progress:
         self._clock = clock
         self._began = self._last_written = clock()
         self._live: Live | None = None
-        self._trials = self._failed = 0
+        self._trials = self._failed = self._rejected = 0
         self._first = self._best = math.inf
 
     def __enter__(self) -> Self:
@@ -66,11 +66,16 @@ class Progress:
         return self
 
     def __call__(self, measured: Measured) -> None:
-        """Count a trial, and write a line if it is time."""
-        self._trials += 1
+        """Count a trial, and write a line if it is time.
+
+        A configuration that is rejected unmeasured is no trial, and no failure.
+        """
         cost = measured.trial.cost
+        is_rejected = measured.trial.status == "rejected"
+        self._rejected += is_rejected
+        self._trials += not is_rejected
         if cost == math.inf:
-            self._failed += 1
+            self._failed += not is_rejected
         elif self._first == math.inf:
             self._first = cost
         self._best = min(self._best, cost)
@@ -101,7 +106,8 @@ class Progress:
         parts.append(self._best_part())
         total = "" if self._max_trials is None else f" of {self._max_trials}"
         failed = f", {self._failed} failed" if self._failed else ""
-        parts.append(f"{self._trials}{total} trials{failed}")
+        rejected = f", {self._rejected} rejected" if self._rejected else ""
+        parts.append(f"{self._trials}{total} trials{failed}{rejected}")
         if self._trials and elapsed > 0:
             parts.append(f"{60 * self._trials / elapsed:.0f}/min")
         parts.append(f"{format_duration(max(self._budget_s - elapsed, 0.0))} left")

@@ -45,6 +45,14 @@ def test_lines_are_written_now_and_then_where_there_is_no_terminal():
     ]
 
 
+def test_what_is_rejected_unmeasured_is_no_failed_trial():
+    clock = Clock()
+    with Progress(budget_s=10, quiet=True, clock=clock) as progress:
+        for trial in (Trial("rejected"), Trial("ok", 2e-6), Trial("timeout"), Trial("rejected")):
+            progress(Measured({"tile": 8}, trial, "seed", 0.0))
+        assert progress.line() == "best 2.00 µs | 2 trials, 1 failed, 2 rejected | 10 s left"
+
+
 def test_the_number_of_trials_aimed_at_is_shown():
     clock = Clock()
     with Progress(budget_s=10, max_trials=40, quiet=True, clock=clock) as progress:
