@@ -35,7 +35,7 @@ _FIRST_RUN = 2e-3
 _ROUNDS = 7
 # The machine is slow while the best candidate takes this much longer than it did.
 _SLOW = 1.1
-_RETRIES = 2
+_TRIES = 3
 _RETRY_AFTER = 0.05
 _GUARD = 64  # elements around each output that must stay as they are
 
@@ -60,7 +60,8 @@ class Incumbent:
 
     def slowdown(self, arrays: list[np.ndarray]) -> float:
         """By which factor the machine is slower now than when the program was timed; 1 or more."""
-        now = min(_timed(self.program, arrays) for _ in range(2))
+        _timed(self.program, arrays)
+        now = statistics.median(_repeated(self.program, arrays, _SECONDS / 4))
         return max(1.0, now / self.seconds)
 
 
@@ -142,17 +143,20 @@ class Bench:
 
         Measured again while the machine is slow; what it is slow by is taken off in the end.
         """
-        times = _repeated(program, self.arrays)
-        for _ in range(_RETRIES):
-            middle = statistics.median(times)
+        tries = _TRIES
+        while True:
+            times = _repeated(program, self.arrays, _SECONDS)
+            middle, spread = statistics.median(times), _spread(times)
             if self.incumbent is None or middle < self.incumbent.seconds:
-                return middle, _spread(times)
+                return middle, spread
             slowdown = self._slowdown()
             if slowdown < _SLOW:
-                return middle, _spread(times)
+                return middle, spread
+            tries -= 1
+            if not tries:
+                # A quotient never makes a best: it would be what later ones are compared with.
+                return max(self.incumbent.seconds, middle / slowdown), spread
             time.sleep(_RETRY_AFTER)
-            times = _repeated(program, self.arrays)
-        return statistics.median(times) / self._slowdown(), _spread(times)
 
     def confirm(self, schedules: list[str]) -> list[float | None]:
         """Median times of schedules that take turns, so that no lucky moment decides."""
@@ -212,8 +216,8 @@ def _timed(program: Any, arrays: list[np.ndarray]) -> float:
     return time.perf_counter() - start
 
 
-def _repeated(program: Any, arrays: list[np.ndarray]) -> list[float]:
-    stop = time.perf_counter() + _SECONDS
+def _repeated(program: Any, arrays: list[np.ndarray], seconds: float) -> list[float]:
+    stop = time.perf_counter() + seconds
     times: list[float] = []
     while len(times) < 3 or (time.perf_counter() < stop and len(times) < _RUNS):
         times.append(_timed(program, arrays))

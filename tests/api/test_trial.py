@@ -70,8 +70,14 @@ def test_a_candidate_waits_for_the_usual_pace(bench: Bench, machine: Machine) ->
 def test_what_stays_slow_is_scaled(bench: Bench, machine: Machine) -> None:
     bench.incumbent = Incumbent(1e-3, 1e-3)
     machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
-    assert bench.steady(0.9e-3)[0] == pytest.approx(0.9e-3)
+    assert bench.steady(1.2e-3)[0] == pytest.approx(1.2e-3)
     assert machine.after_sleeps == []
+
+
+def test_a_quotient_makes_no_best(bench: Bench, machine: Machine) -> None:
+    bench.incumbent = Incumbent(1e-3, 1e-3)
+    machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
+    assert bench.steady(0.8e-3)[0] == pytest.approx(1e-3)
 
 
 def test_a_faster_candidate_needs_no_second_look(bench: Bench, machine: Machine) -> None:
