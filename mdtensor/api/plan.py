@@ -73,6 +73,11 @@ class Plan(ABC):
                     out.shape, out.strides, out.dtype,
                 )
                 # fmt: on
+                into = self._launch_into
+                if into is not None and given == self._layouts_with_out:
+                    into(a, b, out)  # most calls of small kernels
+                    self._tally.calls += 1
+                    return out
             else:
                 arrays = operands if out is None else (*operands, out)
                 given = tuple(f for x in arrays for f in (x.shape, x.strides, x.dtype))

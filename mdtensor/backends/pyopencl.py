@@ -297,31 +297,41 @@ class OpenCLProgram:
             return launch_all
         local, enqueue = own._local, _enqueue
         queue, finish, waits = own.queue, own.queue.finish, own.waits
-        ref = weakref.ref
+        nothing = [_nothing] * (len(self.source.arguments) - 1)  # the last one is scratch memory
+
+        def with_arguments(*arrays: np.ndarray) -> tuple[Any, ...]:
+            """The state of this thread once the arrays are its kernel's arguments."""
+            check(*arrays)
+            state = getattr(local, "state", None)
+            launch = state[:3] if state else own._prepared(own.kernels.made())[0]
+            local.state = (*launch, *nothing)
+            for position, argument in enumerate(own._arguments(arrays)):
+                launch[0].set_arg(position, argument)
+            local.state = (*launch, *map(weakref.ref, arrays))
+            return local.state
 
         def launch(*arrays: np.ndarray) -> None:
-            try:
-                kernel, groups, threads, known = local.state
-            except AttributeError:
-                ((kernel, groups, threads),) = own._prepared(own.kernels.made())
-                known = [_nothing] * len(arrays)
-                local.state = kernel, groups, threads, known
-            if len(known) == 3:  # most kernels; spelt out, since this is most of a small call
-                first, second, third = arrays
-                same = known[0]() is first and known[1]() is second and known[2]() is third
-            else:
-                same = all(one() is array for one, array in zip(known, arrays, strict=True))
-            if not same:
-                check(*arrays)
-                known[:] = [_nothing] * len(arrays)
-                for position, argument in enumerate(own._arguments(arrays)):
-                    kernel.set_arg(position, argument)
-                known[:] = map(ref, arrays)
+            state: tuple[Any, ...] = getattr(local, "state", (None, None, None, *nothing))
+            kernel, groups, threads, *known = state
+            if not all(one() is array for one, array in zip(known, arrays, strict=True)):
+                kernel, groups, threads, *_ = with_arguments(*arrays)
             enqueue(queue, kernel, groups, threads)
             if waits:
                 finish()
 
-        return launch
+        def launch_of_three(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> None:
+            # Most kernels; spelt out, since this is most of a small call.
+            try:
+                kernel, groups, threads, one, two, three = local.state
+            except AttributeError:
+                kernel, groups, threads, one, two, three = with_arguments(first, second, third)
+            if one() is not first or two() is not second or three() is not third:
+                with_arguments(first, second, third)
+            enqueue(queue, kernel, groups, threads)
+            if waits:
+                finish()
+
+        return launch_of_three if len(nothing) == 3 else launch
 
     def _run_through_buffers(self, arrays: Sequence[np.ndarray]) -> None:
         cl, queue = self.device.cl, self.queue
