@@ -339,7 +339,7 @@ def _launch(step: Step, xp: Any) -> Run:
         return interpreted
     pipeline = importlib.import_module("mdtensor.api.pipeline")
     arrays = "numpy" if xp is np else "cupy"
-    modes.saw(md_hom)
+    modes.saw(md_hom, arrays)
     return pipeline.choice_for(md_hom, arrays).program.launcher()
 
 

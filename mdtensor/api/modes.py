@@ -14,34 +14,35 @@ MODES = ("off", "cached", "record", "tune")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A computation that was called while shapes were recorded."""
+    """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy."""
 
     md_hom: MDHom
     label: str
+    arrays: str = "numpy"
 
 
 class Recording:
     """The distinct computations seen, in order of first call, and how often each was called."""
 
     def __init__(self) -> None:
-        self._calls: dict[MDHom, int] = {}
+        self._calls: dict[tuple[MDHom, str], int] = {}
 
-    def add(self, md_hom: MDHom) -> None:
+    def add(self, md_hom: MDHom, arrays: str) -> None:
         """Counts a call."""
-        self._calls[md_hom] = self._calls.get(md_hom, 0) + 1
+        self._calls[md_hom, arrays] = self._calls.get((md_hom, arrays), 0) + 1
 
     def calls(self, item: Recorded) -> int:
         """How often a computation was called."""
-        return self._calls[item.md_hom]
+        return self._calls[item.md_hom, item.arrays]
 
     def __iter__(self) -> Iterator[Recorded]:
-        return iter([Recorded(md_hom, repr(md_hom)) for md_hom in self._calls])
+        return iter([Recorded(md_hom, repr(md_hom), arrays) for md_hom, arrays in self._calls])
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def __repr__(self) -> str:
-        lines = [f"{count:>8} x {md_hom!r}" for md_hom, count in self._calls.items()]
+        lines = [f"{count:>8} x {md_hom!r}" for (md_hom, _), count in self._calls.items()]
         return "\n".join((f"{len(lines)} computations recorded", *lines))
 
 
@@ -65,10 +66,10 @@ def is_watching() -> bool:
     return _state.mode in ("record", "tune")
 
 
-def saw(md_hom: MDHom) -> None:
-    """Tells the current mode of a call."""
+def saw(md_hom: MDHom, arrays: str) -> None:
+    """Tells the current mode of a call on arrays of NumPy or CuPy."""
     if _state.recording is not None:
-        _state.recording.add(md_hom)
+        _state.recording.add(md_hom, arrays)
 
 
 def tuning_budget() -> float:

@@ -80,8 +80,12 @@ def forget() -> None:
     dispatch.clear()
 
 
-def device_name() -> str | None:
-    """The name by which the device of NumPy arrays was chosen, or None for the default."""
+def device_name(arrays: str = "numpy") -> str | None:
+    """The name by which the device of arrays was chosen, or None for the default."""
+    if arrays == "cupy":
+        from mdtensor.backends.cupy import load_cupy, name_of
+
+        return name_of(load_cupy().cuda.runtime.getDevice())
     return _chosen[-1] if _chosen else None
 
 
@@ -93,10 +97,10 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     if choice is None:
         mode = modes.current_mode()
         choice = engine.choose(md_hom, use_store=mode != "off")
-        if mode == "tune" and choice.origin != "tuned" and arrays == "numpy":
+        if mode == "tune" and choice.origin != "tuned":
             from mdtensor.api.tune import tune_md_hom
 
-            tune_md_hom(md_hom, modes.tuning_budget())
+            tune_md_hom(md_hom, modes.tuning_budget(), arrays=arrays)
             choice = engine.choose(md_hom)
         if len(_programs) >= _PROGRAMS_KEPT:
             _programs.clear()
@@ -111,5 +115,6 @@ def kind_of(array: Array) -> str:
 
 def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
     """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
-    modes.saw(md_hom)
-    choice_for(md_hom, kind_of(outputs[0])).program(*inputs, *outputs)
+    arrays = kind_of(outputs[0])
+    modes.saw(md_hom, arrays)
+    choice_for(md_hom, arrays).program(*inputs, *outputs)

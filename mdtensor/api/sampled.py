@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.api.flat import Flat
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Computed, Problem, Read
 from mdtensor.translate import reference
@@ -24,19 +25,6 @@ from mdtensor.translate.trees import evaluate
 _EVALUATIONS = 1 << 22
 _CHUNK = 1 << 19
 _FEWEST = 4  # points that are checked, however long the reductions are
-
-
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """A buffer's elements as one-dimensional memory, and where its element 0 lies in it."""
-
-    memory: np.ndarray
-    origin: int
-
-    @property
-    def array(self) -> np.ndarray:
-        """The memory from element 0 on: what a kernel takes."""
-        return self.memory[self.origin :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +196,7 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
         strict=True,
     ):
         flat = outputs[write.buffer]
-        got = flat.memory[flat.origin + addresses]
+        got = flat.at(addresses)
         if got.dtype.kind not in "fc":
             wrong = np.flatnonzero(got != values.astype(got.dtype))
             if len(wrong):

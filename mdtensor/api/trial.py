@@ -1,229 +1,183 @@
-"""The measuring side of tuning: runs in a worker process that may crash, hang or run out of memory.
+"""The measuring side of tuning: runs in worker processes that may crash, hang or run out of memory.
 
 Every candidate writes to poisoned outputs and is compared with the reference before its time
-counts; compilation is not part of the time. A shared machine may run at half its speed for
-seconds, so the best candidate so far is run again beside each that looks slow.
+counts; compilation is not part of the time. For devices whose compiler needs no device, other
+processes compile.
 """
 
 from __future__ import annotations
 
 import base64
+import os
 import pickle
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from mdtensor.api import sampled
-from mdtensor.api.engine import Engine
-from mdtensor.api.sampled import Flat
+from mdtensor.api.arena import Arena, CudaArena
+from mdtensor.api.clock import Clock, HostClock, Run
+from mdtensor.api.engine import DIALECTS, Engine
 from mdtensor.autotune.store import Store
-from mdtensor.backends.memory import aligned_empty
+from mdtensor.backends.cuda_clock import CudaClock
+from mdtensor.backends.cupy import CupyDevice
+from mdtensor.backends.protocol import Compiler
+from mdtensor.backends.select import open_compiler as compiler_of
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, LoweringError
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.program import program_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
-_SECONDS = 0.04
-_RUNS = 400
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
 # A run this much slower than the best is not repeated; the first may take longer by a constant.
 _HOPELESS = 2.0
 _FIRST_RUN = 2e-3
-_ROUNDS = 7
-# The machine is slow while the best candidate takes this much longer than it did.
-_SLOW = 1.1
-_TRIES = 3
-_RETRY_AFTER = 0.05
-_GUARD = 64  # elements around each output that must stay as they are
+_LOST = 70  # status of a process whose device can no longer be used
 
 
-def payload_of(problem: Problem, device: str | None) -> dict[str, Any]:
-    """What a worker needs to know of a problem; it goes to a child of this process only."""
-    return {"problem": base64.b64encode(pickle.dumps(problem)).decode(), "device": device}
+def packed(value: object) -> str:
+    """A value of ours as text, for a child of this process or its parent, and nobody else."""
+    return base64.b64encode(pickle.dumps(value)).decode()
 
 
-def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The worker's entry: a handler that measures schedules of one problem."""
-    problem = pickle.loads(base64.b64decode(payload["problem"]))
-    return Bench(problem, Engine(open_device(payload["device"]), Store.in_memory)).handle
+def unpacked(text: str) -> Any:
+    """The value of a text."""
+    return pickle.loads(base64.b64decode(text))
 
 
-@dataclass(frozen=True, slots=True)
-class Incumbent:
-    """The fastest program so far, by which the machine's pace is told."""
+def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
+    """A worker's entry: a handler that measures schedules on the device of the payload."""
+    device = open_device(payload["device"], payload["arrays"])
+    return Benches(Engine(device, Store.in_memory)).handle
 
-    program: Any
-    seconds: float
 
-    def slowdown(self, arrays: list[np.ndarray]) -> float:
-        """By which factor the machine is slower now than when the program was timed; 1 or more."""
-        _timed(self.program, arrays)
-        now = statistics.median(_repeated(self.program, arrays, _SECONDS / 4))
-        return max(1.0, now / self.seconds)
+def open_compiler(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
+    """A worker's entry: a handler that compiles schedules, without a device."""
+    compiler, dialect = compiler_of(payload["compiler"]), DIALECTS[payload["dialect"]]
+    return Compilations(compiler, dialect).handle
+
+
+class Benches:
+    """The bench of the problem that was last asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._text = ""
+        self._bench: Bench | None = None
+
+    def handle(self, request: Request) -> Reply:
+        """Measures one schedule of a problem, or confirms several by turns.
+
+        A kernel may leave the device in a state in which nothing else can run; then this process
+        ends, and the next one opens the device anew.
+        """
+        try:
+            return self.bench_of(request["problem"]).handle(request)
+        except self.engine.device.faults as error:
+            if self.engine.device.is_lost():
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                os._exit(_LOST)
+            return {"status": "crashed", "detail": f"{type(error).__name__}: {error}"}
+
+    def bench_of(self, text: str) -> Bench:
+        """The bench of a problem."""
+        if self._bench is None or text != self._text:
+            self._bench = None  # its memory first
+            self._bench, self._text = self.made(unpacked(text)), text
+        return self._bench
+
+    def made(self, problem: Problem) -> Bench:
+        """A new bench."""
+        device = self.engine.device
+        if isinstance(device, CupyDevice):
+            return Bench(self.engine, CudaArena(problem, device.cupy), CudaClock(device))
+        return Bench(self.engine, Arena(problem), HostClock())
 
 
 class Bench:
-    """Inputs, outputs and the reference of one problem, and the runs of its candidates."""
+    """Runs the candidates of one problem."""
 
-    def __init__(self, problem: Problem, engine: Engine, seed: int = 0) -> None:
-        self.problem = problem
+    def __init__(self, engine: Engine, arena: Arena, clock: Clock) -> None:
         self.engine = engine
-        rng = np.random.default_rng(seed)
-        self.inputs = [self._input(number, rng) for number in range(len(problem.inputs))]
-        self.outputs = [self._output(number) for number in range(len(problem.outputs))]
-        self.expected = sampled.expected(problem, self.inputs, rng)
-        self.arrays = [flat.array for flat in (*self.inputs, *self.outputs)]
-        self.whole: list[np.ndarray] | None = None
-        self.incumbent: Incumbent | None = None
+        self.arena = arena
+        self.clock = clock
 
-    def _input(self, number: int, rng: np.random.Generator) -> Flat:
-        streams = self.problem.streams
-        accesses = [
-            (sampled.numbers(streams[read.stream].strides), read.offset, read.computed)
-            for read in self.problem.all_reads
-            if streams[read.stream].buffer == number
-        ]
-        low, high = sampled.span(self.problem, accesses)
-        memory = aligned_empty((high - low + 1,), self.problem.inputs[number])
-        memory[:] = sampled.random_values(rng, memory.dtype, len(memory))
-        return Flat(memory, -low)
-
-    def _output(self, number: int) -> Flat:
-        accesses = [
-            (sampled.numbers(write.strides), write.offset, ())
-            for write in self.problem.writes
-            if write.buffer == number
-        ]
-        low, high = sampled.span(self.problem, accesses)
-        dtype = self.problem.outputs[number]
-        return Flat(aligned_empty((high - low + 1 + 2 * _GUARD,), dtype), _GUARD - low)
-
-    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: Request) -> Reply:
         """Measures one schedule, or confirms several by turns."""
         if "confirm" in request:
-            return {"seconds": self.confirm(request["confirm"])}
-        return self.measure(Schedule.from_json(request["schedule"]), request.get("best"))
+            return {"seconds": self.clock.by_turns([self._run(one) for one in request["confirm"]])}
+        return self.measure(request, request.get("best"))
 
-    def measure(self, schedule: Schedule, best: float | None) -> dict[str, Any]:
-        """The trial of a schedule, as the fields of a `Trial`."""
+    def measure(self, candidate: Request, best: float | None) -> Reply:
+        """The trial of a candidate, as the fields of a `Trial`."""
         try:
-            choice = self.engine.specialised(self.problem, schedule, "trial", 0.0)
-        except LoweringError as error:
-            return {"status": "rejected", "detail": str(error)}
-        except CompileError as error:
-            return {"status": "compile_error", "detail": str(error)}
-        program = choice.program
-        self._poison()
-        first = _timed(program, self.arrays)
-        if wrong := self._wrong():
+            run = self._made(candidate)
+        except (LoweringError, CompileError) as error:
+            return _refused(error)
+        self.arena.poison()
+        first = self.clock.timed(run)
+        if wrong := self.arena.wrong():
             return {"status": "wrong", "detail": wrong}
         limit = None if best is None else _HOPELESS * best
         if limit is not None and first > limit + _FIRST_RUN:
-            first /= self._slowdown()
+            first /= self.clock.slowdown()
             if first > limit + _FIRST_RUN:
                 return {"status": "ok", "seconds": first, "detail": "not repeated"}
-        first = min(_timed(program, self.arrays) for _ in range(2))
+        first = min(self.clock.timed(run) for _ in range(2))
         if limit is not None and first > limit:
-            first /= self._slowdown()
+            first /= self.clock.slowdown()
             if first > limit:
                 return {"status": "ok", "seconds": first, "detail": "not repeated"}
-        seconds, spread = self.steady(program)
-        if self.incumbent is None or seconds < self.incumbent.seconds:
-            self.incumbent = Incumbent(program, seconds)
+        seconds, spread = self.clock.steady(run)
         return {"status": "ok", "seconds": seconds, "spread": spread}
 
-    def _slowdown(self) -> float:
-        return 1.0 if self.incumbent is None else self.incumbent.slowdown(self.arrays)
+    def _run(self, candidate: Request) -> Run | None:
+        """A run of a candidate; None of one that cannot be compiled."""
+        try:
+            return self._made(candidate)
+        except (LoweringError, CompileError):
+            return None
 
-    def steady(self, program: Any) -> tuple[float, float]:
-        """The median time of a program and its spread, at the machine's usual pace.
-
-        Measured again while the machine is slow; what it is slow by is taken off in the end.
-        """
-        tries = _TRIES
-        while True:
-            times = _repeated(program, self.arrays, _SECONDS)
-            middle, spread = statistics.median(times), _spread(times)
-            if self.incumbent is None or middle < self.incumbent.seconds:
-                return middle, spread
-            slowdown = self._slowdown()
-            if slowdown < _SLOW:
-                return middle, spread
-            tries -= 1
-            if not tries:
-                # A quotient never makes a best: it would be what later ones are compared with.
-                return max(self.incumbent.seconds, middle / slowdown), spread
-            time.sleep(_RETRY_AFTER)
-
-    def confirm(self, schedules: list[str]) -> list[float | None]:
-        """Median times of schedules that take turns, so that no lucky moment decides."""
-        programs: list[Any] = []
-        for text in schedules:
-            try:
-                schedule = Schedule.from_json(text)
-                programs.append(self.engine.specialised(self.problem, schedule, "", 0.0).program)
-            except (LoweringError, CompileError):
-                programs.append(None)
-        times: list[list[float]] = [[] for _ in programs]
-        for _ in range(_ROUNDS):
-            for program, measured in zip(programs, times, strict=True):
-                if program is not None:
-                    program(*self.arrays)
-                    stop = time.perf_counter() + _SECONDS / 2
-                    runs = [_timed(program, self.arrays)]
-                    while time.perf_counter() < stop and len(runs) < _RUNS:
-                        runs.append(_timed(program, self.arrays))
-                    measured.append(statistics.median(runs))
-        return [statistics.median(measured) if measured else None for measured in times]
-
-    def _poison(self) -> None:
-        for flat in self.outputs:
-            flat.memory.view(np.uint8)[:] = 0xFF if flat.memory.dtype.kind == "f" else 0xA5
-
-    def _wrong(self) -> str:
-        """What is wrong with the outputs, or an empty string."""
-        for flat in self.outputs:
-            guards = np.concatenate([flat.memory[:_GUARD], flat.memory[-_GUARD:]])
-            poison = 0xFF if flat.memory.dtype.kind == "f" else 0xA5
-            if np.any(guards.view(np.uint8) != poison):
-                return "wrote outside of its output"
-        if wrong := sampled.mismatch(self.problem, self.outputs, self.expected):
-            return wrong
-        return self._differs_from_before()
-
-    def _differs_from_before(self) -> str:
-        """Compares all elements with those of the first schedule that passed the reference."""
-        if self.whole is None:
-            self.whole = [flat.memory.copy() for flat in self.outputs]
-            return ""
-        for flat, before in zip(self.outputs, self.whole, strict=True):
-            if flat.memory.dtype.kind == "f":
-                scale = max(self.expected.scale)
-                tolerance = float(np.finfo(flat.memory.dtype).eps) * 8 * max(1.0, scale)
-                if not np.allclose(flat.memory, before, rtol=0, atol=tolerance, equal_nan=True):
-                    return "elements between the sampled ones differ from another schedule's"
-            elif not np.array_equal(flat.memory, before):
-                return "elements between the sampled ones differ from another schedule's"
-        return ""
+    def _made(self, candidate: Request) -> Run:
+        """A run of a candidate, which is compiled already or is compiled now."""
+        if "compiled" in candidate:
+            return self.arena.run_of(self.engine.device.load(unpacked(candidate["compiled"])))
+        schedule = Schedule.from_json(candidate["schedule"])
+        choice = self.engine.specialised(self.arena.problem, schedule, "trial", 0.0)
+        return self.arena.run_of(choice.program)
 
 
-def _timed(program: Any, arrays: list[np.ndarray]) -> float:
-    start = time.perf_counter()
-    program(*arrays)
-    return time.perf_counter() - start
+def _refused(error: LoweringError | CompileError) -> Reply:
+    """What is said of a schedule that does not fit, or whose text the compiler refused."""
+    status = "rejected" if isinstance(error, LoweringError) else "compile_error"
+    return {"status": status, "detail": str(error)}
 
 
-def _repeated(program: Any, arrays: list[np.ndarray], seconds: float) -> list[float]:
-    stop = time.perf_counter() + seconds
-    times: list[float] = []
-    while len(times) < 3 or (time.perf_counter() < stop and len(times) < _RUNS):
-        times.append(_timed(program, arrays))
-    return times
+class Compilations:
+    """Compiles schedules of problems, whose arrays begin at multiples of 16 bytes."""
 
+    def __init__(self, compiler: Compiler, dialect: Dialect) -> None:
+        self.compiler = compiler
+        self.dialect = dialect
+        self._problem: tuple[str, Problem] | None = None
 
-def _spread(times: list[float]) -> float:
-    quartiles = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
-    return quartiles[2] - quartiles[0]
+    def handle(self, request: Request) -> Reply:
+        """The machine code of a schedule; else a status and a detail, as those of a `Trial`."""
+        problem = self._problem_of(request["problem"])
+        schedule = Schedule.from_json(request["schedule"])
+        try:
+            source = program_of(problem, schedule, self.dialect, only_aligned=True)
+            compiled = self.compiler.compiled(source)
+        except (LoweringError, CompileError) as error:
+            return _refused(error)
+        short = replace(compiled, source=replace(source, text=""))
+        return {"compiled": packed(short), "spilled": compiled.machine.spilled}
+
+    def _problem_of(self, text: str) -> Problem:
+        if self._problem is None or self._problem[0] != text:
+            self._problem = text, unpacked(text)
+        return self._problem[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -18,6 +19,8 @@ __all__ = ["Measure", "Measured", "SearchOutcome", "Status", "Stopped", "Trial",
 
 Measure: TypeAlias = Callable[[Configuration], Trial]
 Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
+# What configurations cost, by index; None for those that are still to be measured.
+Costs: TypeAlias = dict[int, float | None]
 
 # A technique that proposes this many known configurations in a row is helped out.
 MAX_REPEATS = 50
@@ -59,6 +62,8 @@ def search(
     technique: str | MakeTechnique = "bandit",
     rng_seed: int = 0,
     on_trial: Callable[[Measured], None] | None = None,
+    prepare: Callable[[Configuration], object] | None = None,
+    ahead: int = 0,
     clock: Callable[[], float] = time.monotonic,
 ) -> SearchOutcome:
     """Look for the fastest configuration within a budget of seconds.
@@ -68,6 +73,9 @@ def search(
     technique learns from but which are not part of the outcome. The budget is checked before each
     measurement: the one under way is finished. Ctrl-C ends the search and returns what was
     measured.
+
+    So many configurations as `ahead` says are proposed before the first of them is measured, and
+    `prepare` is told of each: it can begin what takes long, and others can do, such as compiling.
 
     >>> from mdtensor.lower.parameter import Parameter
     >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
@@ -82,16 +90,17 @@ def search(
     rng = Random(rng_seed)
     chosen = _technique(technique, space, rng)
     began = clock()
-    costs: dict[int, float] = {}
+    costs: Costs = {}
     for configuration, trial in known:
         if configuration in space:
             costs[space.index(configuration)] = trial.cost
     trials: list[Measured] = []
     stopped: Stopped = "exhausted"
     try:
-        for index, cost in costs.items():
-            chosen.tell(index, cost)
-        for proposer, index in _proposals(space, seeds, chosen, costs, rng):
+        for index, cost in tuple(costs.items()):
+            chosen.tell(index, cost or 0.0)
+        proposals = _proposals(space, seeds, chosen, costs, rng)
+        for proposer, index in _drawn_ahead(space, proposals, costs, prepare, ahead):
             if max_trials is not None and len(trials) >= max_trials:
                 stopped = "max_trials"
                 break
@@ -111,6 +120,29 @@ def search(
     return SearchOutcome(tuple(trials), stopped, clock() - began)
 
 
+def _drawn_ahead(
+    space: Space,
+    proposals: Iterator[tuple[str, int]],
+    costs: Costs,
+    prepare: Callable[[Configuration], object] | None,
+    ahead: int,
+) -> Iterator[tuple[str, int]]:
+    """The proposals in order, each drawn when so many others are still to be measured."""
+    waiting: deque[tuple[str, int]] = deque()
+    more = True
+    while more or waiting:
+        while more and len(waiting) <= ahead:
+            proposal = next(proposals, None)
+            more = proposal is not None
+            if proposal is not None:
+                waiting.append(proposal)
+                costs[proposal[1]] = None
+                if prepare is not None:
+                    prepare(space.configuration(proposal[1]))
+        if waiting:
+            yield waiting.popleft()
+
+
 def _technique(technique: str | MakeTechnique, space: Space, rng: Random) -> Technique:
     if not isinstance(technique, str):
         return technique(space, rng)
@@ -125,7 +157,7 @@ def _proposals(
     space: Space,
     seeds: Iterable[Mapping[str, object]],
     technique: Technique,
-    costs: Mapping[int, float],
+    costs: Costs,
     rng: Random,
 ) -> Iterator[tuple[str, int]]:
     """Who proposes and what: the seeds, then what the technique asks for, none of it known."""
@@ -143,7 +175,9 @@ def _proposals(
         if index is None:
             return
         if index in costs:
-            technique.tell(index, costs[index])
+            cost = costs[index]
+            if cost is not None:
+                technique.tell(index, cost)
             repeats += 1
             if repeats < MAX_REPEATS:
                 continue
@@ -155,6 +189,6 @@ def _proposals(
         yield technique.name, index
 
 
-def _unmeasured(start: int, size: int, costs: Mapping[int, float]) -> int:
+def _unmeasured(start: int, size: int, costs: Costs) -> int:
     """The first index from `start` on, cyclically, that nobody measured."""
     return next(at % size for at in range(start, start + size) if at % size not in costs)

@@ -2,7 +2,8 @@
 
 A technique is told everything that anybody measured, its own proposals or not; a failed
 configuration costs infinity. It may propose what was measured before: it is then told the known
-cost again, so that a technique needs no memory of its own.
+cost again, so that a technique needs no memory of its own. It may be asked several times before it
+is told.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ class DifferentialEvolution:
         # Reflected at the faces of the cube, where clipping would gather everything.
         inside = [abs(each) if each < 1 else 2 - each for each in moved]
         index = self._space.index(self._space.from_coordinates(inside))
-        self._pending = {index: self._turn}
+        self._pending[index] = self._turn
         return index
 
     def tell(self, index: int, cost: float) -> None:
@@ -251,7 +252,7 @@ class Bandit:
         self._rng = rng
         self._members = {name: make(space, rng) for name, make in makers.items()}
         self._uses: list[_Use] = []
-        self._asked: tuple[str, int] | None = None
+        self._asked: dict[int, str] = {}  # proposed index -> the technique that proposed it
         self._best = math.inf
         self.name = "bandit"
 
@@ -262,17 +263,17 @@ class Bandit:
             index = self._members[name].ask()
             if index is not None:
                 self.name = name
-                self._asked = (name, index)
+                self._asked[index] = name
                 return index
             del self._members[name]
         return None
 
     def tell(self, index: int, cost: float) -> None:
         """Credit the technique that asked, and tell every one."""
-        if self._asked is not None and self._asked[1] == index:
-            self._uses.append(_Use(self._asked[0], cost < self._best))
+        proposer = self._asked.pop(index, None)
+        if proposer is not None:
+            self._uses.append(_Use(proposer, cost < self._best))
             del self._uses[: -self.WINDOW]
-            self._asked = None
         self._best = min(self._best, cost)
         for member in self._members.values():
             member.tell(index, cost)

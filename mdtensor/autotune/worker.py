@@ -90,6 +90,7 @@ class Worker:
         self._child: _Child | None = None
         self._end_child: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
+        self._killed = False
         self.starts = 0
 
     @property
@@ -120,6 +121,8 @@ class Worker:
         if self._child is not None and self._child.alive:
             return self._child
         self._discard()
+        if self._killed:
+            raise WorkerCrashed("the worker was killed")
         self.starts += 1
         child = self._child = _Child(self._target, self._environment)
         self._end_child = weakref.finalize(self, child.kill)
@@ -141,6 +144,13 @@ class Worker:
             if self._child is not None:
                 self._child.finish(time.monotonic() + 1.0)
             self._discard()
+
+    def kill(self) -> None:
+        """End the child at once and for good; a call in another thread raises `WorkerCrashed`."""
+        self._killed = True
+        child = self._child
+        if child is not None:
+            child.end()
 
     def __enter__(self) -> Self:
         return self
@@ -288,12 +298,16 @@ class _Child:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(deadline - time.monotonic(), 0.0))
 
+    def end(self) -> None:
+        """Kill the child and its process group; the pipes stay open."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def kill(self) -> None:
         """Kill the child and its process group, and close the pipes."""
         if self._process.stdin is None or self._process.stdin.closed:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.end()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
         self._thread.join(1.0)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
+import re
 import sys
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mdtensor.backends.evaluate import evaluated
-from mdtensor.errors import CompileError, NoDeviceError
-from mdtensor.kernels.source import ALIGNMENT, KernelSource, numbered
+from mdtensor.backends.compiled import Compiled, MachineCode
+from mdtensor.backends.cuda_program import CudaProgram, Functions
+from mdtensor.backends.nvrtc import INSTALL_HINT, Nvrtc
+from mdtensor.errors import NoDeviceError
+from mdtensor.kernels.source import KernelSource
 from mdtensor.specs import Target
 
-# Numbers of cudaDeviceAttr: kHz of cores and of memory, bits of the bus between them.
-_CLOCK, _MEMORY, _WIDTH = 13, 36, 37
-INSTALL_HINT = "pip install 'mdtensor[cuda12]' or 'mdtensor[cuda13]', as the driver allows"
+# Numbers of cudaDeviceAttr: kHz of cores and of memory, bits of the bus between them, and bytes of
+# shared memory that a block can have if it asks for them.
+_CLOCK, _MEMORY, _WIDTH, _LOCAL = 13, 36, 37, 97
+# The first capability whose own instructions need an architecture with an "a".
+_SPECIFIC = 9
+_KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 
 def load_cupy() -> Any:
@@ -40,31 +44,48 @@ def devices() -> list[tuple[int, str]]:
         names = [cupy.cuda.runtime.getDeviceProperties(n)["name"].decode() for n in range(count)]
     except Exception:  # a missing driver raises errors of several kinds while CuPy loads
         return []
-    return [(n, f"CUDA {n}: {label}") for n, label in enumerate(names)]
+    return [(n, f"{name_of(n)} {label}") for n, label in enumerate(names)]
+
+
+def name_of(number: int) -> str:
+    """How the name of a CUDA device begins."""
+    return f"CUDA {number}:"
 
 
 class CupyDevice:
-    """One CUDA device."""
+    """One CUDA device.
+
+    `faults` are errors after which the device may be lost to this process, see `is_lost`.
+    """
+
+    arrays = "cupy"
 
     def __init__(self, number: int) -> None:
         self.cupy = load_cupy()
         self.number = number
-        facts = self.cupy.cuda.runtime.getDeviceProperties(number)
-        capability = f"{facts['major']}{facts['minor']}"
+        cuda = self.cupy.cuda
+        self.faults: tuple[type[Exception], ...] = (
+            cuda.runtime.CUDARuntimeError,
+            cuda.driver.CUDADriverError,
+            MemoryError,
+        )
+        self.functions = Functions(self.cupy)
+        facts = cuda.runtime.getDeviceProperties(number)
         clock, bandwidth = self._rates()
-        self.architecture = f"sm_{capability}"
+        specific = "a" if facts["major"] >= _SPECIFIC else ""
+        self.nvrtc = Nvrtc(f"sm_{facts['major']}{facts['minor']}{specific}")
         self.target = Target(
             kind="gpu",
             name=facts["name"].decode(),
             dialect="cuda",
-            driver=f"CUDA {self.cupy.cuda.runtime.driverGetVersion()} {self.architecture}",
+            driver=f"driver {self._driver()} NVRTC {self.nvrtc.version} {self.nvrtc.architecture}",
             cores=int(facts["multiProcessorCount"]),
             vector_bytes=4,
             vector_registers=255,
             l1_bytes=int(facts["sharedMemPerMultiprocessor"]),
             l2_bytes=int(facts["l2CacheSize"]),
             l3_bytes=int(facts["l2CacheSize"]),
-            local_bytes=int(facts["sharedMemPerBlock"]),
+            local_bytes=int(cuda.runtime.deviceGetAttribute(_LOCAL, number)),
             max_threads=int(facts["maxThreadsPerBlock"]),
             warp=int(facts["warpSize"]),
             rate=clock * 128,
@@ -78,21 +99,48 @@ class CupyDevice:
         clock, memory, width = (attribute(n, self.number) for n in (_CLOCK, _MEMORY, _WIDTH))
         return max(1, clock) * 1e3, max(1, memory) * 1e3 * 2 * max(8, width) / 8
 
-    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CupyProgram:
-        """Compiles a program for this device; CuPy keeps the binary."""
+    def _driver(self) -> str:
+        """The driver's version such as "580.159.04", or that of CUDA where it is not known."""
+        try:
+            found = re.search(r"\d+\.\d+(\.\d+)?", _KERNEL_MODULE.read_text(encoding="utf-8"))
+        except OSError:
+            found = None
+        return found[0] if found else f"of CUDA {self.cupy.cuda.runtime.driverGetVersion()}"
+
+    @property
+    def compiler(self) -> dict[str, str]:
+        """What a process needs to compile for this device without it."""
+        return {"kind": "nvrtc", "architecture": self.nvrtc.architecture}
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CudaProgram:
+        """Compiles a program for this device, or takes what an earlier process compiled."""
+        return self._loaded(source, self.nvrtc.kept(source.text), sizes)
+
+    def load(self, compiled: Compiled) -> CudaProgram:
+        """The program that another process compiled, which need not have its text."""
+        return self._loaded(compiled.source, compiled.machine, ())
+
+    def _loaded(
+        self, source: KernelSource, machine: MachineCode, sizes: Sequence[int]
+    ) -> CudaProgram:
         with self.cupy.cuda.Device(self.number):
-            module = self.cupy.RawModule(code=source.text, options=("-std=c++17",))
-            try:
-                kernels = [module.get_function(entry.name) for entry in source.entries]
-                for kernel, entry in zip(kernels, source.entries, strict=True):
-                    if entry.pool:
-                        kernel.max_dynamic_shared_size_bytes = entry.pool
-            except self.cupy.cuda.compiler.CompileException as error:
-                raise CompileError(
-                    f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
-                    notes=[*str(error).splitlines()[1:30], *numbered(source.text).splitlines()],
-                ) from None
-        return CupyProgram(self, kernels, source, sizes)
+            module = self.cupy.cuda.function.Module()
+            module.load(machine.code)
+            kernels = [module.get_function(entry.name) for entry in source.entries]
+            for kernel, entry in zip(kernels, source.entries, strict=True):
+                if entry.pool:
+                    driver = self.cupy.cuda.driver
+                    most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    driver.funcSetAttribute(kernel.ptr, most, entry.pool)
+        return CudaProgram(self, kernels, source, sizes)
+
+    def is_lost(self) -> bool:
+        """Whether this process can no longer use the device, as after a wrong access to memory."""
+        try:
+            self.cupy.cuda.runtime.deviceSynchronize()
+        except self.faults:
+            return True
+        return False
 
     def empty(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Any:
         """An uninitialised CuPy array; strides are in elements."""
@@ -100,57 +148,6 @@ class CupyDevice:
             base = self.cupy.empty(math.prod(shape), dtype)
             steps = None if strides is None else [s * base.dtype.itemsize for s in strides]
             return self.cupy.ndarray(tuple(shape), base.dtype, base.data, steps)
-
-
-class CupyProgram:
-    """A compiled program with its sizes, launched on the current stream without waiting."""
-
-    def __init__(
-        self, device: CupyDevice, kernels: list[Any], source: KernelSource, sizes: Sequence[int]
-    ) -> None:
-        self.device = device
-        self.kernels = kernels
-        self.source = source
-        self.unaligned = source.unaligned
-        values = dict(zip(source.sizes, sizes, strict=True))
-        self.sizes = tuple(np.int64(size) for size in sizes)
-        self.launches = [
-            (kernel, (max(1, evaluated(entry.groups, values)),), (entry.threads,), entry.pool)
-            for kernel, entry in zip(kernels, source.entries, strict=True)
-        ]
-        self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
-
-    @cached_property
-    def _for_unaligned(self) -> CupyProgram:
-        """The program for arrays that begin anywhere, compiled when the first one comes."""
-        assert self.unaligned is not None
-        return self.device.compile(self.unaligned, [int(size) for size in self.sizes])
-
-    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CupyProgram:
-        """The same program for other sizes, without compiling again."""
-        return CupyProgram(self.device, self.kernels, self.source, sizes)
-
-    def launcher(self) -> CupyProgram:
-        """A function that does what a call does: the program itself."""
-        return self
-
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """A launcher that calls `check` with the arrays first."""
-
-        def launch(*arrays: Any) -> None:
-            check(*arrays)
-            self(*arrays)
-
-        return launch
-
-    def __call__(self, *arrays: Any) -> None:
-        """Enqueues the kernels on the current stream."""
-        if self.unaligned and any(array.data.ptr % ALIGNMENT for array in arrays):
-            self._for_unaligned(*arrays)
-            return
-        scratch = self.device.cupy.empty(max(self.scratch_bytes, 8), np.uint8)
-        for kernel, groups, threads, pool in self.launches:
-            kernel(groups, threads, (*arrays, scratch, *self.sizes), shared_mem=pool)
 
 
 def open_device(number: int) -> CupyDevice:

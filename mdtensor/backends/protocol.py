@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from mdtensor.backends.compiled import Compiled
 from mdtensor.kernels.source import KernelSource
 from mdtensor.specs import Target
 
@@ -31,12 +32,43 @@ class Program(Protocol):
         ...
 
 
+class Compiler(Protocol):
+    """What compiles programs for devices of a kind, without one."""
+
+    def compiled(self, source: KernelSource) -> Compiled:
+        """Compiles a program without sizes; CompileError where the source is refused."""
+        ...
+
+
 class Device(Protocol):
-    """A device: its facts, its compiler, its arrays."""
+    """A device: its facts, its compiler, its arrays.
+
+    `faults` are the errors after which it may be lost to the process.
+    """
+
+    faults: tuple[type[Exception], ...]
 
     @property
     def target(self) -> Target:
         """The facts that schedules depend on."""
+        ...
+
+    @property
+    def arrays(self) -> str:
+        """The kind of arrays that programs take: "numpy" or "cupy"."""
+        ...
+
+    @property
+    def compiler(self) -> Mapping[str, str] | None:
+        """What `select.open_compiler` takes; None where the device itself must compile."""
+        ...
+
+    def load(self, compiled: Compiled) -> Program:
+        """The program that a compiler made in another process."""
+        ...
+
+    def is_lost(self) -> bool:
+        """Whether this process can no longer use the device."""
         ...
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:

@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.backends import hardware
+from mdtensor.backends.compiled import Compiled, MachineCode
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
@@ -30,6 +31,10 @@ _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
 
 class OpenCLDevice:
     """One OpenCL device, its context, and its queues: one pooled, one run by the caller."""
+
+    arrays = "numpy"
+    compiler: Mapping[str, str] | None = None
+    faults: tuple[type[Exception], ...] = ()
 
     def __init__(self, cl: Any, device: Any) -> None:
         self.cl = cl
@@ -50,6 +55,14 @@ class OpenCLDevice:
         """Compiles a program; CompileError carries the compiler's words and numbered source."""
         kernels = Kernels(self.cl, self.build(source.text), [e.name for e in source.entries])
         return OpenCLProgram(self, kernels, source, sizes)
+
+    def load(self, compiled: Compiled) -> OpenCLProgram:
+        """The program of a text that another process rendered."""
+        return self.compile(replace(compiled.source, text=compiled.machine.code.decode()))
+
+    def is_lost(self) -> bool:
+        """Never: what goes wrong on a processor ends the process."""
+        return False
 
     def build(self, text: str) -> Any:
         """A built `pyopencl.Program`."""
@@ -120,6 +133,14 @@ def _target(cl: Any, device: Any) -> Target:
         launch_seconds=5e-6,
         has_fp64=bool(device.double_fp_config),
     )
+
+
+class Rendered:
+    """Stands for a compiler where the device itself must compile: its code is the text."""
+
+    def compiled(self, source: KernelSource) -> Compiled:
+        """The program with its text for code."""
+        return Compiled(source, MachineCode(source.text.encode()))
 
 
 class Kernels:

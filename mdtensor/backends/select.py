@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.backends.protocol import Device
+from mdtensor.backends.protocol import Compiler, Device
 from mdtensor.errors import NoDeviceError
 
 VARIABLE = "MDTENSOR_DEVICE"
@@ -80,3 +80,14 @@ def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
             hint=f"set {VARIABLE} to a part of one of these names" if available else None,
         )
     return chosen[0].open()
+
+
+def open_compiler(description: Mapping[str, str]) -> Compiler:
+    """The compiler that a device describes (see `Device.compiler`)."""
+    if description["kind"] == "nvrtc":
+        from mdtensor.backends.nvrtc import Nvrtc
+
+        return Nvrtc(description["architecture"])
+    from mdtensor.backends.pyopencl import Rendered
+
+    return Rendered()

@@ -15,17 +15,25 @@ from mdtensor.lower.schedule import Schedule
 
 
 def program_of(
-    problem: Problem, schedule: Schedule, dialect: Dialect, head: str = ""
+    problem: Problem,
+    schedule: Schedule,
+    dialect: Dialect,
+    head: str = "",
+    *,
+    only_aligned: bool = False,
 ) -> KernelSource:
     """The program of a problem by a schedule, with `head` as comments at its beginning.
 
     Where wide accesses need buffers that begin at multiples of 16 bytes, it has a second program
-    for others. Raises LoweringError where the schedule does not fit the problem.
+    for others, unless the caller has `only_aligned` ones. Raises LoweringError where the schedule
+    does not fit the problem.
     """
 
     def rendered(nests: Sequence[LoopNest]) -> KernelSource:
         return render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
 
+    if only_aligned:
+        return rendered(lowered(problem, schedule, head, aligned=schedule.resident))
     nests = lowered(problem, schedule, head)
     if not schedule.resident:
         return rendered(nests)

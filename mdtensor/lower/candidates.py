@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from mdtensor.errors import LoweringError
 from mdtensor.lower.cost import estimate
-from mdtensor.lower.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
+from mdtensor.lower.gpu_cost import gpu_estimate
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
 from mdtensor.translate.trees import dims_in, params_in
@@ -305,6 +307,23 @@ def ranked(
         )
     found.sort(key=lambda pair: pair[0])
     return found
+
+
+def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a problem with fixed extents takes by a schedule, roughly."""
+    model = gpu_estimate if target.kind == "gpu" else estimate
+    return model(problem, schedule, target)
+
+
+def broken_rule(problem: Problem, schedule: Schedule, target: Target) -> str:
+    """What keeps a schedule from running on a device, as far as is known; else an empty string."""
+    if target.kind == "gpu":
+        return misfit(problem, schedule, target)
+    try:
+        validate(problem, schedule)
+    except LoweringError as error:
+        return str(error)
+    return ""
 
 
 def gpu_schedule(problem: Problem, target: Target) -> Schedule:

@@ -112,7 +112,8 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
             continue
         schedule = replace(schedule, streaming=streaming)
         for spread in _split(problem, schedule, target):
-            if spread not in seen and fits(problem, spread, target):
+            small = local_bytes(problem, spread) <= LOCAL_BYTES
+            if spread not in seen and small and fits(problem, spread, target):
                 seen.add(spread)
                 yield spread
 
@@ -314,7 +315,7 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
     limits = (
         ("work_items", items, most_items(target)),
         ("registers", registers, REGISTERS),
-        ("local_memory", local, min(LOCAL_BYTES, target.local_bytes)),
+        ("local_memory", local, target.local_bytes),
         ("instructions", computations, MOST_COMPUTATIONS),
         ("copies_of_an_item", _pieces(problem, schedule), MOST_PIECES),
     )

@@ -49,6 +49,7 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
                     length = tilings[d].tile or tilings[d].part.constant or 1
                     elements *= length if problem.reduced[d] else tilings[d].block
             size += (elements * 5 // 4 + 64) * problem.inputs[stream.buffer].itemsize
+    size *= max(1, schedule.stages)
     if any(schedule.threads[d] > 1 for d in problem.contracted):
         points = math.prod(schedule.registers[d] for d in problem.kept)
         held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)

@@ -46,6 +46,7 @@ _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
 _PADDINGS = (0, 1, 4)
 _SWATHS = (0, 2, 4, 8, 16)
+_STAGES = (0, 2, 3, 4, 5)
 _LANES = (0, 1, 2, 4, 8, 16, 32)
 _FEW_WORDS = 32  # registers for all that is no accumulator, at the least
 
@@ -180,11 +181,14 @@ def _staged_tiles(problem: Problem) -> Iterable[Parameter]:
     for n in streams:
         yield Parameter(f"staged{n}", _regions if can_be_staged(problem, n) else ("",))
         yield Parameter(f"padding{n}", over((f"staged{n}",), _paddings, "paddings"))
+        yield Parameter(f"as_source{n}", over((f"staged{n}",), _either_if, "layouts"))
     yield Parameter("staging", over([f"staged{n}" for n in streams], _staging, "staging"))
     for d in problem.contracted:
         yield _tile(problem, d)
     tiles = [f"t{d}" for d in problem.contracted]
-    yield Parameter("prefetch", over(("staging", *tiles), _prefetches, "prefetches"))
+    yield Parameter("tiled", over(tiles, _tiled, "tiled"))
+    yield Parameter("stages", over(("staging", "tiled"), _stages, "stages"))
+    yield Parameter("prefetch", over(("staging", "tiled", "stages"), _prefetches, "prefetches"))
 
 
 def _regions(resident: bool) -> tuple[str, ...]:
@@ -214,8 +218,21 @@ def _tile(problem: Problem, d: int) -> Parameter:
     return Parameter(f"t{d}", choices, (over(names, holds_whole_blocks, "holds_whole_blocks"),))
 
 
-def _prefetches(staging: bool, *tiles: int) -> tuple[bool, ...]:
-    return (False, True) if staging and sum(map(bool, tiles)) == 1 else (False,)
+def _either_if(region: str) -> tuple[bool, ...]:
+    return (False, True) if region else (False,)
+
+
+def _tiled(*tiles: int) -> tuple[int]:
+    """How many reduced dims have tiles."""
+    return (sum(map(bool, tiles)),)
+
+
+def _stages(staging: bool, tiled: int) -> tuple[int, ...]:
+    return _STAGES if staging and tiled else (0,)
+
+
+def _prefetches(staging: bool, tiled: int, stages: int) -> tuple[bool, ...]:
+    return (False, True) if staging and tiled == 1 and not stages else (False,)
 
 
 def _parts(problem: Problem, target: Target) -> Iterable[Parameter]:
@@ -288,8 +305,15 @@ def schedule_on_gpu(problem: Problem, configuration: Mapping[str, Value]) -> Sch
         warp=tuple(warp_of(threads, kept, lanes)) if lanes else (),
         padding=tuple(integer_in(configuration, f"padding{n}", 0) for n in streams),
         prefetch=bool(configuration["prefetch"]),
+        stages=integer_in(configuration, "stages", 0),
+        as_source=_unless_none(bool(configuration[f"as_source{n}"]) for n in streams),
         streaming=bool(configuration["streaming"]),
     )
+
+
+def _unless_none(flags: Iterable[bool]) -> tuple[bool, ...]:
+    given = tuple(flags)
+    return given if any(given) else ()
 
 
 def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Value]:
@@ -300,7 +324,8 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
     configuration: dict[str, Value] = {
         "scatter": schedule.scatter,
         "resident": schedule.resident,
-        "prefetch": schedule.prefetch,
+        "prefetch": schedule.prefetch and schedule.stages < 2,
+        "stages": schedule.stages if schedule.stages > 1 else 0,
         "streaming": schedule.streaming,
         "swath": schedule.swath if schedule.swath > 1 else 0,
         "lanes": _lanes_of(problem, schedule),
@@ -315,8 +340,10 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         configuration |= {f"c{d}": chunks[d], f"t{d}": schedule.tiles[d]}
         configuration[f"p{d}"] = schedule.parts[d]
     padding = schedule.padding or (0,) * len(schedule.staged)
-    for n, (region, longer) in enumerate(zip(schedule.staged, padding, strict=True)):
-        configuration |= {f"staged{n}": region, f"padding{n}": longer if region else 0}
+    as_source = schedule.as_source or (False,) * len(schedule.staged)
+    for n, region in enumerate(schedule.staged):
+        configuration |= {f"staged{n}": region, f"padding{n}": padding[n] if region else 0}
+        configuration[f"as_source{n}"] = as_source[n] and bool(region)
     return configuration
 
 

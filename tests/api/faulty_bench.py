@@ -10,31 +10,35 @@ from collections.abc import Callable
 from typing import Any
 
 from mdtensor.api import trial
-from mdtensor.lower.schedule import Schedule
 
 
 def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The real bench, with a fault chosen by the schedule's text."""
-    bench = trial.open_bench(payload).__self__  # type: ignore[attr-defined]
+    return faulty(trial.open_bench(payload).__self__)  # type: ignore[attr-defined]
+
+
+def faulty(benches: trial.Benches) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A handler of real benches that sometimes fails."""
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         if "confirm" in request:
-            return bench.handle(request)
+            return benches.handle(request)
         fault = zlib.crc32(request["schedule"].encode()) % 5
         if fault == 0:
             time.sleep(60)
         if fault == 1:
             os.kill(os.getpid(), signal.SIGSEGV)
         if fault == 2:
-            return {"status": "wrong", "detail": _corrupted(bench, request["schedule"])}
-        return bench.handle(request)
+            return {"status": "wrong", "detail": _corrupted(benches, request)}
+        return benches.handle(request)
 
     return handle
 
 
-def _corrupted(bench: trial.Bench, schedule: str) -> str:
+def _corrupted(benches: trial.Benches, request: dict[str, Any]) -> str:
     """What the check says when one element of the result is off."""
-    bench.measure(Schedule.from_json(schedule), None)
-    flat = bench.outputs[0]
+    benches.handle({**request, "best": None})
+    arena = benches.bench_of(request["problem"]).arena
+    flat = arena.outputs[0]
     flat.memory[flat.origin] += 1
-    return bench._wrong()
+    return arena.wrong()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import pipeline, tune
+from mdtensor.api import measurer, pipeline, tune
 from mdtensor.autotune.store import Store
 from mdtensor.errors import TuningError
 from mdtensor.lower.key import problem_key
@@ -72,8 +72,8 @@ def test_tuning_again_makes_no_trial(own_store: Store) -> None:
 def test_bad_candidates_are_recorded_and_tuning_goes_on(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tune, "BENCH", "tests.api.faulty_bench:open_bench")
-    monkeypatch.setattr(tune, "TRIAL_SECONDS", 1.0)
+    monkeypatch.setattr(measurer, "BENCH", "tests.api.faulty_bench:open_bench")
+    monkeypatch.setattr(measurer, "TRIAL_SECONDS", 1.0)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     plan, (a, b) = plan_of(24, 24, 48), arrays(24, 24, 48)
     plan.tune(25, quiet=True)

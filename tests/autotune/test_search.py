@@ -76,6 +76,38 @@ def test_a_small_space_is_exhausted_without_repetition(technique):
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
+def test_configurations_are_prepared_ahead_each_once_and_in_order(technique):
+    space, prepared, measured = small(), [], []
+
+    def prepare(configuration):
+        assert len(prepared) - len(measured) < 5
+        prepared.append(space.index(configuration))
+
+    def measure(configuration):
+        assert len(prepared) - len(measured) == min(5, space.size - len(measured))
+        measured.append(space.index(configuration))
+        return ok(1e-6 * (1 + abs(configuration["tile"] - 18) + abs(configuration["step"] - 9)))
+
+    outcome = search(space, measure, budget_s=60, technique=technique, prepare=prepare, ahead=4)
+    assert outcome.stopped == "exhausted"
+    assert prepared == measured
+    assert len(set(measured)) == space.size
+    assert outcome.best.configuration == {"tile": 18, "step": 9}
+
+
+def test_credit_goes_to_who_proposed_even_when_others_were_asked_since():
+    bandit = Bandit(small(), random.Random(0), {"first": RandomSearch, "second": RandomSearch})
+    asked = {}
+    for _ in range(6):
+        index = bandit.ask()
+        asked[index] = bandit.name
+    for cost, index in enumerate(asked, 1):
+        bandit.tell(index, 1 / cost)
+    assert [use.technique for use in bandit._uses] == list(asked.values())
+    assert all(use.improved for use in bandit._uses)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
 def test_failures_never_win(technique):
     space = small()
 

@@ -13,6 +13,14 @@ def echo(payload):
     return lambda request: {"payload": payload, "request": request, "pid": os.getpid()}
 
 
+def sleeper(payload):
+    def handler(seconds):
+        time.sleep(seconds)
+        return seconds
+
+    return handler
+
+
 def evil(payload):
     """Do what the request says."""
 

@@ -1,0 +1,54 @@
+"""One-dimensional memory that kernels read and write, of processors or of GPUs."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# An array of NumPy or CuPy.
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A buffer's elements as one-dimensional memory, and where its element 0 lies in it."""
+
+    memory: Array
+    origin: int
+
+    @property
+    def array(self) -> Array:
+        """The memory from element 0 on: what a kernel takes."""
+        return self.memory[self.origin :]
+
+    def at(self, addresses: np.ndarray) -> np.ndarray:
+        """The elements at addresses, in memory of the processor."""
+        xp = importlib.import_module(type(self.memory).__module__.partition(".")[0])
+        return _hosted(self.memory[xp.asarray(addresses + self.origin)])
+
+    def fill(self, byte: int) -> None:
+        """Sets every byte."""
+        self.memory.view(np.uint8).fill(byte)
+
+    def ends(self, count: int) -> np.ndarray:
+        """The bytes of the first and the last elements."""
+        ends = [_hosted(self.memory[:count]), _hosted(self.memory[-count:])]
+        return np.concatenate(ends).view(np.uint8)
+
+    def differs(self, before: Array, tolerance: float) -> bool:
+        """Whether an element lies further than that from an earlier copy of the memory."""
+        memory = self.memory
+        if memory.dtype.kind != "f":
+            return bool((memory != before).any())
+        with np.errstate(invalid="ignore"):
+            close = abs(memory - before) <= tolerance
+            close |= (memory == before) | ((memory != memory) & (before != before))
+        return not bool(close.all())
+
+
+def _hosted(array: Array) -> np.ndarray:
+    hosted: np.ndarray = array.get() if hasattr(array, "get") else array
+    return hosted

@@ -1,0 +1,112 @@
+"""The parent's side of measuring: a worker that runs candidates, and others that compile them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from mdtensor.api.engine import Engine
+from mdtensor.api.trial import packed
+from mdtensor.autotune.crew import Crew
+from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker import Worker, WorkerError, WorkerTimeout
+from mdtensor.backends.hardware import core_count
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+
+# What the worker processes load to measure and to compile schedules.
+BENCH = "mdtensor.api.trial:open_bench"
+COMPILER = "mdtensor.api.trial:open_compiler"
+TRIAL_SECONDS = 20.0
+COMPILE_SECONDS = 60.0
+_MOST_COMPILERS = 14
+# Neither PyOpenCL nor CuPy shall keep the candidates' binaries.
+_ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
+
+
+class Measurer:
+    """Measures schedules on the device of an engine; its processes serve problem after problem.
+
+    `device` is the name by which a worker opens the device.
+    """
+
+    def __init__(self, engine: Engine, device: str | None) -> None:
+        self._worker = Worker(
+            BENCH, {"device": device, "arrays": engine.device.arrays}, environment=_ENVIRONMENT
+        )
+        self._crew: Crew | None = None
+        self.ahead = 0
+        if engine.device.compiler is not None:
+            size = max(1, min(_MOST_COMPILERS, core_count() - 2))
+            payload = {"compiler": engine.device.compiler, "dialect": engine.target.dialect}
+            self._crew = Crew(COMPILER, size, payload, environment=_ENVIRONMENT)
+            self.ahead = 2 * size
+        self._problem = ""
+        self._compiled: dict[Schedule, Future[Any]] = {}
+
+    def begin(self, problem: Problem) -> None:
+        """From now on, schedules are those of this problem."""
+        self._problem = packed(problem)
+        for future in self._compiled.values():
+            future.cancel()
+        self._compiled = {}
+
+    def prepare(self, schedule: Schedule) -> None:
+        """Has a schedule compiled that will be measured later."""
+        if self._crew is not None and schedule not in self._compiled:
+            request = {"problem": self._problem, "schedule": schedule.to_json()}
+            self._compiled[schedule] = self._crew.submit(request, COMPILE_SECONDS)
+
+    def trial(self, schedule: Schedule, best: float | None) -> Trial:
+        """What measuring a schedule finds; `best` are the seconds of the best one so far."""
+        try:
+            candidate = self._candidate(schedule)
+            if "status" in candidate:
+                return _trial(candidate)
+            if best is not None and candidate.get("spilled"):
+                return Trial("rejected", detail=f"spills {candidate['spilled']} bytes of registers")
+            request = {"problem": self._problem, "best": best, **candidate}
+            return _trial(self._worker.call(request, TRIAL_SECONDS))
+        except WorkerTimeout as error:
+            return Trial("timeout", detail=str(error))
+        except WorkerError as error:
+            return Trial("crashed", detail=str(error))
+
+    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
+        """Seconds of schedules that take turns; WorkerError where that cannot be done."""
+        candidates = list(map(self._candidate, schedules))
+        request = {"problem": self._problem, "confirm": candidates}
+        return self._worker.call(request, TRIAL_SECONDS * len(candidates))["seconds"]
+
+    def _candidate(self, schedule: Schedule) -> dict[str, Any]:
+        """What the worker is told of a schedule: its text, or its machine code."""
+        text = {"schedule": schedule.to_json()}
+        if self._crew is None:
+            return text
+        self.prepare(schedule)
+        return {**text, **self._compiled[schedule].result()}
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self._crew is not None:
+            self._crew.close()
+        self._worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _trial(reply: Mapping[str, Any]) -> Trial:
+    return Trial(
+        reply["status"], reply.get("seconds"), reply.get("spread"), reply.get("detail", "")
+    )

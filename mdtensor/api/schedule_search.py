@@ -1,0 +1,178 @@
+"""The search for the fastest schedule of a problem, measured on the device itself."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from mdtensor.api.engine import Engine
+from mdtensor.api.measurer import Measurer
+from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.search import SearchOutcome, search
+from mdtensor.autotune.space import Configuration, Space
+from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker import WorkerError
+from mdtensor.lower.candidates import broken_rule, estimated, ranked
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
+
+# Schedules with an estimate this much above that of the best one are not measured.
+HOPELESS = 4.0
+_SAMPLES = 600
+_RANKED = {"cpu": 6, "gpu": 24}  # of the cost model's favourites, by kind of device
+_SEEDS_SAMPLED = 10
+_CONFIRMED = 5
+_CONFIRM_SHARE = 0.12
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best schedule so far: its seconds, and those that the cost model gives it."""
+
+    seconds: float | None = None
+    estimate: float = math.inf
+
+
+class _Candidates:
+    """The schedules of one problem, which are prepared and measured."""
+
+    def __init__(self, engine: Engine, problem: Problem, measurer: Measurer) -> None:
+        self.engine = engine
+        self.problem = problem
+        self.measurer = measurer
+        self.key = problem_key(problem)
+        self.best = _Best()
+        measurer.begin(problem)
+
+    def schedule_of(self, configuration: Configuration) -> Schedule:
+        """The schedule that a configuration stands for."""
+        return schedule_from(self.problem, self.engine.target, configuration)
+
+    def _rejection(self, schedule: Schedule) -> str:
+        """Why a schedule is not worth compiling, or an empty string."""
+        target = self.engine.target
+        if reason := broken_rule(self.problem, schedule, target):
+            return reason
+        if self.best.seconds is None or (target.kind == "gpu" and not schedule.resident):
+            return ""
+        expected = estimated(self.problem, schedule, target)
+        hopeless = expected > HOPELESS * self.best.estimate
+        return "the cost model expects far more than of the best" if hopeless else ""
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Has a configuration compiled while others are measured."""
+        schedule = self.schedule_of(configuration)
+        if self.measurer.ahead and not self._rejection(schedule):
+            self.measurer.prepare(schedule)
+
+    def measure(self, configuration: Configuration) -> Trial:
+        """Measures a configuration, and keeps what was found."""
+        schedule = self.schedule_of(configuration)
+        if reason := self._rejection(schedule):
+            return Trial("rejected", detail=reason)
+        trial = self.measurer.trial(schedule, self.best.seconds)
+        text = schedule.to_json()
+        self.engine.store.record_trial(self.key, self.engine.environment, text, trial)
+        if trial.cost < (math.inf if self.best.seconds is None else self.best.seconds):
+            expected = estimated(self.problem, schedule, self.engine.target)
+            self.best = _Best(trial.cost, expected)
+        return trial
+
+
+def searched(
+    engine: Engine, problem: Problem, budget: float, progress: Progress, measurer: Measurer
+) -> tuple[SearchOutcome, float | None]:
+    """Looks for the fastest schedule of a problem, and keeps it in the store; its seconds."""
+    started = time.monotonic()
+    space = Space(parameters_of(problem, engine.target))
+    candidates = _Candidates(engine, problem, measurer)
+    before = _trials_before(engine, problem, space)
+    outcome = search(
+        space,
+        candidates.measure,
+        seeds=_seeds(engine, problem, space),
+        known=[(configuration, trial) for configuration, _, trial in before],
+        budget_s=max(0.5, budget * (1 - _CONFIRM_SHARE)),
+        on_trial=progress,
+        prepare=candidates.prepare,
+        ahead=measurer.ahead,
+    )
+    found = [(schedule, trial) for _, schedule, trial in before if trial.status == "ok"]
+    found += [
+        (candidates.schedule_of(measured.configuration), measured.trial)
+        for measured in outcome.ranked()
+    ]
+    if not found:
+        return outcome, None
+    found.sort(key=lambda pair: pair[1].cost)
+    schedule, seconds = _confirmed(measurer, found[:_CONFIRMED])
+    engine.store.set_winner(
+        candidates.key,
+        engine.environment,
+        schedule.to_json(),
+        seconds=seconds,
+        trials=len(before) + len(outcome.trials),
+        search_seconds=time.monotonic() - started,
+        confirmed=not outcome.interrupted,
+    )
+    return outcome, seconds
+
+
+def _trials_before(
+    engine: Engine, problem: Problem, space: Space
+) -> list[tuple[Configuration, Schedule, Trial]]:
+    """Trials of earlier searches on this device, from which this one goes on."""
+    rng = Random(0)
+    found: list[tuple[Configuration, Schedule, Trial]] = []
+    for row in engine.store.trials(problem_key(problem), engine.environment):
+        schedule = Schedule.from_json(row.schedule)
+        configuration = space.nearest(configuration_from(problem, schedule), rng)
+        if configuration is None:
+            continue
+        if schedule_from(problem, engine.target, configuration) == schedule:
+            trial = Trial(row.status, row.seconds, row.spread, row.detail)
+            found.append((configuration, schedule, trial))
+    return found
+
+
+def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration]:
+    """Where the search starts: other environments' winners, candidates, and the best of many."""
+    target = engine.target
+    hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
+    schedules = [Schedule.from_json(row.schedule) for row in hints]
+    schedules.append(engine.untuned(problem).schedule)
+    schedules += [schedule for _, schedule in ranked(problem, target)[: _RANKED[target.kind]]]
+    rng = Random(0)
+    estimates: list[tuple[float, int]] = []
+    sampled: list[Configuration] = []
+    for _ in range(min(_SAMPLES, space.size)):
+        configuration = space.sample(rng)
+        schedule = schedule_from(problem, target, configuration)
+        if not broken_rule(problem, schedule, target):
+            estimates.append((estimated(problem, schedule, target), len(sampled)))
+            sampled.append(configuration)
+    chosen = [sampled[index] for _, index in sorted(estimates)[:_SEEDS_SAMPLED]]
+    return [*(configuration_from(problem, each) for each in schedules), *chosen]
+
+
+def _confirmed(
+    measurer: Measurer, ranking: Sequence[tuple[Schedule, Trial]]
+) -> tuple[Schedule, float]:
+    """The best of the first few when they take turns; the first where that cannot be done."""
+    first, trial = ranking[0]
+    try:
+        times = measurer.by_turns([schedule for schedule, _ in ranking])
+    except (WorkerError, KeyboardInterrupt):
+        return first, trial.cost
+    pairs = [
+        (seconds, number) for number, seconds in enumerate(times) if isinstance(seconds, float)
+    ]
+    if not pairs:
+        return first, trial.cost
+    seconds, number = min(pairs)
+    return ranking[number][0], seconds

@@ -1,0 +1,94 @@
+"""Machine code of programs, and the folder where it is kept from one process to the next."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdtensor.kernels.source import KernelSource
+
+_MOST_FILES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """What a compiler made of a text: code, and the use of resources as far as it is known.
+
+    `registers` are those of the kernel that needs most; `spilled` are bytes that kernels write to
+    memory and read again for want of registers.
+    """
+
+    code: bytes
+    registers: int = 0
+    spilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program of fixed sizes and its machine code, as they go from one process to another."""
+
+    source: KernelSource
+    machine: MachineCode
+
+
+class Binaries:
+    """Machine code in a folder, by keys; what cannot be read or written is not there.
+
+    Files are published whole and carry the digest of their content. Of the oldest files some are
+    removed where there are too many.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     binaries = Binaries(Path(folder))
+    ...     binaries.put("text, options", MachineCode(b"code", 32))
+    ...     binaries.get("text, options"), binaries.get("another text")
+    (MachineCode(code=b'code', registers=32, spilled=0), None)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _path(self, key: str) -> Path:
+        return self.folder / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+    def get(self, key: str) -> MachineCode | None:
+        """The machine code of a key, or None."""
+        try:
+            head, _, code = self._path(key).read_bytes().partition(b"\n")
+            fields = json.loads(head)
+            if fields["digest"] == _digest(code):
+                return MachineCode(code, fields["registers"], fields["spilled"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def put(self, key: str, machine: MachineCode) -> None:
+        """Keeps machine code under a key."""
+        fields = {"registers": machine.registers, "spilled": machine.spilled}
+        head = json.dumps({**fields, "digest": _digest(machine.code)}).encode()
+        with suppress(OSError):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, draft = tempfile.mkstemp(dir=self.folder, prefix=".")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(head + b"\n" + machine.code)
+                Path(draft).replace(self._path(key))
+            finally:
+                with suppress(OSError):
+                    Path(draft).unlink(missing_ok=True)
+            self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        files = list(self.folder.iterdir())
+        if len(files) > _MOST_FILES:
+            for file in sorted(files, key=lambda path: path.stat().st_mtime)[: _MOST_FILES // 4]:
+                file.unlink(missing_ok=True)
+
+
+def _digest(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()

@@ -1,0 +1,90 @@
+"""How long runs on a GPU take: between events, with inputs and results out of the L2 cache."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mdtensor.backends.cupy import CupyDevice
+
+Run = Callable[[], Any]
+
+_SECONDS = 0.04
+_LEAST, _MOST = 3, 20
+_ROUNDS = 15
+# Bytes that are read before each run, and by how much they exceed the cache at least. Read and not
+# written: lines that must be written back first would slow the run down.
+_FLUSHED, _TIMES_CACHE = 256 << 20, 4
+_WIDE, _ITEMS, _GROUPS_PER_CORE = 16, 256, 8
+_SOURCE = """
+extern "C" __global__ void read_all(const float4* memory, long long count, float* result) {
+  float total = 0.0f;
+  const long long step = (long long)gridDim.x * blockDim.x;
+  for (long long n = (long long)blockIdx.x * blockDim.x + threadIdx.x; n < count; n += step) {
+    const float4 four = memory[n];
+    total += four.x + four.y + four.z + four.w;
+  }
+  if (total == 1.5f) *result = total;
+}
+"""
+
+
+class CudaClock:
+    """The clock of a CUDA device, for runs that enqueue kernels on the current stream.
+
+    The time that the host needs to enqueue a run passes while the memory is read that precedes it.
+    """
+
+    def __init__(self, device: CupyDevice) -> None:
+        self.cuda = device.cupy.cuda
+        nbytes = max(_FLUSHED, _TIMES_CACHE * device.target.l2_bytes)
+        module = self.cuda.function.Module()
+        module.load(device.nvrtc.kept(_SOURCE).code)
+        self._reading = module.get_function("read_all")
+        self._memory = device.cupy.zeros(nbytes // 4, "f4")
+        self._result = device.cupy.zeros(1, "f4")
+        self._count = device.cupy.int64(nbytes // _WIDE)
+        self._groups = device.target.cores * _GROUPS_PER_CORE
+
+    def flush(self) -> None:
+        """Enqueues the reading of more memory than the L2 cache holds."""
+        arguments = (self._memory, self._count, self._result)
+        self._reading((self._groups,), (_ITEMS,), arguments)
+
+    def timed(self, run: Run) -> float:
+        """Seconds of one run."""
+        return self.times([run], 1)[0][0]
+
+    def times(self, runs: Sequence[Run], rounds: int) -> list[list[float]]:
+        """Seconds of runs that take turns, so many of each."""
+        events: list[list[tuple[Any, Any]]] = [[] for _ in runs]
+        for _ in range(rounds):
+            for run, pairs in zip(runs, events, strict=True):
+                self.flush()
+                start, end = self.cuda.Event(), self.cuda.Event()
+                start.record()
+                run()
+                end.record()
+                pairs.append((start, end))
+        self.cuda.get_current_stream().synchronize()
+        elapsed = self.cuda.get_elapsed_time
+        return [[elapsed(start, end) * 1e-3 for start, end in pairs] for pairs in events]
+
+    def slowdown(self) -> float:
+        """1: a GPU that nobody else uses keeps its pace."""
+        return 1.0
+
+    def steady(self, run: Run) -> tuple[float, float]:
+        """The median time of a run and its spread."""
+        (first,) = self.times([run], _LEAST)
+        count = int(_SECONDS / statistics.median(first))
+        times = self.times([run], max(_LEAST, min(_MOST, count)))[0]
+        quartiles = statistics.quantiles(times, n=4)
+        return statistics.median(times), quartiles[2] - quartiles[0]
+
+    def by_turns(self, runs: Sequence[Run | None]) -> list[float | None]:
+        """Median times of runs that take turns, so that no cool moment of the chip decides."""
+        possible = [run for run in runs if run is not None]
+        medians = iter([statistics.median(times) for times in self.times(possible, _ROUNDS)])
+        return [None if run is None else next(medians) for run in runs]

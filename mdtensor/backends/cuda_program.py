@@ -1,0 +1,205 @@
+"""Launches of compiled kernels on CuPy arrays, with as little as possible around the driver's call.
+
+The arguments of a launch lie in memory of its thread; the driver copies them before it returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from mdtensor.backends.evaluate import evaluated
+from mdtensor.kernels.source import ALIGNMENT, KernelSource
+
+Array = Any
+_MISALIGNED = ALIGNMENT - 1
+# Scratch memory of up to so many bytes is kept, in blocks of powers of two from 2^10.
+_KEPT_BYTES = 1 << 24
+_LEAST_BITS = 10
+
+
+class Functions:
+    """What CuPy has of CUDA's interface, and scratch memory, for all programs of a device."""
+
+    def __init__(self, cupy: Any) -> None:
+        self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
+        self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
+        self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
+        self._allocate: Callable[[int], Any] = cupy.cuda.alloc
+        self._local = threading.local()
+
+    def begin_thread(self) -> None:
+        """Makes the current device's context that of this thread, as CUDA's runtime would."""
+        self._use_device(0)
+
+    def scratch(self, nbytes: int, stream: int) -> int:
+        """The address of scratch memory for a thread and a stream, on which programs take turns.
+
+        Large memory goes back to CuPy's pool, which gives it to later work of the stream only.
+        """
+        local = self._local
+        if nbytes > _KEPT_BYTES:
+            local.large = self._allocate(nbytes)
+            return local.large.ptr
+        blocks: dict[tuple[int, int], Any] | None = getattr(local, "blocks", None)
+        if blocks is None:
+            blocks = local.blocks = {}
+        size = 1 << max(_LEAST_BITS, (nbytes - 1).bit_length())
+        block = blocks.get((size, stream))
+        if block is None:
+            block = blocks[size, stream] = self._allocate(size)
+        return block.ptr
+
+
+class OnDevice(Protocol):
+    """What a program needs of its device."""
+
+    functions: Functions
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CudaProgram:
+        """Compiles another program."""
+        ...
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Values of a launch's arguments, 8 bytes each, and the array of their addresses."""
+
+    values: Any
+    places: Any
+    address: int
+    scratch: int  # position of the scratch memory, or -1
+
+    @classmethod
+    def of(cls, arrays: int, sizes: Sequence[int], *, scratch: bool) -> Arguments:
+        """Arguments for so many arrays, scratch memory, and sizes."""
+        count = arrays + 1 + len(sizes)
+        values = (ctypes.c_int64 * count)(*(0 for _ in range(arrays + 1)), *sizes)
+        first = ctypes.addressof(values)
+        places = (ctypes.c_void_p * count)(*(first + 8 * n for n in range(count)))
+        return cls(values, places, ctypes.addressof(places), arrays if scratch else -1)
+
+
+class CudaProgram:
+    """A compiled program with its sizes, launched on the current stream without waiting."""
+
+    def __init__(
+        self, device: OnDevice, kernels: list[Any], source: KernelSource, sizes: Sequence[int]
+    ) -> None:
+        self.device = device
+        self.kernels = kernels
+        self.source = source
+        values = dict(zip(source.sizes, sizes, strict=True))
+        self.sizes = tuple(int(size) for size in sizes)
+        # What the driver's function takes before the stream.
+        self.launches = [
+            (
+                kernel.ptr,
+                *(max(1, evaluated(entry.groups, values)), 1, 1),
+                *(entry.threads, 1, 1),
+                entry.pool,
+            )
+            for kernel, entry in zip(kernels, source.entries, strict=True)
+        ]
+        self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
+        self._local = threading.local()
+
+    @cached_property
+    def _for_unaligned(self) -> CudaProgram:
+        """The program for arrays that begin anywhere, compiled when the first one comes."""
+        assert self.source.unaligned is not None
+        return self.device.compile(self.source.unaligned, self.sizes)
+
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CudaProgram:
+        """The same program for other sizes, without compiling again."""
+        return CudaProgram(self.device, self.kernels, self.source, sizes)
+
+    @cached_property
+    def _launch(self) -> Callable[..., None]:
+        return self.launcher()
+
+    def __call__(self, *arrays: Array) -> None:
+        """Enqueues the kernels on the current stream."""
+        self._launch(*arrays)
+
+    def _arguments(self, local: threading.local) -> Arguments:
+        """New arguments for a thread, which may not have used the device before."""
+        self.device.functions.begin_thread()
+        arrays = len(self.source.arguments) - 1
+        local.arguments = Arguments.of(arrays, self.sizes, scratch=self.scratch_bytes > 0)
+        return local.arguments
+
+    def launcher(self) -> Callable[..., None]:
+        """A function that does what a call does, with all that can be looked up looked up."""
+        local, launches, aligned = self._local, self.launches, self.source.unaligned is not None
+        functions, scratch_bytes = self.device.functions, self.scratch_bytes
+        launch_kernel, current_stream = functions.launch, functions.current_stream
+
+        def launch(*arrays: Array) -> None:
+            try:
+                arguments = local.arguments
+            except AttributeError:
+                arguments = self._arguments(local)
+            values, position, places = arguments.values, 0, 0
+            for array in arrays:
+                place = array.data.ptr
+                values[position] = place
+                position += 1
+                places |= place
+            if aligned and places & _MISALIGNED:
+                self._for_unaligned(*arrays)
+                return
+            stream = current_stream().ptr
+            if scratch_bytes:
+                values[position] = functions.scratch(scratch_bytes, stream)
+            for kernel in launches:
+                launch_kernel(*kernel, stream, arguments.address, 0)
+
+        return launch
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        """A launcher that sets the arguments only where arrays are others than the last time.
+
+        `check` is called with the arrays whenever one of them is new. Arrays are remembered by
+        weak references. The arguments belong to this launcher alone.
+        """
+        own = CudaProgram(self.device, self.kernels, self.source, self.sizes)
+        local, launches = own._local, own.launches
+        functions, scratch_bytes = self.device.functions, self.scratch_bytes
+        launch_kernel, current_stream = functions.launch, functions.current_stream
+        anew = own.launcher()
+        ref = weakref.ref
+
+        def launch(*arrays: Array) -> None:
+            known = getattr(local, "known", None)
+            if known is None or len(known) != len(arrays):
+                known = local.known = [_nothing] * len(arrays)
+            for one, array in zip(known, arrays, strict=True):
+                if one() is not array:
+                    break
+            else:
+                arguments, stream = local.arguments, current_stream().ptr
+                if scratch_bytes:
+                    place = functions.scratch(scratch_bytes, stream)
+                    arguments.values[arguments.scratch] = place
+                for kernel in launches:
+                    launch_kernel(*kernel, stream, arguments.address, 0)
+                return
+            check(*arrays)
+            known[:] = [_nothing] * len(arrays)
+            if self.source.unaligned and any(a.data.ptr & _MISALIGNED for a in arrays):
+                self(*arrays)
+                return
+            anew(*arrays)
+            known[:] = map(ref, arrays)
+
+        return launch
+
+
+def _nothing() -> None:
+    """What stands for an array that is not known."""

@@ -1,0 +1,101 @@
+"""Timing candidates on a machine whose pace changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from mdtensor.api import clock
+from mdtensor.api.clock import HostClock, Incumbent
+
+
+@dataclass
+class Machine:
+    """Runs that take seconds, at a pace that may change while somebody sleeps."""
+
+    pace: float = 1.0
+    after_sleeps: list[float] = field(default_factory=list[float])
+    now: float = 0.0
+
+    def run(self, seconds: float) -> Callable[[], None]:
+        def run() -> None:
+            self.now += seconds * self.pace
+
+        return run
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pace = self.after_sleeps.pop(0)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(clock, "time", machine)
+    return machine
+
+
+@pytest.fixture
+def host_clock(machine: Machine) -> HostClock:
+    """A clock that knows a run of a millisecond."""
+    made = HostClock()
+    made.incumbent = Incumbent(machine.run(1e-3), 1e-3)
+    return made
+
+
+def test_a_first_candidate_counts_as_measured(machine: Machine) -> None:
+    machine.pace = 2.0
+    made = HostClock()
+    assert made.steady(machine.run(1e-3))[0] == pytest.approx(2e-3)
+    assert made.incumbent is not None
+
+
+def test_the_incumbent_tells_the_pace(host_clock: HostClock, machine: Machine) -> None:
+    assert host_clock.slowdown() == pytest.approx(1.0)
+    machine.pace = 2.0
+    assert host_clock.slowdown() == pytest.approx(2.0)
+    machine.pace = 0.5
+    assert host_clock.slowdown() == 1.0
+
+
+def test_a_candidate_waits_for_the_usual_pace(host_clock: HostClock, machine: Machine) -> None:
+    machine.pace, machine.after_sleeps = 2.0, [1.0]
+    assert host_clock.steady(machine.run(1.5e-3))[0] == pytest.approx(1.5e-3)
+    assert machine.after_sleeps == []
+
+
+def test_what_stays_slow_is_scaled(host_clock: HostClock, machine: Machine) -> None:
+    machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
+    assert host_clock.steady(machine.run(1.2e-3))[0] == pytest.approx(1.2e-3)
+    assert machine.after_sleeps == []
+
+
+def test_a_quotient_makes_no_best(host_clock: HostClock, machine: Machine) -> None:
+    machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
+    assert host_clock.steady(machine.run(0.8e-3))[0] == pytest.approx(1e-3)
+
+
+def test_a_faster_candidate_needs_no_second_look(host_clock: HostClock, machine: Machine) -> None:
+    assert host_clock.steady(machine.run(0.8e-3))[0] == pytest.approx(0.8e-3)
+    assert host_clock.incumbent is not None
+    assert host_clock.incumbent.seconds == pytest.approx(0.8e-3)
+
+
+def test_runs_take_turns(machine: Machine) -> None:
+    order: list[int] = []
+
+    def run(number: int) -> Callable[[], None]:
+        def timed() -> None:
+            order.append(number)
+            machine.now += 0.1 * number
+
+        return timed
+
+    found = HostClock().by_turns([run(1), None, run(2)])
+    assert found == [pytest.approx(0.1), None, pytest.approx(0.2)]
+    turns = [n for n, before in zip(order, [0, *order], strict=False) if n != before]
+    assert turns == [1, 2] * clock._ROUNDS

@@ -1,0 +1,44 @@
+"""Requests that are served side by side."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mdtensor.autotune.crew import Crew
+from mdtensor.autotune.worker import WorkerCrashed, WorkerTimeout
+
+TARGETS = "tests.autotune.worker_targets"
+
+
+def test_requests_are_served_at_the_same_time() -> None:
+    with Crew(f"{TARGETS}:sleeper", 3) as crew:
+        for each in [crew.submit(0.0, 30) for _ in range(3)]:
+            each.result()  # the workers are there now
+        began = time.monotonic()
+        for each in [crew.submit(0.5, 30) for _ in range(3)]:
+            assert each.result() == 0.5
+        assert time.monotonic() - began < 1.4
+
+
+def test_one_that_hangs_is_replaced_and_the_others_go_on() -> None:
+    with Crew(f"{TARGETS}:sleeper", 2) as crew:
+        hanging, quick = crew.submit(60.0, 1.0), crew.submit(0.0, 30)
+        assert quick.result() == 0.0
+        with pytest.raises(WorkerTimeout):
+            hanging.result()
+        assert [each.result() for each in [crew.submit(0.0, 30) for _ in range(4)]] == [0.0] * 4
+
+
+def test_closing_waits_for_nobody() -> None:
+    with Crew(f"{TARGETS}:sleeper", 1) as crew:
+        crew.submit(0.0, 30).result()
+        under_way, waiting = crew.submit(60.0, 90), crew.submit(0.0, 90)
+        while not under_way.running():
+            time.sleep(0.01)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    with pytest.raises(WorkerCrashed):
+        under_way.result()
+    assert waiting.cancelled()

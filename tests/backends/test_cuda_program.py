@@ -1,0 +1,179 @@
+"""What launches hand to CUDA's driver, which a recorder stands for here."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.backends.cuda_program import CudaProgram, Functions
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.program import program_of
+from mdtensor.kernels.source import KernelSource
+from tests.lower.test_resident import CASES
+
+
+class Array:
+    """An array at an address."""
+
+    def __init__(self, place: int) -> None:
+        self.data = SimpleNamespace(ptr=place)
+
+
+@dataclass
+class Driver:
+    """Notes the launches with the arguments that they have at that moment."""
+
+    launches: list[tuple[Any, ...]] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+    stream: int = 7
+    allocated: list[int] = field(default_factory=list)
+    count: int = 0
+
+    def launch(self, function: int, *given: int) -> None:
+        *shape, stream, places, extra = given
+        addresses = (ctypes.c_void_p * self.count).from_address(places)
+        values = tuple(ctypes.c_int64.from_address(a).value for a in addresses)
+        assert extra == 0
+        self.launches.append((function, tuple(shape), stream, values))
+
+    def allocate(self, nbytes: int) -> Any:
+        self.allocated.append(nbytes)
+        return SimpleNamespace(ptr=0x10000 * len(self.allocated))
+
+    def cupy(self) -> Any:
+        cuda = SimpleNamespace(
+            driver=SimpleNamespace(launchKernel=self.launch),
+            get_current_stream=lambda: SimpleNamespace(ptr=self.stream),
+            runtime=SimpleNamespace(free=lambda _: self.threads.append(threading.get_ident())),
+            alloc=self.allocate,
+        )
+        return SimpleNamespace(cuda=cuda)
+
+
+@dataclass
+class Device:
+    driver: Driver
+
+    def __post_init__(self) -> None:
+        self.functions = Functions(self.driver.cupy())
+        self.compiled: list[KernelSource] = []
+
+    def compile(self, source: KernelSource, sizes: Any = ()) -> CudaProgram:
+        self.compiled.append(source)
+        return made(self, source, sizes)
+
+
+def made(device: Device, source: KernelSource, sizes: Any = ()) -> CudaProgram:
+    device.driver.count = len(source.arguments) + len(sizes)
+    kernels = [SimpleNamespace(ptr=100 + n) for n in range(len(source.entries))]
+    return CudaProgram(device, kernels, source, sizes)
+
+
+def source_of(name: str) -> KernelSource:
+    case = CASES[name]
+    return program_of(case.problem(), case.schedule, CUDA)
+
+
+@pytest.fixture
+def device() -> Device:
+    return Device(Driver())
+
+
+def test_a_launch_has_the_arrays_addresses_and_the_current_stream(device: Device) -> None:
+    program = made(device, source_of("whole blocks"))
+    program(Array(0x100), Array(0x200), Array(0x300))
+    device.driver.stream = 9
+    program.launcher()(Array(0x400), Array(0x500), Array(0x600))
+    groups, items = 4, 32
+    shape = (groups, 1, 1, items, 1, 1, 0)
+    assert device.driver.launches == [
+        (100, shape, 7, (0x100, 0x200, 0x300, 0)),
+        (100, shape, 9, (0x400, 0x500, 0x600, 0)),
+    ]
+
+
+def test_scratch_memory_is_one_block_per_thread_and_stream(device: Device) -> None:
+    program = made(device, source_of("parts of a reduction"))
+    arrays = Array(0x100), Array(0x200), Array(0x300)
+    program(*arrays)
+    program(*arrays)
+    assert [launch[0] for launch in device.driver.launches] == [100, 101] * 2
+    assert {launch[3][3] for launch in device.driver.launches} == {0x10000}
+    assert device.driver.allocated == [1 << (program.scratch_bytes - 1).bit_length()]
+    device.driver.stream = 8
+    program(*arrays)
+    other = threading.Thread(target=program, args=arrays)
+    other.start()
+    other.join()
+    assert [launch[3][3] for launch in device.driver.launches[4::2]] == [0x20000, 0x30000]
+    assert len(set(device.driver.threads)) == 2
+
+
+def test_large_scratch_memory_goes_back(device: Device) -> None:
+    source = source_of("parts of a reduction")
+    large = tuple(replace(e, scratch=e.scratch * (1 << 20)) for e in source.entries)
+    program = made(device, replace(source, entries=large))
+    for _ in range(2):
+        program(Array(0x100), Array(0x200), Array(0x300))
+    assert device.driver.allocated == [program.scratch_bytes] * 2
+
+
+def test_sizes_follow_the_scratch_memory(device: Device) -> None:
+    source = source_of("general")
+    sizes = range(1, 1 + len(source.sizes))
+    program = made(device, source, tuple(sizes))
+    program.bound(tuple(n + 50 for n in sizes))(Array(16), Array(32), Array(48))
+    assert device.driver.launches[0][3] == (16, 32, 48, 0, *(n + 50 for n in sizes))
+
+
+@pytest.mark.parametrize("moved", [None, 0, 1, 2])
+def test_arrays_that_begin_anywhere_have_a_program_of_their_own(
+    device: Device, moved: int | None
+) -> None:
+    source = source_of("whole blocks")
+    program = made(device, source)
+    places = [0x100, 0x200, 0x300]
+    if moved is not None:
+        places[moved] += 4
+    for run in (program, program.launcher(), program.remembering_launcher(lambda *_: None)):
+        run(*map(Array, places))
+    assert device.compiled == ([] if moved is None else [source.unaligned])
+    assert [launch[3][:3] for launch in device.driver.launches] == [tuple(places)] * 3
+
+
+def test_arrays_of_the_last_call_are_checked_once(device: Device) -> None:
+    checked: list[int] = []
+    program = made(device, source_of("whole blocks"))
+    run = program.remembering_launcher(lambda *arrays: checked.append(arrays[2].data.ptr))
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for result in (out, out, another, another, out):
+        run(first, second, result)
+    assert checked == [0x300, 0x400, 0x300]
+    results = [launch[3][2] for launch in device.driver.launches]
+    assert results == [0x300, 0x300, 0x400, 0x400, 0x300]
+
+
+def test_what_the_check_refuses_is_not_remembered(device: Device) -> None:
+    def refuse(*arrays: Array) -> None:
+        raise ValueError("no")
+
+    launch = made(device, source_of("whole blocks")).remembering_launcher(refuse)
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            launch(*arrays)
+    assert device.driver.launches == []
+
+
+def test_arrays_are_not_kept_alive(device: Device) -> None:
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    launch(Array(0x100), Array(0x200), Array(0x300))
+    launch(Array(0x500), Array(0x600), Array(0x700))
+    assert device.driver.launches[-1][3][:3] == (0x500, 0x600, 0x700)
+    assert np.array_equal(device.driver.launches[0][3][:3], (0x100, 0x200, 0x300))
