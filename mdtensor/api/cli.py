@@ -77,6 +77,9 @@ def tune(
     ] = None,
     dtype: DType = "f4",
     budget: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="In all.")] = 60,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Part of a device's name, such as cuda.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Find and keep the fastest kernel for EXPR on these shapes."""
@@ -90,7 +93,7 @@ def tune(
         expressions = expressions_from_file(file, dtype)
     else:
         expressions = [expression_from_words([subscripts or "", *(shapes or [])], dtype)]
-    tune_expressions(expressions, budget, quiet=quiet)
+    tune_expressions(expressions, budget, quiet=quiet, device=device)
 
 
 @app.command()

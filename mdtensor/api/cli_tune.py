@@ -6,22 +6,49 @@ from collections.abc import Sequence
 
 import typer
 
+from mdtensor.api import pipeline
 from mdtensor.api.cli_arguments import Expression
 from mdtensor.api.compile import compile  # noqa: A004
 from mdtensor.api.modes import Recorded
 from mdtensor.api.tune import TuningReport, tune
+from mdtensor.backends.select import found_devices
+from mdtensor.errors import NoDeviceError
 from mdtensor.translate.md_hom import MDHom
 
 
-def tune_expressions(expressions: Sequence[Expression], budget_s: float, *, quiet: bool) -> None:
-    """Tune all that the expressions need within one budget, and say what came of it."""
-    reports = tune(recorded(expressions), budget_s, quiet=quiet)
+def tune_expressions(
+    expressions: Sequence[Expression], budget_s: float, *, quiet: bool, device: str | None = None
+) -> None:
+    """Tune all that the expressions need within one budget, and say what came of it.
+
+    `device` is a part of a device's name: NumPy arrays are computed there, or CuPy arrays.
+    """
+    arrays = "numpy" if device is None else chosen(device)
+    reports = tune(recorded(expressions, arrays), budget_s, quiet=quiet)
     for report in reports:
         typer.echo(report)
     typer.echo(summary(reports))
 
 
-def recorded(expressions: Sequence[Expression]) -> list[Recorded]:
+def chosen(name: str) -> str:
+    """Chooses the first device of that name; the kind of arrays that it takes.
+
+    Raises NoDeviceError where no device has such a name.
+    """
+    listed = found_devices()
+    fitting = [found for found in listed if name.lower() in found.name.lower()]
+    if not fitting:
+        raise NoDeviceError(
+            f"no device is called {name!r}", notes=[f"available: {each.name}" for each in listed]
+        )
+    if fitting[0].arrays == "numpy":
+        pipeline.use_device(fitting[0].name)
+    else:
+        pipeline.use_cuda_device(fitting[0].name)
+    return fitting[0].arrays
+
+
+def recorded(expressions: Sequence[Expression], arrays: str = "numpy") -> list[Recorded]:
     """Every `md_hom` that `einsum` and plans would run for these expressions, each once.
 
     Both are wanted: like NumPy's, the result of `einsum` may have its axes in memory in another
@@ -34,7 +61,7 @@ def recorded(expressions: Sequence[Expression]) -> list[Recorded]:
             plan = compile(expression.subscripts, *expression.specs, **options)
             for md_hom in plan.md_homs:
                 labels.setdefault(md_hom, str(expression))
-    return [Recorded(md_hom, label) for md_hom, label in labels.items()]
+    return [Recorded(md_hom, label, arrays) for md_hom, label in labels.items()]
 
 
 def summary(reports: Sequence[TuningReport]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from mdtensor.api.arguments import Arguments, specs_of
 from mdtensor.api.directive import Directive
 from mdtensor.api.einsum import Options, einsum
-from mdtensor.api.operands import reason_of_types
+from mdtensor.api.operands import array_module, reason_of_types
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_call import CallPlan
 from mdtensor.api.plan_of_einsum import EinsumPlan
@@ -63,6 +63,13 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
         raise TranslationError("out is no option of a plan", hint="plan(…, out=array)")
     if what is einsum and operands and isinstance(operands[0], str):
         what, operands = operands[0], operands[1:]
+    plan = _plan(what, operands, options)
+    if array_module((*operands, *options.values())) is not np:
+        plan.arrays = "cupy"
+    return plan
+
+
+def _plan(what: str | Callable[..., Any], operands: Sequence[Any], options: dict[str, Any]) -> Plan:
     if not isinstance(what, str):
         return _plan_of_call(what, operands, options)
     arrays = [op if isinstance(op, TensorSpec) else _array(op) for op in operands]

@@ -14,6 +14,15 @@ Array = Any
 Launch = Callable[..., Array]
 
 SIZE = 4096
+# CuPy's class of arrays and the number of the current CUDA device, once a call had such arrays.
+cupy_array: type | None = None
+
+
+def current_device() -> int:
+    """The number of the current CUDA device; replaced when CuPy is there."""
+    return 0
+
+
 table: dict[tuple[object, ...], Launch] = {}
 
 
@@ -38,6 +47,18 @@ def clear() -> None:
     table.clear()
     for keeper in list(_listeners):
         keeper.forget()
+
+
+def knows_cupy(cupy: Any) -> None:
+    """Lets calls on CuPy arrays be in the table; their keys end with the current device."""
+    global cupy_array, current_device
+    cupy_array, current_device = cupy.ndarray, cupy.cuda.runtime.getDevice
+
+
+def on_device(text: object, a: Array, b: Array) -> Launch | None:
+    """The launch of a call on two CuPy arrays."""
+    device = current_device()
+    return table.get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, device))
 
 
 def remember(key: tuple[object, ...], launch: Launch) -> None:

@@ -99,6 +99,10 @@ def einsum(
             launch = _hot_get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
             if launch is not None:
                 return launch(a, b)
+        elif type(a) is dispatch.cupy_array is type(b):
+            launch = dispatch.on_device(text, a, b)
+            if launch is not None:
+                return launch(a, b)
     elif plain and (key := operands_key(operands, out)):
         launch = _hot.get(key)
         if launch is not None and out is None:
@@ -127,15 +131,20 @@ def einsum(
 def operands_key(operands: Sequence[Any], out: Array | None = None) -> tuple[object, ...] | None:
     """The key of a call without other options in the table of the hot path.
 
-    None for a call apart: one without a string, or not on plain NumPy arrays.
+    None for a call apart: one without a string, or not on plain arrays of NumPy or CuPy.
     """
     if not operands or type(operands[0]) is not str:
         return None
     key: tuple[object, ...] = (operands[0],)
+    kind: Any = operands[1].__class__ if len(operands) > 1 else None
+    if kind is not _ndarray and (kind is None or kind is not dispatch.cupy_array):
+        return None
     for array in operands[1:] if out is None else (*operands[1:], out):
-        if type(array) is not _ndarray:
+        if type(array) is not kind:
             return None
         key += (array.shape, array.strides, array.dtype)
+    if kind is not _ndarray:
+        return (*key, dispatch.current_device()) if out is None else None
     return key if out is None else (*key, "out")
 
 
@@ -185,12 +194,12 @@ def _einsum(
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
         result = execute(prepared, arrays, None, xp)
-        if plain and xp is np:
-            _remember(operands, None, prepared)
+        if plain:
+            _remember(operands, None, prepared, xp)
         return result[()] if xp is np and result.ndim == 0 else result
     prepared = _fill(text, arrays, out, options, xp)
     if plain and xp is np and prepared is not None:
-        _remember(operands, out, prepared)
+        _remember(operands, out, prepared, xp)
     return out
 
 
@@ -199,13 +208,15 @@ def _watched() -> bool:
     return executor is not None or modes.is_watching()
 
 
-def _remember(operands: Sequence[Any], out: Array | None, prepared: Prepared) -> None:
-    """Puts a call on NumPy arrays into the table of the hot path."""
+def _remember(operands: Sequence[Any], out: Array | None, prepared: Prepared, xp: Any) -> None:
+    """Puts a call into the table of the hot path: on CuPy arrays, one without `out`."""
+    if xp is not np:
+        dispatch.knows_cupy(xp)
     key = operands_key(operands, out)
     if key is None or _watched() or not prepared.steps:
         return
-    launch = launch_of(prepared, "numpy", np)
-    if out is None and not prepared.result.shape:
+    launch = launch_of(prepared, "numpy" if xp is np else "cupy", xp)
+    if xp is np and out is None and not prepared.result.shape:
         launch = scalar_result(launch)
     dispatch.remember(key, launch)
 

@@ -65,9 +65,11 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
 
 def maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
     """A function that allocates a result."""
-    if not spec.is_contiguous or spec.nbytes >= LARGE:
+    if not spec.is_contiguous or (xp is np and spec.nbytes >= LARGE):
         return lambda: allocate(spec, xp)
-    return functools.partial(xp.empty, spec.shape, spec.dtype)
+    # CuPy's class does what its `empty` calls it for.
+    empty = np.empty if xp is np else xp.ndarray
+    return functools.partial(empty, spec.shape, spec.dtype)
 
 
 def scalar_result(launch: Launch) -> Launch:

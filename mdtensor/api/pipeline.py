@@ -72,6 +72,14 @@ def use_device(name: str | None) -> None:
     forget()
 
 
+def use_cuda_device(name: str) -> None:
+    """Makes the CUDA device of that name this thread's current one, as CuPy does."""
+    from mdtensor.backends.cupy import load_cupy
+
+    number = int(name.removeprefix("CUDA ").partition(":")[0])
+    load_cupy().cuda.Device(number).use()
+
+
 def forget() -> None:
     """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
     from mdtensor.api import dispatch

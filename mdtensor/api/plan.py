@@ -11,8 +11,9 @@ import numpy as np
 from mdtensor.api import pipeline, statistics
 from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
+from mdtensor.api.modes import Recorded
 from mdtensor.api.operands import spec_of
-from mdtensor.api.tune import TuningReport, seconds_of, tune_md_hom
+from mdtensor.api.tune import TuningReport, tune
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
@@ -29,8 +30,11 @@ class Plan(ABC):
     """A call with all but the arrays; `mdtensor.compile` makes it. Safe for use by many threads.
 
     `label` names it in reports and errors, `specs` are those of the operands, `results` those of
-    the results, and `md_homs` are what is computed, in order.
+    the results, and `md_homs` are what is computed, in order. It is tuned and explained for
+    `arrays` of "numpy" or "cupy": those that it was made with.
     """
+
+    arrays = "numpy"
 
     def __init__(
         self,
@@ -125,7 +129,7 @@ class Plan(ABC):
         """Whether kernels may write to the last arrays while they read the others."""
         count = len(self.specs)
         for position, out in enumerate(arrays[count:], start=count):
-            if not out.flags.writeable:
+            if not getattr(out.flags, "writeable", True):  # CuPy has no such flag
                 raise ShapeError("out is read-only", text=self.label)
             for number, array in enumerate(arrays[:position]):
                 if _may_share_memory(array, out):
@@ -167,18 +171,15 @@ class Plan(ABC):
         )
 
     def choices(self) -> list[Choice]:
-        """The kernel of every `md_hom`, on the device of NumPy arrays."""
-        return [pipeline.choice_for(md_hom) for md_hom in self.md_homs]
+        """The kernel of every `md_hom`, on the device of the plan's `arrays`."""
+        return [pipeline.choice_for(md_hom, self.arrays) for md_hom in self.md_homs]
 
     def tune(
         self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
     ) -> list[TuningReport]:
         """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
-        share = seconds_of(budget) / max(1, len(self.md_homs))
-        return [
-            tune_md_hom(md_hom, share, label=self.label, quiet=quiet, again=again)
-            for md_hom in self.md_homs
-        ]
+        work = [Recorded(md_hom, self.label, self.arrays) for md_hom in self.md_homs]
+        return tune(work, budget, quiet=quiet, again=again)
 
     def explain(self) -> str:
         """What runs: every `md_hom`, the schedule and where it is from, cost and source."""

@@ -239,6 +239,14 @@ def test_tune_takes_an_expression_or_a_file(arguments: tuple[str, ...]) -> None:
     assert "say either EXPR SHAPE... or --file FILE" in run("tune", *arguments, code=2)
 
 
+def test_tune_takes_a_part_of_a_devices_name(cache: Path) -> None:
+    shown = run("tune", "ij->i", "30,40", "--budget", "0", "--quiet", "--device", "OPENCL")
+    assert shown.startswith("ij->i 30,40: ")
+    shown = run("tune", "ij->i", "30,40", "--device", "abacus", code=1)
+    assert "NoDeviceError: no device is called 'abacus'" in shown
+    assert "available: " in shown
+
+
 def test_bench_compares_an_expression() -> None:
     shown = run("bench", "ij,jk->ik", "16,16", "16,16")
     assert shown.split()[-8:][0] == "µs"

@@ -1,0 +1,116 @@
+"""Tuning on CuPy arrays, by processes that open the CUDA device."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api import measurer, pipeline
+from mdtensor.autotune.store import Store
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.schedule import Schedule
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+@pytest.fixture
+def own_store(cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store of this test's own."""
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    store = Store.open()
+    monkeypatch.setattr(pipeline.engine_for("cupy"), "_open_store", lambda: store)
+    pipeline.forget()
+    yield store
+    pipeline.forget()
+
+
+SECOND_PROCESS = """
+import cupy, mdtensor as mdt
+a, b = cupy.ones((100, 200), "f4"), cupy.ones((200, 300), "f4")
+plan = mdt.compile("ij,jk->ik", a, b)
+(report,) = plan.tune(5, quiet=True)
+print(plan.choices()[0].origin, report.trials, float(plan(a, b)[0, 0]))
+"""
+
+
+def test_a_winner_is_found_and_a_second_process_has_it(own_store: Store, cupy: Any) -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.random((100, 200), np.float32), rng.random((200, 300), np.float32)
+    a, b = cupy.asarray(left), cupy.asarray(right)
+    plan = mdt.compile("ij,jk->ik", a, b)
+    (report,) = plan.tune(10, quiet=True)
+    assert report.trials > 50
+    (choice,) = plan.choices()
+    assert (choice.origin, choice.schedule.asm) == ("tuned", "gpu")
+    np.testing.assert_allclose(plan(a, b).get(), left @ right, rtol=1e-4)
+    out = cupy.empty((100, 300), "f4")
+    for _ in range(2):
+        plan(a, b, out=out)
+    np.testing.assert_allclose(out.get(), left @ right, rtol=1e-4)
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["tuned", "0", "200.0"]
+
+
+def test_recorded_calls_are_tuned_for_the_arrays_that_they_had(own_store: Store, cupy: Any) -> None:
+    x = cupy.asarray(np.random.default_rng(1).random((300, 500), np.float32))
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,j->i", x, x[0])
+        mdt.reduce("ij->i", x, combine="max")
+    assert [item.arrays for item in seen] == ["cupy", "cupy"]
+    reports = mdt.tune(seen, budget=12, quiet=True)
+    assert all(report.seconds is not None for report in reports)
+    np.testing.assert_allclose(
+        mdt.reduce("ij->i", x, combine="max").get(), x.get().max(axis=1), rtol=1e-6
+    )
+
+
+def test_a_hanging_kernel_costs_its_process_only(
+    own_store: Store, cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurer, "BENCH", "tests.api.cuda_faults:open_bench")
+    monkeypatch.setattr(measurer, "TRIAL_SECONDS", 4.0)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    a, b = cupy.ones((64, 64), "f4"), cupy.ones((64, 96), "f4")
+    plan = mdt.compile("ij,jk->ik", a, b)
+    plan.tune(30, quiet=True)
+    engine = pipeline.engine_for("cupy")
+    rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
+    statuses = {row.status for row in rows}
+    assert {"ok", "timeout", "crashed"} <= statuses
+    assert any("illegal" in row.detail for row in rows if row.status == "crashed")
+    assert all(Schedule.from_json(row.schedule) for row in rows)
+    assert float(plan(a, b)[3, 5]) == 64.0
+
+
+def test_hot_calls_go_by_the_table_of_the_current_device(own_store: Store, cupy: Any) -> None:
+    from mdtensor.api import dispatch
+
+    a, b = cupy.ones((8, 16), "f4"), cupy.ones((16, 4), "f4")
+    mdt.einsum("ij,jk->ik", a, b)
+    key = ("ij,jk->ik", a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, 0)
+    assert key in dispatch.table
+    np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).get(), np.full((8, 4), 16))
+    on_host = mdt.einsum("ij,jk->ik", a.get(), b.get())
+    assert isinstance(on_host, np.ndarray)
+
+
+def test_tiny_numbers_are_kept_as_numpy_keeps_them(cupy: Any) -> None:
+    tiny = np.full(4, 1e-41, "f4")
+    result = mdt.einsum("i,i->i", cupy.asarray(tiny), cupy.ones(4, "f4"))
+    np.testing.assert_array_equal(result.get(), tiny)
