@@ -56,6 +56,8 @@ MD_HOM = "/md_hom"  # ends the names of such cases
 BATCH = 100
 # Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
 # no result either. Such cases are counted apart.
+# What the compiler says when it crashes.
+TRACES = ("Running pass", "PLEASE submit a bug report")
 COMPILER = "compiler crashed"
 SECONDS = 60  # without a sign of life from a worker
 ROOT = Path(__file__).parents[2]
@@ -317,7 +319,7 @@ def _run_batch(names: list[str], report: Report) -> list[str]:
     if not current:
         raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
     reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
-    if any("Running pass" in word for word in words):  # of the compiler's own trace
+    if any(trace in word for word in words for trace in TRACES):
         report.counts[COMPILER] += 1
         report.crashed.append(current)
     else:
