@@ -91,7 +91,8 @@ class Target:
 
     Sizes are bytes, rates per second. `name`, `driver` and `dialect` identify the environment;
     `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
-    device's main memory, both estimates that rank schedules and promise nothing.
+    device's main memory, both estimates that rank schedules and promise nothing. `counts_groups`
+    tells whether groups of one kernel can count themselves, and see what those before them wrote.
     """
 
     kind: str
@@ -111,6 +112,7 @@ class Target:
     bandwidth: float
     launch_seconds: float
     has_fp64: bool = True
+    counts_groups: bool = False
 
     def lanes(self, dtype: np.dtype) -> int:
         """Elements of `dtype` in one vector register; 1 on a device without vectors."""

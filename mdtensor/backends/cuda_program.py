@@ -55,6 +55,12 @@ class Functions:
             block = blocks[size, stream] = self._allocate(size)
         return block.ptr
 
+    def zeros(self, nbytes: int) -> Any:
+        """Memory that is zero for what follows on the current stream."""
+        memory = self._allocate(nbytes)
+        memory.memset_async(0, nbytes)
+        return memory
+
 
 class OnDevice(Protocol):
     """What a program needs of its device."""
@@ -73,16 +79,17 @@ class Arguments:
     values: Any
     places: Any
     address: int
-    scratch: int  # position of the scratch memory, or -1
+    scratch: int  # position of the scratch memory; behind it that of counters
 
     @classmethod
-    def of(cls, arrays: int, sizes: Sequence[int], *, scratch: bool) -> Arguments:
-        """Arguments for so many arrays, scratch memory, and sizes."""
-        count = arrays + 1 + len(sizes)
-        values = (ctypes.c_int64 * count)(*(0 for _ in range(arrays + 1)), *sizes)
+    def of(cls, arrays: int, sizes: Sequence[int], *, counters: bool) -> Arguments:
+        """Arguments for so many arrays, scratch memory, counters, and sizes."""
+        before = arrays + 1 + counters
+        count = before + len(sizes)
+        values = (ctypes.c_int64 * count)(*(0 for _ in range(before)), *sizes)
         first = ctypes.addressof(values)
         places = (ctypes.c_void_p * count)(*(first + 8 * n for n in range(count)))
-        return cls(values, places, ctypes.addressof(places), arrays if scratch else -1)
+        return cls(values, places, ctypes.addressof(places), arrays)
 
 
 class CudaProgram:
@@ -107,6 +114,8 @@ class CudaProgram:
             for kernel, entry in zip(kernels, source.entries, strict=True)
         ]
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
+        self.counter_bytes = 4 * max(evaluated(e.counters, values) for e in source.entries)
+        self._counters: dict[int, Any] = {}
         self._local = threading.local()
 
     @cached_property
@@ -130,14 +139,22 @@ class CudaProgram:
     def _arguments(self, local: threading.local) -> Arguments:
         """New arguments for a thread, which may not have used the device before."""
         self.device.functions.begin_thread()
-        arrays = len(self.source.arguments) - 1
-        local.arguments = Arguments.of(arrays, self.sizes, scratch=self.scratch_bytes > 0)
+        arrays = [argument.role for argument in self.source.arguments].index("scratch")
+        local.arguments = Arguments.of(arrays, self.sizes, counters=self.counter_bytes > 0)
         return local.arguments
+
+    def _counters_on(self, stream: int) -> int:
+        """The address of counters that no launch on another stream uses."""
+        counters = self._counters.get(stream)
+        if counters is None:
+            counters = self._counters[stream] = self.device.functions.zeros(self.counter_bytes)
+        return counters.ptr
 
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up."""
         local, launches, aligned = self._local, self.launches, self.source.unaligned is not None
         functions, scratch_bytes = self.device.functions, self.scratch_bytes
+        counter_bytes, counters_on = self.counter_bytes, self._counters_on
         launch_kernel, current_stream = functions.launch, functions.current_stream
 
         def launch(*arrays: Array) -> None:
@@ -157,6 +174,8 @@ class CudaProgram:
             stream = current_stream().ptr
             if scratch_bytes:
                 values[position] = functions.scratch(scratch_bytes, stream)
+            if counter_bytes:
+                values[position + 1] = counters_on(stream)
             for kernel in launches:
                 launch_kernel(*kernel, stream, arguments.address, 0)
 
@@ -171,6 +190,7 @@ class CudaProgram:
         own = CudaProgram(self.device, self.kernels, self.source, self.sizes)
         local, launches = own._local, own.launches
         functions, scratch_bytes = self.device.functions, self.scratch_bytes
+        counter_bytes, counters_on = own.counter_bytes, own._counters_on
         launch_kernel, current_stream = functions.launch, functions.current_stream
         anew = own.launcher()
         ref = weakref.ref
@@ -187,6 +207,8 @@ class CudaProgram:
                 if scratch_bytes:
                     place = functions.scratch(scratch_bytes, stream)
                     arguments.values[arguments.scratch] = place
+                if counter_bytes:
+                    arguments.values[arguments.scratch + 1] = counters_on(stream)
                 for kernel in launches:
                     launch_kernel(*kernel, stream, arguments.address, 0)
                 return

@@ -91,6 +91,7 @@ class CupyDevice:
             rate=clock * 128,
             bandwidth=bandwidth,
             launch_seconds=5e-6,
+            counts_groups=True,
         )
 
     def _rates(self) -> tuple[float, float]:

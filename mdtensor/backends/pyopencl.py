@@ -187,6 +187,7 @@ class OpenCLProgram:
         self.groups = [(max(1, evaluated(e.groups, values)) * e.threads,) for e in source.entries]
         self.threads = [(e.threads,) for e in source.entries]
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
+        self.counter_count = max(evaluated(e.counters, values) for e in source.entries)
         self.queue = device.inline_queue if source.inline else device.queue
         self.waits = self.queue is device.queue
         self._local = threading.local()
@@ -212,13 +213,13 @@ class OpenCLProgram:
 
     def _prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
         memory, scratch = self.device.scratch(self.scratch_bytes)
-        position = len(self.source.arguments) - 1
-        sizes = self.device.argument(self.sizes) if len(self.sizes) else None
+        arrays = (np.zeros(self.counter_count, np.uint32), self.sizes)
+        fixed = [scratch, *(self.device.argument(array) for array in arrays if len(array))]
+        roles = [argument.role for argument in self.source.arguments]
         for kernel in kernels:
-            kernel.set_arg(position, scratch)
-            if sizes is not None:
-                kernel.set_arg(position + 1, sizes)
-        self._local.keep = (memory, scratch, sizes)
+            for position, argument in enumerate(fixed, start=roles.index("scratch")):
+                kernel.set_arg(position, argument)
+        self._local.keep = (memory, fixed)
         return list(zip(kernels, self.groups, self.threads, strict=True))
 
     def __call__(self, *arrays: np.ndarray) -> None:

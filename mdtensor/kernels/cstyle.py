@@ -9,6 +9,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.groups import taken_number, told
 from mdtensor.kernels.primitives import COMPARISONS, in_primitives, is_condition
 from mdtensor.kernels.source import Entry, KernelSource
 from mdtensor.lower.index import Index
@@ -16,6 +17,8 @@ from mdtensor.lower.nest import (
     F16,
     F32,
     Allocate,
+    Arrive,
+    Await,
     AwaitCopies,
     Barrier,
     Calc,
@@ -23,6 +26,7 @@ from mdtensor.lower.nest import (
     CommitCopies,
     CopyAsync,
     Declare,
+    Exchange,
     FromIndex,
     Gather,
     If,
@@ -36,6 +40,7 @@ from mdtensor.lower.nest import (
     LoopNest,
     Pack,
     Pointer,
+    Post,
     Ref,
     Set,
     Shift,
@@ -68,16 +73,18 @@ def render(
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
-        tuple(
-            Entry(nest.name, nest.threads, nest.groups, nest.scratch, pooled(nest, dialect)[1])
-            for nest in nests
-        ),
+        tuple(_entry(nest, dialect) for nest in nests),
         nests[0].arguments,
         nests[0].sizes,
         dialect.sizes_by_value,
         inline,
         streaming,
     )
+
+
+def _entry(nest: LoopNest, dialect: Dialect) -> Entry:
+    pool = pooled(nest, dialect)[1]
+    return Entry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)
 
 
 def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
@@ -113,7 +120,8 @@ class _Renderer:
             where = dialect.regions["global"]
             arguments.append(f"{where}{const}{kind}* {dialect.restrict}{argument.name}")
             self.memory[argument.name] = where
-        lines = [f"const {dialect.index} group = {dialect.group};"]
+        lines = taken_number(nest, dialect)
+        lines = lines or [f"const {dialect.index} group = {dialect.group};"]
         if nest.threads > 1:
             lines.append(f"const {dialect.index} item = {dialect.item};")
         if nest.sizes and dialect.sizes_by_value:
@@ -175,7 +183,7 @@ class _Renderer:
             case Store():
                 return self._store(statement)
             case Allocate():
-                return [self._array(statement)]
+                return [line for line in (self._array(statement),) if line]
             case Barrier():
                 return [dialect.barrier]
             case CopyAsync():
@@ -185,6 +193,8 @@ class _Renderer:
             case AwaitCopies(pending):
                 text = dialect.await_copies.format(pending=pending)
                 return [text] if dialect.copy_async else []
+            case Exchange() | Arrive() | Post() | Await():
+                return told(statement, dialect)
             case Comment(text):
                 return [f"// {text}"]
 

@@ -20,6 +20,11 @@ class Dialect:
     0 where the nest has seen to that. A language without `copy_async` copies at once. Arrays in
     local memory that together take more than `declared_local` bytes are `pooled` in the `pool`
     that a launch provides; 0 where all can be declared.
+    `exchange` has what a work-item does before and after all put their values into local memory,
+    where that is needed, and how it takes those of another one; `arrive` the lines by which a
+    group counts itself, `in_order` those by which it takes its number. `words` is the type of what
+    groups tell each other and an expression for one such word in memory; `bits` are, by element
+    type, a value's bits as an unsigned number, and the value of such a number.
     """
 
     name: str
@@ -35,6 +40,11 @@ class Dialect:
     declared_local: int
     restrict: str
     barrier: str
+    exchange: Mapping[str, str]
+    arrive: tuple[str, ...]
+    in_order: tuple[str, ...]
+    words: tuple[str, str]
+    bits: Mapping[str, tuple[str, str]]
     group: str
     item: str
     half_load: str

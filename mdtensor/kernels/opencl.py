@@ -43,6 +43,7 @@ _LONG_VECTORS = "\n".join(
         *(_LONG_SELECT.format(type=name, mask=mask) for name, mask in _MASKS.items()),
     )
 )
+_FENCE = "atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device);"
 
 OPENCL = Dialect(
     name="opencl",
@@ -53,9 +54,10 @@ OPENCL = Dialect(
     types=_TYPES,
     unsigned={"int8": "uchar", "int16": "ushort", "int32": "uint", "int64": "ulong"},
     index="long",
-    regions={"global": "__global ", "local": "__local ", "private": ""},
+    regions={"global": "__global ", "local": "__local ", "exchange": "__local ", "private": ""},
     arrays={
         "local": "__local {type} {name}[{extent}];",
+        "exchange": "__local {type} {name}[{extent}];",
         "private": "{type} {name}[{extent}] __attribute__((aligned(64)));",
     },
     pool="",
@@ -64,6 +66,39 @@ OPENCL = Dialect(
     # Not "restrict ": it makes nothing faster, and led Intel's compiler to store in wrong places.
     restrict="",
     barrier="barrier(CLK_LOCAL_MEM_FENCE);",
+    exchange={
+        "wait": "barrier(CLK_LOCAL_MEM_FENCE);",
+        "put": "{buffer}[{item} + {offset}] = {value};",
+        "down": "const {type} {name} = {buffer}[min({item} + {lane}, {last}L) + {offset}];",
+        "up": "const {type} {name} = {buffer}[max({item} - {lane}, 0L) + {offset}];",
+        "from": "const {type} {name} = {buffer}[{item} / {width} * {width} + {lane} + {offset}];",
+    },
+    arrive=(
+        "__local int arrived;",
+        _FENCE,
+        "barrier(CLK_LOCAL_MEM_FENCE);",
+        "if (get_local_id(0) == 0) {{",
+        "  volatile __global uint* counter = counters + {counter};",
+        "  arrived = atomic_add(counter, 1u) + 1 == {count};",
+        "  if (arrived) *counter = 0;",
+        "}}",
+        "barrier(CLK_LOCAL_MEM_FENCE);",
+        _FENCE,
+        "const long {name} = arrived;",
+    ),
+    in_order=(
+        "__local uint taken;",
+        "if (get_local_id(0) == 0) {{",
+        "  taken = atomic_add((volatile __global uint*)counters, 1u);",
+        "  if (taken % {span}u == {last}u)",
+        "    atomic_add((volatile __global uint*)counters, {span}u - {last}u - 1u);",
+        "}}",
+        "barrier(CLK_LOCAL_MEM_FENCE);",
+        "const long group = taken % {span}u;",
+        "const uint epoch = taken / {span}u & 0x3fffffffu;",
+    ),
+    words=("ulong", "((volatile __global ulong*)counters)[{index}]"),
+    bits={"float32": ("as_uint({})", "as_float({})"), "float64": ("as_long({})", "as_double({})")},
     group="get_group_id(0)",
     item="get_local_id(0)",
     half_load="vload_half({index}, {buffer})",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mdtensor.lower.index import Index
+from mdtensor.lower.index import ZERO, Index
 from mdtensor.lower.nest import Argument
 
 # Bytes of which buffers' addresses are multiples where programs count on it.
@@ -15,10 +15,11 @@ LaunchIndex = Index
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kernel of a program: its name, work-items per group, number of groups, scratch bytes.
+    """One kernel of a program: its name, work-items per group, and what it is launched with.
 
-    `groups` and `scratch` are expressions over the program's sizes. `pool` is the number of bytes
-    of local memory that a group is given at launch, beside what the kernel declares.
+    `groups`, the bytes of `scratch` memory and the number of `counters` are expressions over the
+    program's sizes. `pool` is the number of bytes of local memory that a group is given at launch,
+    beside what the kernel declares.
     """
 
     name: str
@@ -26,14 +27,17 @@ class Entry:
     groups: Index
     scratch: Index
     pool: int = 0
+    counters: Index = ZERO
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
     """A program: kernels that run one after the other and take the same arguments.
 
-    The arguments are the buffers in order, scratch memory last, and then the `sizes`, where there
-    are any: an array of int64, or one integer each if `sizes_by_value`. Where there is a program
+    The arguments are the buffers in order, scratch memory, counters (uint32) where the program has
+    any, and then the `sizes`, where there are any: an array of int64, or one integer each if
+    `sizes_by_value`. Counters are 0 before the first launch; a launch leaves them as the next one
+    on the same queue needs them, so no two that may overlap share them. Where there is a program
     `unaligned`, this one is for buffers at multiples of `ALIGNMENT`, that one for all others.
     """
 

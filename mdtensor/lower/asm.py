@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from mdtensor.errors import LoweringError
 
+WARP = 32  # work-items that can exchange values without local memory
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:

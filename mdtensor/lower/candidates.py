@@ -14,6 +14,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
 from mdtensor.lower.gpu_cost import gpu_estimate
+from mdtensor.lower.gpu_points import point_estimate, ranked_points
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
@@ -295,7 +296,11 @@ def ranked(
     """
     if target.kind == "gpu":
         last = (0.0, gpu_schedule(problem, target))
-        return [last] if general else [*ranked_on_gpu(problem, target), last]
+        if general:
+            return [last]
+        by_points = not problem.contracted
+        found = ranked_points(problem, target) if by_points else ranked_on_gpu(problem, target)
+        return [*found, last]
     found: list[tuple[float, Schedule]] = []
     for candidate in cpu_candidates(problem, target):
         if pause is not None:
@@ -311,8 +316,10 @@ def ranked(
 
 def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
-    model = gpu_estimate if target.kind == "gpu" else estimate
-    return model(problem, schedule, target)
+    if target.kind != "gpu":
+        return estimate(problem, schedule, target)
+    by_points = schedule.resident and not problem.contracted
+    return (point_estimate if by_points else gpu_estimate)(problem, schedule, target)
 
 
 def broken_rule(problem: Problem, schedule: Schedule, target: Target) -> str:

@@ -300,6 +300,7 @@ def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Sch
             yield replace(
                 schedule,
                 parts=tuple(count if d == longest else p for d, p in enumerate(schedule.parts)),
+                last_group=target.counts_groups and not problem.keeps_order,
             )
 
 

@@ -33,6 +33,8 @@ LATENCY = 867e-9  # of global memory, seconds
 CLOCK_UNDER_LOAD = 0.86
 LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
 BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
+# Of a last group: until it has counted itself, and bytes of results that it combines a second.
+COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 
@@ -92,9 +94,20 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     cycles = rounds * _cycles_of_group(problem, schedule, shape, busy)
     computing = cycles / (target.rate / 128 * CLOCK_UNDER_LOAD)
     moving = _transfer(problem, schedule, target, shape, busy)
-    split = any(schedule.parts[d] > 1 for d in problem.contracted)
     longest, shortest = max(computing, moving), min(computing, moving)
-    return longest + 0.3 * shortest + BASE + (SECOND_KERNEL if split else 0.0)
+    return longest + 0.3 * shortest + BASE + _combining_groups(problem, schedule)
+
+
+def _combining_groups(problem: Problem, schedule: Schedule) -> float:
+    """Seconds in which the results of groups that share a reduction are combined."""
+    parts = math.prod(schedule.parts[d] for d in problem.contracted)
+    if parts == 1:
+        return 0.0
+    if not schedule.last_group:
+        return SECOND_KERNEL
+    points = math.prod(-(-problem.extent(d) // schedule.parts[d]) for d in problem.kept)
+    held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
+    return COUNTING + parts * points * held / COMBINED_BY_GROUP
 
 
 def _shape(problem: Problem, schedule: Schedule) -> _Shape:

@@ -62,7 +62,7 @@ def gpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
         *_staged_tiles(problem),
         *_parts(problem, target),
         *_orders(problem),
-        *_results(problem),
+        *_results(problem, target),
     )
 
 
@@ -258,14 +258,18 @@ def _orders(problem: Problem) -> list[Parameter]:
     ]
 
 
-def _results(problem: Problem) -> list[Parameter]:
-    """Whether results bypass the caches."""
+def _results(problem: Problem, target: Target) -> list[Parameter]:
+    """Whether results bypass the caches, and who combines those of groups."""
     possible = can_stream(problem)
+    counted = target.counts_groups and bool(problem.contracted) and not problem.keeps_order
 
     def streaming(resident: bool) -> tuple[bool, ...]:
         return (False, True) if resident and possible else (False,)
 
-    return [Parameter("streaming", streaming)]
+    def last_group(resident: bool) -> tuple[bool, ...]:
+        return (False, True) if resident and counted else (False,)
+
+    return [Parameter("streaming", streaming), Parameter("last_group", last_group)]
 
 
 def schedule_on_gpu(problem: Problem, configuration: Mapping[str, Value]) -> Schedule:
@@ -308,6 +312,7 @@ def schedule_on_gpu(problem: Problem, configuration: Mapping[str, Value]) -> Sch
         stages=integer_in(configuration, "stages", 0),
         as_source=_unless_none(bool(configuration[f"as_source{n}"]) for n in streams),
         streaming=bool(configuration["streaming"]),
+        last_group=bool(configuration["last_group"]),
     )
 
 
@@ -327,6 +332,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "prefetch": schedule.prefetch and schedule.stages < 2,
         "stages": schedule.stages if schedule.stages > 1 else 0,
         "streaming": schedule.streaming,
+        "last_group": schedule.last_group,
         "swath": schedule.swath if schedule.swath > 1 else 0,
         "lanes": _lanes_of(problem, schedule),
         "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),

@@ -19,6 +19,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
+    Allocate,
     Argument,
     If,
     IndexCalc,
@@ -30,35 +31,34 @@ from mdtensor.lower.nest import (
     Step,
     register_dtype,
 )
+from mdtensor.lower.partial_results import (
+    CELL,
+    Partials,
+    by_a_kernel,
+    combination,
+    dense,
+    number_among_groups,
+    partials_of,
+    shared_out,
+    sources,
+)
 from mdtensor.lower.passes import stage_inputs
+from mdtensor.lower.passes.last_group import counters, last_group, united
+from mdtensor.lower.passes.look_back import counters_of
 from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
+from mdtensor.lower.passes.pointwise import pointwise_tiles
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
+from mdtensor.lower.passes.scan_together import scan_blocks, scan_memory
 from mdtensor.lower.passes.scatter import copies, scatter
 from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
-from mdtensor.lower.problem import Problem, Read, Stream
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.selection import selecting, selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
-from mdtensor.translate.scalar import ScalarFunction, param
 
-_FEW, _MANY, _ITEMS = 64, 1 << 20, 128
-CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
-
-
-@dataclass(frozen=True, slots=True)
-class Partials:
-    """Results of groups that share a reduction: [group][kept dims], one array per element."""
-
-    count: Index
-    strides: tuple[Index, ...]
-    size: Index
-
-    def pointer(self, position: int, memory: np.dtype, const: bool) -> Pointer:
-        """Declares `R{position}`, the array of one element of the result tuple."""
-        offset = self.count * self.size * (position * CELL)
-        return Pointer(f"R{position}", "scratch", memory, "global", offset, const)
+_COUNTERS = Argument("counters", np.dtype(np.uint32), "counters")
 
 
 def lowered(
@@ -75,15 +75,45 @@ def lowered(
     frame = Frame(problem, schedule, tilings, layouts, aligned)
     if schedule.scatter:
         return _scattered(frame, head)
-    partials = _partials(frame)
+    if schedule.resident and problem.scanned >= 0:
+        return (_scanned_together(frame, head),)
+    partials = partials_of(problem, tilings)
     if partials is None:
         return (_nest(frame, None, head),)
     of_part = replace(frame, problem=replace(problem, scanned=-1, finish=None))
     first = _nest(of_part, partials, head)
+    if schedule.last_group:
+        return (_finished_by_last_group(frame, partials, first),)
     if problem.scanned < 0:
         return first, _second_stage(problem, schedule, partials, head)
     between = _between(frame, partials, first)
     return first, between, replace(_nest(frame, partials, head), name="kernel_2")
+
+
+def _scanned_together(frame: Frame, head: str) -> LoopNest:
+    """The kernel of a scan whose work-items exchange totals, and whose groups tell each other."""
+    nest = _nest(frame, None, head)
+    if not frame.tilings[frame.problem.scanned].is_split:
+        return nest
+    return replace(
+        nest,
+        arguments=(*nest.arguments, _COUNTERS),
+        counters=counters_of(frame),
+        in_order=True,
+    )
+
+
+def _finished_by_last_group(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
+    """The kernel whose groups leave partial results, and whose last ones combine them."""
+    arrays, statements = last_group(frame, partials)
+    own = [s for s in first.body if isinstance(s, Allocate)]
+    rest = [s for s in first.body if not isinstance(s, Allocate)]
+    return replace(
+        first,
+        arguments=(*first.arguments, _COUNTERS),
+        body=(*united([*own, *arrays]), *rest, *statements),
+        counters=counters(frame),
+    )
 
 
 def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
@@ -94,15 +124,12 @@ def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
     count = as_index(copies(frame))
     for d in problem.contracted:
         count = count * tilings[d].parts
-    strides, size = _dense(problem)
+    strides, size = dense(problem)
     partials = Partials(count, strides, size)
     inner = replace(frame, problem=selecting(problem, selection))
     order = frame.schedule.group_order
     body: list[Statement] = group_bounds(tilings, order)
-    group = as_index(0)
-    for d in problem.contracted:
-        if tilings[d].is_split:
-            group = group * tilings[d].parts + name(tilings[d].var("z"))
+    group = number_among_groups(problem, tilings)
     destinations: list[Destination] = []
     for k, dtype in enumerate(problem.scalar.result_dtypes):
         memory = register_dtype(dtype)
@@ -143,27 +170,6 @@ def _between(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
     )
 
 
-def _partials(frame: Frame) -> Partials | None:
-    problem, tilings = frame.problem, frame.tilings
-    split = [d for d in problem.contracted if tilings[d].is_split]
-    if not split:
-        return None
-    count = as_index(1)
-    for d in split:
-        count = count * tilings[d].parts
-    return Partials(count, *_dense(problem))
-
-
-def _dense(problem: Problem) -> tuple[tuple[Index, ...], Index]:
-    """Strides of an array on the kept dims, and its size."""
-    strides = [as_index(0)] * len(problem.extents)
-    size = as_index(1)
-    for d in reversed(problem.kept):
-        strides[d] = size
-        size = size * problem.extents[d]
-    return tuple(strides), size
-
-
 def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
     problem, schedule, tilings = frame.problem, frame.schedule, frame.tilings
     order = schedule.group_order
@@ -174,9 +180,11 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
     offset = (
         partials.count * partials.size * (CELL * len(problem.scalar.results)) if partials else 0
     )
-    if schedule.resident:
+    if schedule.resident and problem.scanned >= 0:
+        body += scan_memory(frame)
+    elif schedule.resident and problem.contracted:
         body += resident_memory(frame)
-    else:
+    elif not schedule.resident:
         body += shared_memory(frame) + item_turns(frame)
     staged, per_group = _declare_staged(frame, as_index(offset))
     body += staged
@@ -193,7 +201,11 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
             statements += _register_tiles(frame, 0, {}, finish)
         return statements
 
-    if schedule.resident:
+    if schedule.resident and problem.scanned >= 0:
+        body += scan_blocks(frame, destinations)
+    elif schedule.resident and not problem.contracted:
+        body += pointwise_tiles(frame, destinations, items)
+    elif schedule.resident:
         body += resident_tiles(frame, destinations)
     else:
         body += cache_tiles(tilings, order, inside)
@@ -276,10 +288,7 @@ def _destinations(
     )
     if partials is None:
         return outputs, ()
-    group = as_index(0)
-    for d in problem.contracted:
-        if frame.tilings[d].is_split:
-            group = group * frame.tilings[d].parts + name(frame.tilings[d].var("z"))
+    group = number_among_groups(problem, frame.tilings)
     found: list[Destination] = []
     for position, dtype in enumerate(problem.scalar.result_dtypes):
         memory = register_dtype(dtype)
@@ -401,111 +410,22 @@ def _guarded(
     return list(body) if tiling.threads == 1 else [If(name(var), "<", end, body)]
 
 
-def _shared_out(problem: Problem, plain: Schedule) -> Schedule:
-    """The schedule of a reduction over groups, the first dim, for work-items that work together.
-
-    Where results are few, the work-items of a group share one; else each has some of its own.
-    """
-    threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
-    extents = [extent.constant for extent in problem.extents]
-    results = math.prod(extent or _MANY for extent in extents[1:])
-    if results <= _FEW and not problem.keeps_order:
-        threads[0] = min(_ITEMS, 1 << ((extents[0] or _ITEMS) - 1).bit_length())
-        parts[1:] = [extent or 1 for extent in extents[1:]]
-        return replace(plain, threads=tuple(threads), parts=tuple(parts))
-    left = _ITEMS
-    for d in reversed(range(1, len(extents))):
-        extent = extents[d]
-        threads[d] = min(left, 1 << ((extent or _MANY) - 1).bit_length())
-        left //= threads[d]
-        parts[d] = 1 if extent is None else -(-extent // threads[d])
-    return replace(plain, threads=tuple(threads), parts=tuple(parts))
-
-
 def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head: str) -> LoopNest:
-    """Combines the partial results of groups: a reduction over the groups, as a problem."""
-    dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
-    kept, own = problem.kept, len(dtypes)
-
-    def after_groups(first: Index, strides: tuple[Index, ...]) -> tuple[Index, ...]:
-        return (first, *(strides[d] for d in kept))
-
-    streams = [Stream(n, after_groups(partials.size, partials.strides)) for n in range(own)]
-    finish, inputs = problem.finish, dtypes
-    if finish is not None:
-        start = problem.finish_streams
-        streams += [
-            Stream(own + stream.buffer, after_groups(as_index(0), stream.strides))
-            for stream in problem.streams[start:]
-        ]
-        moved = tuple(replace(read, stream=read.stream - start + own) for read in finish.reads)
-        finish, inputs = replace(finish, reads=moved), (*dtypes, *problem.inputs)
-    second = Problem(
-        ("groups", *(problem.labels[d] for d in kept)),
-        (partials.count, *(problem.extents[d] for d in kept)),
-        (True, *(False for _ in kept)),
-        ScalarFunction(
-            dtypes,
-            tuple(
-                param(n, held) if held == dtype else param(n, dtype)
-                for n, (held, dtype) in enumerate(
-                    zip(dtypes, problem.scalar.result_dtypes, strict=True)
-                )
-            ),
-            "id",
-        ),
-        problem.operator,
-        inputs,
-        problem.outputs,
-        tuple(streams),
-        tuple(Read(n, 0) for n in range(own)),
-        tuple(
-            replace(write, strides=after_groups(as_index(0), write.strides))
-            for write in problem.writes
-        ),
-        problem.sizes,
-        finish=finish,
-    )
-    nearest = len(kept) if kept else -1
-    vectors = schedule.width > 1 and nearest > 0
-    ones = (1,) * (len(kept) + 1)
-    plain = Schedule(
-        schedule.asm,
-        parts=ones,
-        tiles=(0,) * len(ones),
-        threads=ones,
-        registers=tuple(
-            schedule.width if vectors and n == nearest else 1 for n in range(len(ones))
-        ),
-        lane=nearest if vectors else -1,
-        width=schedule.width if vectors else 1,
-        group_order=(*range(1, len(ones)), 0),
-        loop_order=tuple(range(1, len(ones))),
-        reduce_order=(0,),
-        staged=("",) * len(streams),
-    )
+    """A kernel that combines the partial results of groups."""
+    second = combination(problem, partials)
+    plain = by_a_kernel(second, schedule)
     if asm_of(schedule.asm).cooperative:
-        plain = _shared_out(second, plain)
+        plain = shared_out(second, plain)
     validate(second, plain)
     frame = Frame(second, plain, tilings_of(second, plain), {})
     nest = _nest(frame, None, head)
-    sources: list[Statement] = []
-    for n, dtype in enumerate(dtypes):
-        pointer = partials.pointer(n, dtype, const=True)
-        sources.append(replace(pointer, name=f"I{n}"))
-    if finish is not None:
-        sources += [
-            Pointer(f"I{own + n}", f"given_I{n}", dtype, "global", as_index(0))
-            for n, dtype in enumerate(problem.inputs)
-        ]
     first = _arguments(problem)
-    taken = {argument.name for argument in first}
+    if not first:
+        raise LoweringError("a problem without arguments")
     renamed = tuple(
         replace(argument, name=f"given_{argument.name}") if argument.role == "input" else argument
         for argument in first
     )
-    if not taken:
-        raise LoweringError("a problem without arguments")
     sizes = (
         ()
         if not problem.is_general
@@ -520,6 +440,6 @@ def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head
         name="kernel_1",
         arguments=renamed,
         sizes=sizes,
-        body=(*sources, *nest.body),
+        body=(*sources(problem, partials), *nest.body),
         scratch=as_index(0),
     )

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdtensor.lower.index import Index
+from mdtensor.lower.index import ZERO, Index
 
-F16, F32, U8, I64, BOOL = (np.dtype(t) for t in ("f2", "f4", "u1", "i8", "?"))
+F16, F32, U8, I32, I64, BOOL = (np.dtype(t) for t in ("f2", "f4", "u1", "i4", "i8", "?"))
+
+EXCHANGE = "exchange"
 
 
 def register_dtype(dtype: np.dtype) -> np.dtype:
@@ -270,7 +272,10 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """An array of the work-item ("private") or of its group ("local")."""
+    """An array of the work-item ("private") or of its group ("local").
+
+    One of region `EXCHANGE` is local memory in languages without warps, and nothing in others.
+    """
 
     name: str
     memory: np.dtype
@@ -311,6 +316,60 @@ class AwaitCopies:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrive:
+    """Declares an index variable: 1 in the last of `count` groups that come here, else 0.
+
+    What the groups wrote to memory before, the last one sees. The counter of that number, which
+    was 0, is 0 again afterwards.
+    """
+
+    name: str
+    counter: Index
+    count: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Declares `refs`, what the `values` of another work-item of the warp are.
+
+    That is the one `lane` further ("down") or before ("up"), or the `lane`-th ("from") of each
+    `width` work-items; where they have none such, what is declared means nothing. All `items`
+    work-items of the group take part. Languages without warps do it by local memory: `buffers` are
+    arrays that have an element for each work-item at `offsets`.
+    """
+
+    kind: str
+    lane: int
+    refs: tuple[Ref, ...]
+    values: tuple[Ref, ...]
+    items: int
+    buffers: tuple[str, ...]
+    offsets: tuple[int, ...]
+    width: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Puts values where other groups wait for them, from a word of the counters on.
+
+    Each four bytes are written together with the launch's number and `state`, which is 1, 2 or 3.
+    """
+
+    word: Index
+    state: int
+    values: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Waits for what a group of this launch puts there; declares the values, and their state."""
+
+    state: str
+    word: Index
+    refs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Comment:
     """A line for the reader of the kernel."""
 
@@ -332,13 +391,21 @@ Statement = (
     | CopyAsync
     | CommitCopies
     | AwaitCopies
+    | Exchange
+    | Arrive
+    | Post
+    | Await
     | Comment
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A buffer that a kernel takes; `role` is input, output or scratch."""
+    """A buffer that a kernel takes; `role` is input, output, scratch or counters.
+
+    Counters are integers that are 0 before a program's first launch, and keep what a launch leaves
+    there for the next one.
+    """
 
     name: str
     memory: np.dtype
@@ -350,7 +417,9 @@ class LoopNest:
     """One kernel: arguments, names of run-time sizes, group size, body, and how it is launched.
 
     `groups` is the number of work-groups, `threads` of work-items in each, `scratch` the bytes
-    of scratch memory; the first and the last are expressions over `sizes`.
+    of scratch memory, `counters` how many counters it needs; all but `threads` are expressions
+    over `sizes`. With `in_order`, groups are numbered as they begin, so that one may wait for
+    those before it; their number must be known then.
     """
 
     name: str
@@ -361,6 +430,8 @@ class LoopNest:
     groups: Index
     scratch: Index
     head: str = ""
+    counters: Index = ZERO
+    in_order: bool = False
 
 
 def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.asm import asm_of
+from mdtensor.lower.asm import WARP, asm_of
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.problem import Problem
@@ -30,7 +30,10 @@ from mdtensor.lower.selection import selection_of
 
 MOST_STAGES = 8
 TAILS = ("split", "pad", "overlap")
-_OF_RESIDENT = ("chunks", "warp", "padding", "prefetch", "stages", "as_source")
+_OF_RESIDENT = (
+    *("chunks", "warp", "padding", "prefetch", "stages", "as_source"),
+    *("lead", "last_group"),
+)
 # Fields that texts of schedules may lack, where they say nothing.
 LATER = ("scatter", "resident", *_OF_RESIDENT, "swath")
 
@@ -54,7 +57,8 @@ class Schedule:
       `lower.selection`).
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
     - `resident`: a work-item keeps its accumulators in registers while tiles of reduced dims go
-      by (see `lower.passes.resident`); what follows is for such schedules only.
+      by (see `lower.passes.resident`); without a reduction, what its points share (see
+      `lower.passes.pointwise`). What follows is for such schedules only.
     - `chunks`: neighbouring points of a dim among those of a work-item, whose next ones lie
       behind the chunks of all work-items; () where all its points are neighbours.
     - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
@@ -66,6 +70,10 @@ class Schedule:
       innermost, instead of as it is read; () for none.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
+    - `lead`: points that the first block of a dim begins before it, so that blocks begin where
+      wide accesses do; () for none, which is all that reductions have.
+    - `last_group`: of the groups that share a reduction, the last one combines the results of all,
+      instead of a second kernel.
     """
 
     asm: str
@@ -91,6 +99,8 @@ class Schedule:
     stages: int = 0
     as_source: tuple[bool, ...] = ()
     swath: int = 0
+    lead: tuple[int, ...] = ()
+    last_group: bool = False
 
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
@@ -143,6 +153,8 @@ class Schedule:
         source = " ".join(str(n) for n, same in enumerate(self.as_source) if same)
         later = f"; as their source {source}" if source else ""
         later += f"; stages {self.stages}" if self.stages else ""
+        later += f"; lead {by_dim(self.lead)}" if self.lead else ""
+        later += "; the last group combines" if self.last_group else ""
         return (f"resident; {layout}; prefetch {self.prefetch}{later}",)
 
 
@@ -219,21 +231,21 @@ def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None
 
 
 def _validate_resident(problem: Problem, schedule: Schedule) -> None:
-    """Accumulators stay where there is a reduction, by work-items that copy together."""
+    """Accumulators, or what points share, stay in registers of work-items that copy together."""
     count = len(problem.extents)
     if not asm_of(schedule.asm).cooperative:
         raise LoweringError(f"{schedule.asm} keeps no accumulators over tiles")
-    if not problem.contracted or problem.scanned >= 0 or schedule.scatter:
-        raise LoweringError("resident accumulators need a reduction, and neither scan nor scatter")
+    if schedule.scatter:
+        raise LoweringError("scatters keep no accumulators over tiles")
     streams = len(problem.streams)
-    lengths = {"chunks": count, "warp": count, "padding": streams, "as_source": streams}
-    for field, length in lengths.items():
+    lengths = dict.fromkeys(("chunks", "warp", "lead"), count)
+    for field, length in (lengths | {"padding": streams, "as_source": streams}).items():
         if len(getattr(schedule, field)) not in (0, length):
             raise LoweringError(f"schedule.{field} needs {length} entries or none")
     if any(v < 1 for v in (*schedule.chunks, *schedule.warp)) or any(
-        v < 0 for v in schedule.padding
+        v < 0 for v in (*schedule.padding, *schedule.lead)
     ):
-        raise LoweringError("chunks and warp are at least 1, padding at least 0")
+        raise LoweringError("chunks and warp are at least 1, padding and lead at least 0")
     if any(r % c for r, c in zip(schedule.registers, schedule.chunks, strict=False)):
         raise LoweringError("a register tile is a whole number of chunks")
     if any(t % w for t, w in zip(schedule.threads, schedule.warp, strict=False)):
@@ -241,6 +253,8 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
     if schedule.warp and any(schedule.threads[d] > 1 for d in problem.contracted):
         raise LoweringError("work-items that share a reduction are numbered row by row")
     tiled = [d for d in problem.contracted if schedule.tiles[d]]
+    if any(schedule.lead) and (problem.contracted or any(schedule.staged) or problem.is_general):
+        raise LoweringError("lead needs fixed extents, no reduction, and stages nothing")
     if not 0 <= schedule.stages <= MOST_STAGES:
         raise LoweringError(f"schedule.stages is between 0 and {MOST_STAGES}")
     if schedule.stages > 1:
@@ -288,14 +302,36 @@ def _validate_scatter(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_scan(problem: Problem, schedule: Schedule) -> None:
-    """A work-item walks along a scanned dim; only groups share it, by their totals."""
+    """Along a scanned dim, work-items walk alone, or exchange totals if they are resident."""
     d = problem.scanned
-    if schedule.tiles[d] or schedule.threads[d] > 1:
-        raise LoweringError("a scanned dim has no tiles, and work-items do not share it")
     if any(schedule.staged):
         raise LoweringError("a scan reads its inputs as they come and stages none")
+    if schedule.resident:
+        _validate_scan_together(problem, schedule)
+        return
+    if schedule.tiles[d] or schedule.threads[d] > 1:
+        raise LoweringError("a scanned dim has no tiles, and work-items do not share it")
     if schedule.lane == d and problem.keeps_order and _split(problem, schedule):
         raise LoweringError("lanes would change the order in the totals of groups")
+
+
+def _validate_scan_together(problem: Problem, schedule: Schedule) -> None:
+    """Groups that share a scanned dim tell each other totals of one block and one point."""
+    d = problem.scanned
+    if any(schedule.lead) or schedule.warp or schedule.swath > 1 or schedule.last_group:
+        raise LoweringError("a scan has no lead, no warps of its own shape and no swaths")
+    if not _split(problem, schedule):
+        return
+    if problem.is_general or problem.extent(d) > schedule.parts[d] * _block(schedule, d):
+        raise LoweringError("groups that share a scanned dim have a block of a known extent each")
+    if any(_block(schedule, e) > 1 or schedule.parts[e] < problem.extent(e) for e in problem.kept):
+        raise LoweringError("groups that share a scanned dim have one point of the others each")
+    if schedule.threads[d] % WARP or schedule.group_order[-1] != d:
+        raise LoweringError("groups that share a scanned dim have whole warps along it")
+
+
+def _block(schedule: Schedule, d: int) -> int:
+    return schedule.registers[d] * schedule.threads[d]
 
 
 def _validate_streaming(problem: Problem, schedule: Schedule) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -16,7 +18,9 @@ class DimTiling:
     A group computes `part` points of the `extent`, there are `parts` of them; `tile` is the extent
     of a cache tile, a whole number of `block`s; a work-item computes `register` points at once.
     `remainder` is what is left of the extent after whole register tiles; None where unknown.
-    Of the register tile, `chunk` points are neighbours; 0 where all are.
+    Of the register tile, `chunk` points are neighbours; 0 where all are. Chunks of `in_row`
+    work-items lie in a row, of all of them if it is 0; then come these work-items' next chunks.
+    The first block begins `lead` points before the dim does.
     """
 
     label: str
@@ -27,22 +31,29 @@ class DimTiling:
     parts: Index
     tile: int
     chunk: int = 0
+    lead: int = 0
+    in_row: int = 0
 
     @property
     def near(self) -> int:
         """How far the first points of neighbouring work-items lie apart."""
         return self.chunk or self.register
 
+    @property
+    def row(self) -> int:
+        """Work-items whose chunks lie in a row."""
+        return self.in_row or self.threads
+
     def positions(self, count: int) -> tuple[int, ...]:
         """Where the first `count` points of a work-item lie, counted from its first one."""
-        whole = self.near * self.threads
+        whole = self.near * self.row
         return tuple(n // self.near * whole + n % self.near for n in range(count))
 
     @property
     def is_ragged(self) -> bool:
         """Whether the last block may be cut off by the end of the dim."""
         extent = self.extent.constant
-        return extent is None or extent % self.block != 0
+        return extent is None or self.lead > 0 or extent % self.block != 0
 
     @property
     def block(self) -> int:
@@ -53,7 +64,12 @@ class DimTiling:
     def first(self) -> Index:
         """The index of a work-item's first point in the tile."""
         start = name(self.var("t"))
-        return start if self.threads == 1 else start + name(self.var("x")) * self.near
+        if self.threads == 1:
+            return start
+        if self.row == self.threads:
+            return start + name(self.var("x")) * self.near
+        row = self.register * self.row
+        return start + name(self.var("w")) * row + name(self.var("l")) * self.near
 
     def is_even(self, length: int = 0) -> bool:
         """Whether parts, and tiles of them, are whole multiples of a length (0: of blocks)."""
@@ -107,18 +123,29 @@ def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
         block = register * threads
         tile = -(-schedule.tiles[d] // block) * block
         extent = problem.extents[d].constant
+        lead = schedule.lead[d] if schedule.lead else 0
         if extent is None:
             part = name(f"B_{label}") * block
             parts = as_index(1) if schedule.parts[d] == 1 else name(f"P_{label}")
         else:
-            blocks = -(-extent // block)
+            blocks = -(-(extent + lead) // block)
             length = -(-blocks // max(1, schedule.parts[d])) * block
-            part, parts = as_index(length), as_index(max(1, -(-extent // length)))
+            part, parts = as_index(length), as_index(max(1, -(-(extent + lead) // length)))
             tile = 0 if tile >= length else tile
-        if schedule.resident and not problem.reduced[d]:
+        if schedule.resident and (not problem.reduced[d] or d == problem.scanned):
             tile = 0 if part.constant == block else block
         chunk = schedule.chunks[d] if schedule.chunks else 0
+        row = _in_row(problem, schedule, d)
+        extent_of = problem.extents[d]
         result.append(
-            DimTiling(label, problem.extents[d], register, threads, part, parts, tile, chunk)
+            DimTiling(label, extent_of, register, threads, part, parts, tile, chunk, lead, row)
         )
     return tuple(result)
+
+
+def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:
+    """Neighbours of a warp that share a scanned dim; 1 where they are none, 0 for other dims."""
+    if not schedule.resident or d != problem.scanned:
+        return 0
+    whole = math.prod(schedule.threads) % WARP == 0 and schedule.group_order[-1] == d
+    return math.gcd(schedule.threads[d], WARP) if whole else 1

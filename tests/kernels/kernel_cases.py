@@ -157,7 +157,7 @@ def _params(expr: Expr) -> list[Expr]:
     return [expr] if expr.op == "param" else [p for arg in expr.args for p in _params(arg)]
 
 
-def _prefix_sums(rows: int, columns: int, dim: str) -> MDHom:
+def prefix_sums(rows: int, columns: int, dim: str) -> MDHom:
     """Prefix sums of a matrix along one of its dims, doubled, plus a row."""
     sums = PrefixSum(named("add", ["f4"]))
     x, y = (_buffer(name, (rows, columns)) for name in "xy")
@@ -175,7 +175,7 @@ def _prefix_sums(rows: int, columns: int, dim: str) -> MDHom:
     )
 
 
-def _compositions(count: int) -> MDHom:
+def compositions(count: int) -> MDHom:
     """Prefixes of a chain of affine maps, whose operator does not commute."""
     a, b, c, d = (param(n, "i4") for n in range(4))
     then = Operator((a.dtype, b.dtype), (a * c, b * c + d), (1, 0), False, "then")
@@ -190,7 +190,7 @@ def _compositions(count: int) -> MDHom:
     )
 
 
-def _largest(rows: int, columns: int) -> MDHom:
+def largest(rows: int, columns: int) -> MDHom:
     """The largest element of every row and its place, of equal ones the first."""
     value, other = _A, _C
     place, its_place = param(1, "i8"), param(3, "i8")
@@ -213,7 +213,7 @@ def _largest(rows: int, columns: int) -> MDHom:
     )
 
 
-def _dense_layer(i: int, j: int, k: int) -> MDHom:
+def dense_layer(i: int, j: int, k: int) -> MDHom:
     """max(2 A B + 3 C + b, 0): a matrix product that is finished before it is written."""
     contracted, bias = (AffineIndex.of("i"), AffineIndex.of("k")), (AffineIndex.of("j"),)
     return MDHom(
@@ -268,34 +268,34 @@ _SMALL = (-9, 9)
 _UNSTAGED = ("",) * 2
 _CPU |= {
     "scan_lanes": single_case(
-        _prefix_sums(3, 21, "j"),
+        prefix_sums(3, 21, "j"),
         cpu(2, (1,), registers=(1, 8), lane=1, width=4, staged=_UNSTAGED),
         (_SMALL, _SMALL),
     ),
     "scan_columns": single_case(
-        _prefix_sums(7, 10, "i"),
+        prefix_sums(7, 10, "i"),
         cpu(2, (0,), registers=(2, 4), lane=1, width=4, staged=_UNSTAGED),
         (_SMALL, _SMALL),
     ),
     "scan_split": single_case(
-        _prefix_sums(2, 61, "j"),
+        prefix_sums(2, 61, "j"),
         cpu(2, (1,), parts=(1, 3), registers=(1, 8), lane=1, width=8, staged=_UNSTAGED),
         (_SMALL, _SMALL),
     ),
     "scan_general": single_case(
-        _prefix_sums(7, 10, "i"),
+        prefix_sums(7, 10, "i"),
         cpu(2, (0,), parts=(0, 0), registers=(2, 4), lane=1, width=4, staged=_UNSTAGED),
         (_SMALL, _SMALL),
         general=True,
     ),
     "scan_in_order": single_case(
-        _compositions(23), cpu(1, (0,), registers=(4,), lane=0, width=4, staged=("",)), (_SMALL,)
+        compositions(23), cpu(1, (0,), registers=(4,), lane=0, width=4, staged=("",)), (_SMALL,)
     ),
     "argmax_lanes": single_case(
-        _largest(3, 21), cpu(2, (1,), registers=(1, 8), lane=1, width=4, staged=("",)), (_SMALL,)
+        largest(3, 21), cpu(2, (1,), registers=(1, 8), lane=1, width=4, staged=("",)), (_SMALL,)
     ),
     "epilogue_tiles": single_case(
-        _dense_layer(5, 6, 9),
+        dense_layer(5, 6, 9),
         _cpu_matmul(tiles=(0, 4, 0), registers=(2, 1, 4), staged=("",) * 4),
         (_SMALL,) * 4,
     ),
@@ -310,29 +310,29 @@ _CPU |= {
 }
 _GPU |= {
     "gpu_scan_columns": single_case(
-        _prefix_sums(7, 10, "i"),
+        prefix_sums(7, 10, "i"),
         gpu(2, (0,), threads=(1, 4), registers=(2, 1), staged=_UNSTAGED),
         (_SMALL, _SMALL),
     ),
     "gpu_scan_split": single_case(
-        _compositions(23), gpu(1, (0,), parts=(3,), registers=(2,), staged=("",)), (_SMALL,)
+        compositions(23), gpu(1, (0,), parts=(3,), registers=(2,), staged=("",)), (_SMALL,)
     ),
     "gpu_scan_general": single_case(
-        _prefix_sums(7, 10, "i"),
+        prefix_sums(7, 10, "i"),
         gpu(2, (0,), parts=(0, 0), threads=(1, 4), staged=_UNSTAGED),
         (_SMALL, _SMALL),
         general=True,
     ),
     "gpu_argmax_items": single_case(
-        _largest(3, 21), gpu(2, (1,), threads=(1, 4), registers=(1, 2), staged=("",)), (_SMALL,)
+        largest(3, 21), gpu(2, (1,), threads=(1, 4), registers=(1, 2), staged=("",)), (_SMALL,)
     ),
     "gpu_epilogue_local": single_case(
-        _dense_layer(5, 6, 9),
+        dense_layer(5, 6, 9),
         _gpu_matmul(tiles=(4, 4, 8), staged=("local", "local", "", "")),
         (_SMALL,) * 4,
     ),
     "gpu_epilogue_split": single_case(
-        _dense_layer(5, 6, 9), _gpu_matmul(parts=(1, 2, 1), staged=("",) * 4), (_SMALL,) * 4
+        dense_layer(5, 6, 9), _gpu_matmul(parts=(1, 2, 1), staged=("",) * 4), (_SMALL,) * 4
     ),
     "gpu_gather": single_case(
         _rows_of(6, 7), gpu(2, (), threads=(2, 4), staged=_UNSTAGED), (_SMALL,) * 2

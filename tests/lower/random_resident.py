@@ -92,3 +92,42 @@ def _in_order(problem: Problem, schedule: Schedule) -> Schedule:
     tiled = math.prod(tiles[d] for d in problem.contracted if tiles[d] or d == first)
     stages = schedule.stages if tiled else 0
     return replace(changed, prefetch=schedule.prefetch and bool(tiled), stages=stages)
+
+
+def random_pointwise_schedule(rng: random.Random, problem: Problem) -> Schedule:
+    """A schedule for points without a reduction that share what they read."""
+    drawn = random_resident_schedule(rng, problem)
+    if problem.is_general or any(drawn.staged) or rng.random() < 0.5:
+        return drawn
+    near = drawn.chunks or drawn.registers
+    return replace(drawn, lead=tuple(rng.randrange(n) for n in near))
+
+
+def random_scan_schedule(rng: random.Random, problem: Problem) -> Schedule:
+    """A schedule of a scan by work-items together; groups share it in half of those that can."""
+    drawn = random_resident_schedule(rng, problem)
+    d, count = problem.scanned, len(problem.extents)
+    order = (*(e for e in problem.dims if e != d), d)
+    threads = tuple(min(4, t) if e != d else t for e, t in enumerate(drawn.threads))
+    alone = replace(
+        drawn,
+        tiles=(0,) * count,
+        threads=threads,
+        parts=tuple(1 if e == d else p for e, p in enumerate(drawn.parts)),
+        group_order=order if rng.random() < 0.6 else drawn.group_order,
+        staged=("",) * len(drawn.staged),
+        warp=(),
+        prefetch=False,
+        swath=0,
+    )
+    if problem.is_general or rng.random() < 0.5:
+        return alone
+    ones = (1,) * count
+    return replace(
+        alone,
+        threads=tuple(32 if e == d else 1 for e in problem.dims),
+        registers=tuple(r if e == d else 1 for e, r in enumerate(drawn.registers)),
+        chunks=(drawn.chunks and tuple(c if e == d else 1 for e, c in enumerate(drawn.chunks))),
+        parts=tuple(1000 for _ in ones),
+        group_order=order,
+    )

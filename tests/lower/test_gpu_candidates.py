@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,7 @@ H200 = Target(
     rate=1.98e9 * 128,
     bandwidth=4.8e12,
     launch_seconds=5e-6,
+    counts_groups=True,
 )
 SHAPES = {
     "ik,kj->ij": ((512, 256), (256, 512)),
@@ -86,6 +88,14 @@ def test_long_reductions_are_shared_by_groups_and_work_items():
     assert best.parts[0] >= 64
     assert best.threads[0] >= 32
     assert best.chunks == (4,)
+    assert best.last_group
+
+
+def test_groups_that_cannot_count_themselves_have_a_second_kernel():
+    problem, target = problem_of("i,i->"), replace(H200, counts_groups=False)
+    found = [schedule for _, schedule in ranked_on_gpu(problem, target)]
+    assert any(schedule.parts[0] > 1 for schedule in found)
+    assert not any(schedule.last_group for schedule in found)
 
 
 def test_estimates_grow_with_the_work():
@@ -103,11 +113,10 @@ def test_every_schedule_has_an_estimate():
         assert gpu_estimate(problem, simple, H200) > 1e-6
 
 
-def test_without_a_reduction_and_for_structures_there_is_the_simple_schedule():
+def test_structures_have_the_simple_schedule():
     specs = [TensorSpec.of((64,)), TensorSpec.of((64,))]
     problem = problem_from_md_hom(md_hom_from_einsum("i,j->ij", specs))
     assert not list(gpu_candidates(problem, H200))
-    assert len(ranked(problem, H200)) == 1
     assert len(ranked(problem_of("ij,j->i"), H200, general=True)) == 1
 
 

@@ -61,11 +61,11 @@ class CombineTile:
 def _lanes_of_stream(frame: Frame, number: int) -> int:
     """Elements of a stream that one access can read."""
     if number in frame.layouts:
-        return _lanes_in_tile(frame, number)
+        return lanes_in_tile(frame, number)
     return _lanes_in_place(frame, number) if frame.aligned else 1
 
 
-def _lanes_in_tile(frame: Frame, number: int) -> int:
+def lanes_in_tile(frame: Frame, number: int) -> int:
     """Elements of a staged tile that can be read at once, where a work-item's points begin."""
     layout = frame.layouts[number]
     lanes = lanes_of(layout.memory)

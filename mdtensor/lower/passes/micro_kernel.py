@@ -87,7 +87,8 @@ class Frame:
     @property
     def shares_with_neighbours(self) -> bool:
         """Whether those are neighbours, and not work-items that compute neighbouring points."""
-        return self.problem.reduced[self.schedule.group_order[-1]]
+        order = self.schedule.group_order
+        return bool(order) and self.problem.reduced[order[-1]]
 
     @property
     def unrolled_kept(self) -> tuple[int, ...]:
@@ -96,7 +97,8 @@ class Frame:
 
     def is_clamped(self, d: int) -> bool:
         """Whether points beyond the end of a kept dim are computed as if they were its last."""
-        inside = self.schedule.resident and not self.problem.reduced[d]
+        reduces = bool(self.problem.contracted) and self.problem.scanned < 0
+        inside = self.schedule.resident and reduces and not self.problem.reduced[d]
         return inside and self.tilings[d].is_ragged
 
     def clamped_together(self, d: int) -> int:

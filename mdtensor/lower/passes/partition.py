@@ -45,12 +45,12 @@ def group_bounds(
         for d in reversed(dims):
             tiling = tilings[d]
             low = tiling.var("lo")
-            statements.append(LetIndex(low, name(tiling.var("z")) * tiling.part))
+            statements.append(LetIndex(low, name(tiling.var("z")) * tiling.part - tiling.lead))
             high = IndexCalc("min", name(low) + tiling.part, tiling.extent)
             statements.append(LetIndex(tiling.var("hi"), high))
     for d in order:
         if d not in split:
-            statements.append(LetIndex(tilings[d].var("lo"), as_index(0)))
+            statements.append(LetIndex(tilings[d].var("lo"), as_index(-tilings[d].lead)))
             statements.append(LetIndex(tilings[d].var("hi"), tilings[d].extent))
     return statements
 

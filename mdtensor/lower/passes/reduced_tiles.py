@@ -19,7 +19,7 @@ def reduced_tiles(
     tiled = [d for d in tiled if frame.tilings[d].tile]
     starts = {d: name(frame.tilings[d].var("t")) for d in frame.problem.dims}
     if not tiled:
-        return [*_copied(frame, copies, starts), *combine.statements(-1)]
+        return [*copied(frame, copies, starts), *combine.statements(-1)]
     statements = _innermost(frame, copies, combine, tiled[-1], starts)
     for d in reversed(tiled[:-1]):
         tiling = frame.tilings[d]
@@ -47,7 +47,7 @@ def _innermost(
     if ahead:
         statements += _fetched(frame, copies, starts)
     body: list[Statement] = [LetIndex(tiling.var("e"), name(start) + tiling.tile)]
-    body += _put(frame, copies) if ahead else _copied(frame, copies, starts)
+    body += _put(frame, copies) if ahead else copied(frame, copies, starts)
     if ahead:
         following = name(start) + tiling.tile
         if even:
@@ -59,14 +59,15 @@ def _innermost(
     if even:
         return statements
     rest: list[Statement] = [LetIndex(tiling.var("e"), high)]
-    rest += _put(frame, copies) if ahead else _copied(frame, copies, starts)
+    rest += _put(frame, copies) if ahead else copied(frame, copies, starts)
     rest += combine.statements(-1)
     return [*statements, If(name(start), "<", high, tuple(rest))]
 
 
-def _copied(
+def copied(
     frame: Frame, copies: Sequence[CopyTogether], starts: Mapping[int, Index]
 ) -> list[Statement]:
+    """Copies the tiles of all staged streams that begin at the given indices."""
     return [*_fetched(frame, copies, starts), *_put(frame, copies)] if copies else []
 
 

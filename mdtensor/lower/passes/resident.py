@@ -12,13 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
-    Allocate,
     IndexCalc,
     Let,
     LetIndex,
     Loop,
     Statement,
-    register_dtype,
 )
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
@@ -27,7 +25,7 @@ from mdtensor.lower.passes.pipeline import pipelined_tiles
 from mdtensor.lower.passes.reduced_tiles import reduced_tiles
 from mdtensor.lower.passes.stage_inputs import INNER
 from mdtensor.lower.passes.write_outputs import Destination
-from mdtensor.lower.passes.write_resident import write_results
+from mdtensor.lower.passes.write_resident import sharing_of, write_results
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import identity_of
 
@@ -39,7 +37,7 @@ def resident_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[St
     statements: list[Statement] = []
     for d in frame.problem.dims:
         if not frame.tilings[d].tile:
-            statements += _whole_part(frame.tilings[d])
+            statements += whole_part(frame.tilings[d])
     copies = [copy_of(frame, n, frame.items) for n in frame.layouts]
     for copy in copies:
         statements += copy.declared()
@@ -100,15 +98,12 @@ def _numbers(
 
 def resident_memory(frame: Frame) -> list[Statement]:
     """Local memory through which work-items that share a reduction combine their results."""
-    if frame.sharing == 1:
-        return []
-    points = math.prod(frame.schedule.registers[d] for d in frame.problem.kept)
-    types = frame.problem.scalar.result_dtypes
-    size = frame.items * points
-    return [Allocate(f"L{k}", register_dtype(t), "local", size) for k, t in enumerate(types)]
+    counts = {d: frame.tilings[d].register for d in frame.problem.kept}
+    return sharing_of(frame, tile_of(frame, counts)).memory()
 
 
-def _whole_part(tiling: DimTiling) -> list[Statement]:
+def whole_part(tiling: DimTiling) -> list[Statement]:
+    """Declares the tile of a dim that has no tiles but the group's part."""
     start = LetIndex(tiling.var("t"), name(tiling.var("lo")))
     return [start, LetIndex(tiling.var("e"), name(tiling.var("hi")))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,21 +22,30 @@ def lanes_of(memory: np.dtype) -> int:
     return min(_MOST, BYTES // memory.itemsize)
 
 
-def wide_loads(statements: Sequence[Statement], buffers: Mapping[str, int]) -> list[Statement]:
-    """The statements with wide loads where whole groups of neighbours are loaded.
+_AT_MULTIPLES: Mapping[str, int] = MappingProxyType({})
+
+
+def wide_loads(
+    statements: Sequence[Statement],
+    buffers: Mapping[str, int],
+    phases: Mapping[str, int] = _AT_MULTIPLES,
+) -> list[Statement]:
+    """The statements with wide loads where most of a group of neighbours is loaded.
 
     `buffers` has the lanes of the wide loads of each buffer; a group begins at a multiple of them,
-    counted from the part of the address that is no constant, which must be such a multiple too.
+    counted from the part of the address that is no constant, which must be such a multiple too;
+    or one that is further by the buffer's phase. All of a group lies on the memory page on which
+    one of its elements lies.
     """
     groups: dict[tuple[str, Index, int], set[int]] = {}
     for statement in statements:
-        if key := _load_key(statement, buffers):
+        if key := _load_key(statement, buffers, phases):
             groups.setdefault(key[:3], set()).add(key[3])
     result: list[Statement] = []
     named: dict[tuple[str, Index, int], Ref] = {}
     for statement in statements:
-        key = _load_key(statement, buffers)
-        if key is None or len(groups[key[:3]]) < buffers[key[0]]:
+        key = _load_key(statement, buffers, phases)
+        if key is None or 2 * len(groups[key[:3]]) <= buffers[key[0]]:
             result.append(statement)
             continue
         assert isinstance(statement, Let)
@@ -52,7 +62,7 @@ def wide_loads(statements: Sequence[Statement], buffers: Mapping[str, int]) -> l
 
 
 def _load_key(
-    statement: Statement, buffers: Mapping[str, int]
+    statement: Statement, buffers: Mapping[str, int], phases: Mapping[str, int]
 ) -> tuple[str, Index, int, int] | None:
     """Buffer, variable address, number of the group behind it, and lane in the group."""
     if not isinstance(statement, Let) or not isinstance(statement.value, Load):
@@ -62,21 +72,26 @@ def _load_key(
     if lanes == 1 or load.lanes > 1:
         return None
     base, constant = load.index.split()
+    constant += phases.get(load.buffer, 0)
     return load.buffer, base, constant // lanes, constant % lanes
 
 
 def wide_stores(
-    statements: Sequence[Statement], buffers: Mapping[str, int], *, streaming: bool = False
+    statements: Sequence[Statement],
+    buffers: Mapping[str, int],
+    phases: Mapping[str, int] = _AT_MULTIPLES,
+    *,
+    streaming: bool = False,
 ) -> list[Statement]:
     """The same for stores: a group is written where its last element was, past caches if asked."""
     groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
     for statement in statements:
-        if key := _store_key(statement, buffers):
+        if key := _store_key(statement, buffers, phases):
             groups.setdefault(key[:3], {})[key[3]] = statement  # type: ignore[assignment]
     result: list[Statement] = []
     met: dict[tuple[str, Index, int], int] = {}
     for statement in statements:
-        key = _store_key(statement, buffers)
+        key = _store_key(statement, buffers, phases)
         if key is None or len(groups[key[:3]]) < buffers[key[0]]:
             result.append(statement)
             continue
@@ -91,7 +106,7 @@ def wide_stores(
 
 
 def _store_key(
-    statement: Statement, buffers: Mapping[str, int]
+    statement: Statement, buffers: Mapping[str, int], phases: Mapping[str, int]
 ) -> tuple[str, Index, int, int] | None:
     if not isinstance(statement, Store) or statement.value.lanes > 1:
         return None
@@ -99,4 +114,5 @@ def _store_key(
     if lanes == 1 or statement.value.dtype != statement.memory:
         return None
     base, constant = statement.index.split()
+    constant += phases.get(statement.buffer, 0)
     return statement.buffer, base, constant // lanes, constant % lanes

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 from mdtensor.lower.index import as_index, name, total
 from mdtensor.lower.nest import (
-    Barrier,
     If,
     IndexCalc,
-    Let,
     LetIndex,
-    Load,
     Pointer,
-    Ref,
-    Set,
     Statement,
-    Store,
 )
+from mdtensor.lower.passes.across_items import PLACE, Sharing
 from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_stores
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
-from mdtensor.lower.values import combined
 
 
 def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination]) -> list[Statement]:
@@ -43,8 +36,8 @@ def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination])
     sharing = frame.sharing
     if sharing == 1:
         return [*statements, *writes]
-    statements += _combined_across_items(frame, tile)
-    return [*statements, If(name("place"), "<", as_index(1), tuple(writes))]
+    statements += sharing_of(frame, tile).statements()
+    return [*statements, If(name(PLACE), "<", as_index(1), tuple(writes))]
 
 
 def _guarded_writes(
@@ -124,39 +117,14 @@ def _lanes_of_result(frame: Frame, destination: Destination) -> int:
     return lanes if even and frame.aligned and not destination.pointer.startswith("R") else 1
 
 
-def _combined_across_items(frame: Frame, tile: Tile) -> list[Statement]:
-    """A tree over the work-items that share points, in local memory, for all points at once.
-
-    Every step combines neighbours, so the order of elements is kept. The first of them holds the
-    result; `place` is a work-item's number among them.
-    """
-    operator = frame.problem.operator
-    assert operator is not None
-    sharing, items = frame.sharing, frame.items
-    place, item = name("place"), name("item")
-    apart, whole = 1, IndexCalc("%", item, as_index(sharing))
-    if not frame.shares_with_neighbours:
-        apart = items // sharing
-        whole = IndexCalc("/", item, as_index(apart))
-    statements: list[Statement] = [LetIndex("place", whole), Barrier()]
-    pairs = [(u, refs) for u, (refs,) in enumerate(tile.accumulators)]
-    for u, refs in pairs:
-        index = item + u * items
-        statements += [Store(f"L{k}", ref.dtype, index, ref) for k, ref in enumerate(refs)]
-    for distance in itertools.takewhile(lambda n: n < sharing, (1 << n for n in range(32))):
-        body: list[Statement] = []
-        for u, refs in pairs:
-            index = item + u * items
-            others = [
-                Load(f"L{k}", ref.dtype, index + distance * apart) for k, ref in enumerate(refs)
-            ]
-            held = [Ref(f"t{u}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
-            results = combined(operator, refs, others)
-            body += [Let(h, v) for h, v in zip(held, results, strict=True)]
-            body += [Set(ref, h) for ref, h in zip(refs, held, strict=True)]
-            body += [Store(f"L{k}", h.dtype, index, h) for k, h in enumerate(held)]
-        turn = f"turn{distance}"
-        statements.append(LetIndex(turn, IndexCalc("%", place, as_index(2 * distance))))
-        in_reach = If(place + distance, "<", as_index(sharing), tuple(body))
-        statements += [Barrier(), If(name(turn), "<", as_index(1), (in_reach,))]
-    return statements
+def sharing_of(frame: Frame, tile: Tile) -> Sharing:
+    """How the work-items of a group share the points of a tile."""
+    assert frame.problem.operator is not None
+    accumulators = tuple(refs for (refs,) in tile.accumulators)
+    return Sharing(
+        frame.problem.operator,
+        frame.sharing,
+        frame.items,
+        frame.shares_with_neighbours,
+        accumulators,
+    )

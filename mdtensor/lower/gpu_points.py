@@ -1,0 +1,283 @@
+"""Schedules on a GPU for problems without a reduction, and what they cost.
+
+Neighbouring results are a work-item's, as many as one access moves; points along other dims share
+what they read, from registers within a work-item and from the first cache within a group. What
+lies across the results goes through local memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdtensor.lower.cost import bytes_moved, operations
+from mdtensor.lower.gpu_candidates import can_be_staged, kept_order, misfit
+from mdtensor.lower.index import as_index
+from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.tile_accesses import lanes_along, nearest_dim
+from mdtensor.lower.passes.wide_accesses import lanes_of
+from mdtensor.lower.problem import Problem, Read, Stream
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.specs import Target
+
+_ITEMS = (128, 256)
+_MOST_POINTS = 32  # of a work-item
+_MOST_SPAN = 64  # of offsets along a dim; what lies further apart shares nothing
+_SIDE = 32  # elements along each side of a tile that is turned
+LINE, WARP = 128, 32
+CLOCK_UNDER_LOAD = 0.86
+# Parts of what the driver promises: of memory, and of the cache behind all cores.
+MEMORY, L2_OF_MEMORY = 0.87, 1.3
+INSTRUCTIONS_OF_ITEM = 60.0  # for indices
+REGISTERS_OF_CORE, ITEMS_OF_CORE, GROUPS_OF_CORE = 65536, 2048, 32
+LATENCY, BASE = 800e-9, 2.2e-6
+
+
+def point_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Valid schedules for a problem with fixed extents and no reduction."""
+    seen: set[Schedule] = set()
+    for schedule in (*_flat(problem), *_turned(problem)):
+        streamed = replace(schedule, streaming=True)
+        for choice in (schedule, streamed):
+            if choice not in seen and not misfit(problem, choice, target):
+                seen.add(choice)
+                yield choice
+
+
+def _flat(problem: Problem) -> Iterator[Schedule]:
+    order = kept_order(problem)
+    if not order:
+        return
+    along, others = order[-1], tuple(reversed(order[:-1]))[:2]
+    lanes = max(lanes_of(dtype) for dtype in (*problem.outputs, *problem.inputs))
+    chunks = dict.fromkeys((lanes, 2 * lanes, 4 * lanes, 2, 1))
+    rows = list(itertools.product((1, 2, 4, 8), repeat=len(others)))
+    for points, items, width, others_points in itertools.product(
+        chunks, _ITEMS, (WARP, 2 * WARP, 4 * WARP, 8 * WARP), rows
+    ):
+        if width > items or points * math.prod(others_points) > _MOST_POINTS:
+            continue
+        registers = {along: points, **dict(zip(others, others_points, strict=True))}
+        threads = _work_items(problem, order, registers, width, items)
+        near = math.gcd(points, lanes)
+        for lead in _leads(problem, along, near):
+            yield _schedule(problem, order, registers, threads, {along: near}, lead)
+
+
+def _work_items(
+    problem: Problem, order: Sequence[int], registers: dict[int, int], width: int, items: int
+) -> dict[int, int]:
+    """Work-items along the dims, the nearest first: `width` along that one, as far as it goes."""
+    threads: dict[int, int] = {}
+    left = items
+    for d in reversed(order):
+        blocks = -(-problem.extent(d) // registers.get(d, 1))
+        most = min(left, width) if d == order[-1] else left
+        threads[d] = min(most, 1 << (blocks - 1).bit_length())
+        left //= threads[d]
+    return threads
+
+
+def _leads(problem: Problem, along: int, near: int) -> Iterable[int]:
+    """How far a first block may begin before a dim, so that something read or written fits."""
+    found = {0: None}
+    reads = [r for r in problem.all_reads if problem.streams[r.stream].strides[along].constant == 1]
+    writes = [w for w in problem.writes if w.strides[along].constant == 1]
+    for access in (*writes, *reads):
+        offset = as_index(access.offset).constant
+        if offset is not None and near > 1:
+            found[offset % near] = None
+    return tuple(found)[:3]
+
+
+def _turned(problem: Problem) -> Iterator[Schedule]:
+    """Tiles of what lies across the results, copied to local memory first."""
+    order = kept_order(problem)
+    if len(order) < 2:
+        return
+    along = order[-1]
+    across = {
+        nearest_dim(stream.strides): None
+        for number, stream in enumerate(problem.streams)
+        if can_be_staged(problem, number)
+    }
+    for d in across:
+        if d in (-1, along):
+            continue
+        for points, rows in ((4, 1), (4, 2), (1, 4), (1, 8)):
+            width = _SIDE // points
+            threads = {along: width, d: max(1, 2 * _SIDE // rows)}
+            registers = {along: points, d: rows}
+            yield _schedule(problem, order, registers, threads, {along: points}, 0, staged_along=d)
+
+
+def _schedule(
+    problem: Problem,
+    order: Sequence[int],
+    registers: dict[int, int],
+    threads: dict[int, int],
+    chunks: dict[int, int],
+    lead: int,
+    staged_along: int = -1,
+) -> Schedule:
+    dims, along = problem.dims, order[-1]
+    staged = tuple(
+        "local"
+        if staged_along >= 0
+        and can_be_staged(problem, n)
+        and nearest_dim(stream.strides) == staged_along
+        else ""
+        for n, stream in enumerate(problem.streams)
+    )
+    points = tuple(registers.get(d, 1) for d in dims)
+    items = tuple(threads.get(d, 1) for d in dims)
+    return Schedule(
+        asm="gpu",
+        parts=tuple(
+            -(-(problem.extent(d) + (lead if d == along else 0)) // (points[d] * items[d]))
+            for d in dims
+        ),
+        tiles=(0,) * len(dims),
+        threads=items,
+        registers=points,
+        lane=-1,
+        width=1,
+        group_order=tuple(order),
+        loop_order=tuple(order),
+        reduce_order=(),
+        staged=staged,
+        resident=True,
+        chunks=tuple(chunks.get(d, 1) for d in dims),
+        padding=tuple(1 if region else 0 for region in staged) if any(staged) else (),
+        lead=tuple(lead if d == along else 0 for d in dims) if lead else (),
+    )
+
+
+# ---- costs ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a warp does for its tile: instructions, lines of the first cache, bytes under way."""
+
+    instructions: float = 0.0
+    lines: float = 0.0
+    under_way: float = 0.0
+
+    def __add__(self, other: _Work) -> _Work:
+        return _Work(
+            self.instructions + other.instructions,
+            self.lines + other.lines,
+            self.under_way + other.under_way,
+        )
+
+
+def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a schedule without a reduction takes, roughly."""
+    frame = Frame(problem, schedule, tilings_of(problem, schedule), {}, aligned=True)
+    tilings, items = frame.tilings, math.prod(schedule.threads)
+    points = math.prod(schedule.registers)
+    groups = math.prod(t.parts.constant or 1 for t in tilings)
+    warps = -(-items // WARP)
+    loaded, fetched = _Work(), 0.0
+    for number, stream in enumerate(problem.streams):
+        reads = [read for read in problem.all_reads if read.stream == number]
+        if reads:
+            memory = problem.inputs[stream.buffer]
+            loaded += _accesses(frame, stream, reads, memory)
+            fetched += _footprint(tilings, stream, reads) * memory.itemsize
+    stored = _Work()
+    for write in problem.writes:
+        as_stream, as_read = Stream(write.buffer, write.strides), Read(0, write.offset)
+        stored += _accesses(frame, as_stream, [as_read], problem.outputs[write.buffer])
+    count = operations(*problem.scalar.results)
+    issued = loaded.instructions + stored.instructions + points * count + INSTRUCTIONS_OF_ITEM
+    clock = target.rate / 128 * CLOCK_UNDER_LOAD
+    each = groups * warps / target.cores / clock
+    busy = max(1, min(GROUPS_OF_CORE, ITEMS_OF_CORE // items, _by_registers(points, items)))
+    under_way = loaded.under_way * warps * min(busy * target.cores, groups)
+    bandwidth = target.bandwidth * MEMORY
+    moved = bytes_moved(problem)
+    terms = (
+        moved / min(bandwidth, under_way / LATENCY),
+        groups * fetched / (bandwidth * L2_OF_MEMORY),
+        each * (loaded.lines + stored.lines),
+        each * issued / 4,
+    )
+    rounds = groups / (busy * target.cores)
+    tail = max(1.0, math.ceil(rounds) / rounds) if rounds < 8 else 1.0
+    return BASE + sum(term**4 for term in terms) ** 0.25 * (1 + (tail - 1) * 0.3)
+
+
+def _by_registers(points: int, items: int) -> int:
+    return REGISTERS_OF_CORE // (items * max(32, min(255, 24 + 3 * points)))
+
+
+def _accesses(frame: Frame, stream: Stream, reads: Sequence[Read], memory: np.dtype) -> _Work:
+    """The accesses of a warp to what its tile reads of a stream."""
+    tilings = frame.tilings
+    elements: set[int] = set()
+    for read in reads:
+        places = [as_index(read.offset).constant or 0]
+        for stride, tiling in zip(stream.strides, tilings, strict=True):
+            step = stride.constant or 0
+            if step:
+                positions = tiling.positions(tiling.register)
+                places = [place + step * n for place in places for n in positions]
+        elements.update(places)
+    along = nearest_dim(stream.strides)
+    lanes = lanes_along(frame, memory, stream.strides)
+    phase = -tilings[along].lead if along >= 0 else 0
+    groups: dict[int, int] = {}
+    for element in elements:
+        number = (element + phase) // lanes
+        groups[number] = groups.get(number, 0) + 1
+    wide = sum(2 * count > lanes for count in groups.values())
+    single = sum(count for count in groups.values() if 2 * count <= lanes)
+    lines = _lines(frame, stream, memory.itemsize)
+    return _Work(wide + single, (wide + single) * lines, len(elements) * memory.itemsize * WARP)
+
+
+def _lines(frame: Frame, stream: Stream, itemsize: int) -> float:
+    """Lines that a warp touches with one access."""
+    left, lines = WARP, 1.0
+    for d in reversed(frame.schedule.loop_order):
+        tiling = frame.tilings[d]
+        lanes = min(left, tiling.threads)
+        left = max(1, left // lanes)
+        stride = abs(stream.strides[d].constant or 0)
+        if lanes > 1 and stride:
+            lines *= max(1.0, lanes * min(1.0, stride * tiling.near * itemsize / LINE))
+    return lines
+
+
+def _footprint(tilings: Sequence[DimTiling], stream: Stream, reads: Sequence[Read]) -> float:
+    """Elements of a stream that a block reads, about: reads near each other share them."""
+    used = [(abs(s.constant or 0), t) for s, t in zip(stream.strides, tilings, strict=True)]
+    used = sorted(((s, t) for s, t in used if s), key=lambda pair: -pair[0])
+    steps = [_steps(as_index(read.offset).constant or 0, [s for s, _ in used]) for read in reads]
+    spans = [max(along) - min(along) for along in zip(*steps, strict=True)]
+    return math.prod(
+        t.block + min(span, _MOST_SPAN) for (_, t), span in zip(used, spans, strict=True)
+    )
+
+
+def _steps(offset: int, strides: Sequence[int]) -> list[int]:
+    """An offset in whole strides, the largest first."""
+    found: list[int] = []
+    for stride in strides:
+        step, offset = divmod(offset, stride)
+        found.append(step)
+    return found
+
+
+def ranked_points(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:
+    """All candidates with their estimates, the best first."""
+    found = point_candidates(problem, target)
+    pairs = [(point_estimate(problem, schedule, target), schedule) for schedule in found]
+    return sorted(pairs, key=lambda pair: pair[0])

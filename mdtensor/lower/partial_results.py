@@ -1,0 +1,201 @@
+"""Results of groups that share a reduction, and the problem that combines them.
+
+Groups leave their results in scratch memory. Combining them is a reduction over the groups, which
+is one more problem: a kernel of its own computes it, or the last of the groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.nest import Pointer, Statement, register_dtype
+from mdtensor.lower.problem import Finish, Problem, Read, Stream
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import DimTiling
+from mdtensor.translate.scalar import ScalarFunction, param
+
+CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
+_FEW, _MANY, _ITEMS = 64, 1 << 20, 128
+_AT_ONCE = 4  # results of groups that a work-item of the last one combines in one step
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """Results of groups that share a reduction: [group][kept dims], one array per element."""
+
+    count: Index
+    strides: tuple[Index, ...]
+    size: Index
+
+    def pointer(self, position: int, memory: np.dtype, const: bool) -> Pointer:
+        """Declares `R{position}`, the array of one element of the result tuple."""
+        offset = self.count * self.size * (position * CELL)
+        return Pointer(f"R{position}", "scratch", memory, "global", offset, const)
+
+
+def partials_of(problem: Problem, tilings: Sequence[DimTiling]) -> Partials | None:
+    """What groups leave of a reduction that they share; None where they share none."""
+    split = [d for d in problem.contracted if tilings[d].is_split]
+    if not split:
+        return None
+    count = as_index(1)
+    for d in split:
+        count = count * tilings[d].parts
+    return Partials(count, *dense(problem))
+
+
+def number_among_groups(problem: Problem, tilings: Sequence[DimTiling]) -> Index:
+    """The group's number among those that share a reduction."""
+    number = as_index(0)
+    for d in problem.contracted:
+        if tilings[d].is_split:
+            number = number * tilings[d].parts + name(tilings[d].var("z"))
+    return number
+
+
+def dense(problem: Problem) -> tuple[tuple[Index, ...], Index]:
+    """Strides of an array on the kept dims, and its size."""
+    strides = [as_index(0)] * len(problem.extents)
+    size = as_index(1)
+    for d in reversed(problem.kept):
+        strides[d] = size
+        size = size * problem.extents[d]
+    return tuple(strides), size
+
+
+def combination(problem: Problem, partials: Partials) -> Problem:
+    """The reduction of the groups' results, dim 0, along which the kept dims follow.
+
+    Its inputs are the arrays of those results, and then those of the problem.
+    """
+    dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
+    kept, own = problem.kept, len(dtypes)
+
+    def after_groups(first: Index, strides: tuple[Index, ...]) -> tuple[Index, ...]:
+        return (first, *(strides[d] for d in kept))
+
+    streams = [Stream(n, after_groups(partials.size, partials.strides)) for n in range(own)]
+    finish, inputs = problem.finish, dtypes
+    if finish is not None:
+        start = problem.finish_streams
+        streams += [
+            Stream(own + stream.buffer, after_groups(as_index(0), stream.strides))
+            for stream in problem.streams[start:]
+        ]
+        moved = tuple(replace(read, stream=read.stream - start + own) for read in finish.reads)
+        finish, inputs = Finish(finish.function, moved), (*dtypes, *problem.inputs)
+    held = zip(dtypes, problem.scalar.result_dtypes, strict=True)
+    results = tuple(param(n, one if one == other else other) for n, (one, other) in enumerate(held))
+    return Problem(
+        ("groups", *(problem.labels[d] for d in kept)),
+        (partials.count, *(problem.extents[d] for d in kept)),
+        (True, *(False for _ in kept)),
+        ScalarFunction(dtypes, results, "id"),
+        problem.operator,
+        inputs,
+        problem.outputs,
+        tuple(streams),
+        tuple(Read(n, 0) for n in range(own)),
+        tuple(
+            replace(write, strides=after_groups(as_index(0), write.strides))
+            for write in problem.writes
+        ),
+        problem.sizes,
+        finish=finish,
+    )
+
+
+def sources(problem: Problem, partials: Partials) -> list[Statement]:
+    """Declares the inputs of a combination; the problem's own are called `given_I0`, … before."""
+    own = len(problem.scalar.result_dtypes)
+    found: list[Statement] = []
+    for n, dtype in enumerate(problem.scalar.result_dtypes):
+        pointer = partials.pointer(n, register_dtype(dtype), const=True)
+        found.append(replace(pointer, name=f"I{n}"))
+    if problem.finish is not None:
+        found += [
+            Pointer(f"I{own + n}", f"given_I{n}", dtype, "global", as_index(0))
+            for n, dtype in enumerate(problem.inputs)
+        ]
+    return found
+
+
+def by_a_kernel(combined: Problem, schedule: Schedule) -> Schedule:
+    """A schedule of the combination whose groups have one work-item."""
+    count = len(combined.extents)
+    nearest = count - 1
+    vectors = schedule.width > 1 and nearest > 0
+    ones = (1,) * count
+    return Schedule(
+        schedule.asm,
+        parts=ones,
+        tiles=(0,) * count,
+        threads=ones,
+        registers=tuple(
+            schedule.width if vectors and n == nearest else 1 for n in range(len(ones))
+        ),
+        lane=nearest if vectors else -1,
+        width=schedule.width if vectors else 1,
+        group_order=(*range(1, count), 0),
+        loop_order=tuple(range(1, count)),
+        reduce_order=(0,),
+        staged=("",) * len(combined.streams),
+    )
+
+
+def shared_out(problem: Problem, plain: Schedule) -> Schedule:
+    """The schedule of a reduction over groups, the first dim, for work-items that work together.
+
+    Where results are few, the work-items of a group share one; else each has some of its own.
+    """
+    threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
+    extents = [extent.constant for extent in problem.extents]
+    results = math.prod(extent or _MANY for extent in extents[1:])
+    if results <= _FEW and not problem.keeps_order:
+        threads[0] = min(_ITEMS, 1 << ((extents[0] or _ITEMS) - 1).bit_length())
+        parts[1:] = [extent or 1 for extent in extents[1:]]
+        return replace(plain, threads=tuple(threads), parts=tuple(parts))
+    left = _ITEMS
+    for d in reversed(range(1, len(extents))):
+        extent = extents[d]
+        threads[d] = min(left, 1 << ((extent or _MANY) - 1).bit_length())
+        left //= threads[d]
+        parts[d] = 1 if extent is None else -(-extent // threads[d])
+    return replace(plain, threads=tuple(threads), parts=tuple(parts))
+
+
+def by_one_group(
+    combined: Problem, schedule: Schedule, blocks: Sequence[int], items: int
+) -> Schedule:
+    """A schedule of the combination for `items` work-items of one group.
+
+    Its blocks of the kept dims divide the `blocks` that the groups compute. Raises LoweringError
+    where work-items are left over that would change the order of elements.
+    """
+    plain = by_a_kernel(combined, replace(schedule, lane=-1, width=1))
+    registers, threads = list(plain.registers), list(plain.threads)
+    left = items
+    for d in reversed(range(1, len(threads))):
+        if d == len(threads) - 1:
+            registers[d] = math.gcd(_AT_ONCE, blocks[d - 1])
+        threads[d] = math.gcd(blocks[d - 1] // registers[d], left)
+        left //= threads[d]
+    if left > 1 and combined.keeps_order:
+        raise LoweringError("the last group's work-items would change the order of elements")
+    threads[0], registers[0] = left, _AT_ONCE
+    apart = any(count > 1 for count in threads[1:])
+    order = (0, *plain.loop_order) if apart else (*plain.loop_order, 0)
+    return replace(
+        plain,
+        registers=tuple(registers),
+        threads=tuple(threads),
+        group_order=order,
+        resident=True,
+        chunks=tuple(1 if d == 0 else n for d, n in enumerate(registers)),
+    )

@@ -1,0 +1,87 @@
+"""The last of the groups that share a reduction combines the results of all.
+
+Groups count themselves when their results are in memory. Who combines is a matter of chance, in
+which order is not: results depend on the schedule alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.nest import Allocate, Arrive, If, LetIndex, Pointer, Statement
+from mdtensor.lower.partial_results import Partials, by_one_group, combination, sources
+from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
+from mdtensor.lower.passes.write_outputs import Destination
+from mdtensor.lower.schedule import validate
+from mdtensor.lower.tiling import DimTiling, tilings_of
+
+LAST = "last"
+
+
+def counters(frame: Frame) -> Index:
+    """Number of counters: one for each set of groups that share a reduction."""
+    count = as_index(1)
+    for d in frame.problem.kept:
+        count = count * frame.tilings[d].parts
+    return count
+
+
+def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
+    """Arrays in local memory, and what a group does when its results are in memory."""
+    problem, tilings = frame.problem, frame.tilings
+    whole = combination(problem, partials)
+    blocks = [tilings[d].block for d in problem.kept]
+    items = math.prod(frame.schedule.threads)
+    schedule = by_one_group(whole, frame.schedule, blocks, items)
+    validate(whole, schedule)
+    inner = Frame(whole, schedule, tilings_of(whole, schedule), {}, frame.aligned)
+    number = as_index(0)
+    for d in problem.kept:
+        if tilings[d].is_split:
+            number = number * tilings[d].parts + name(tilings[d].var("z"))
+    body: list[Statement] = []
+    if problem.finish is not None:
+        body += [
+            Pointer(f"given_I{n}", f"I{n}", dtype, "global", as_index(0))
+            for n, dtype in enumerate(problem.inputs)
+        ]
+    body += sources(problem, partials)
+    body += _all_groups(inner.tilings[0])
+    body += [*item_numbers(inner), *resident_tiles(inner, _results(frame))]
+    arrive = Arrive(LAST, number, partials.count)
+    done = If(as_index(0), "<", name(LAST), tuple(body))
+    return resident_memory(inner), [arrive, done]
+
+
+def _all_groups(tiling: DimTiling) -> list[Statement]:
+    low = LetIndex(tiling.var("lo"), as_index(0))
+    return [low, LetIndex(tiling.var("hi"), tiling.extent)]
+
+
+def _results(frame: Frame) -> list[Destination]:
+    """Where results go, by the dims of the combination."""
+    problem = frame.problem
+    return [
+        Destination(
+            f"O{write.buffer}",
+            problem.outputs[write.buffer],
+            (as_index(0), *(write.strides[d] for d in problem.kept)),
+            as_index(write.offset),
+            frame.schedule.streaming,
+        )
+        for write in problem.writes
+    ]
+
+
+def united(arrays: Sequence[Statement]) -> list[Statement]:
+    """Arrays of one name as one that is large enough for each."""
+    largest: dict[str, Allocate] = {}
+    for array in arrays:
+        assert isinstance(array, Allocate)
+        before = largest.get(array.name, array)
+        largest[array.name] = replace(array, extent=max(array.extent, before.extent))
+    return list(largest.values())

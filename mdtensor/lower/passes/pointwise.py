@@ -1,0 +1,118 @@
+"""Register tiles without a reduction: what neighbouring points read is loaded once, side by side.
+
+A group computes one block after the other, a work-item one register tile of it. A tile that lies
+inside its dims is computed as a whole, in wide accesses where buffers and strides allow; of one
+that is cut off, the points that lie inside are computed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mdtensor.lower.index import as_index, name
+from mdtensor.lower.nest import (
+    If,
+    IndexCalc,
+    LetIndex,
+    Loop,
+    Statement,
+)
+from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
+from mdtensor.lower.passes.micro_kernel import (
+    Body,
+    Frame,
+    Piece,
+    Tile,
+    tile_of,
+)
+from mdtensor.lower.passes.reduced_tiles import copied
+from mdtensor.lower.passes.resident import whole_part
+from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
+from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+from mdtensor.lower.tiling import DimTiling
+
+_ONE = Piece(0, 1, 1)
+
+
+def pointwise_tiles(
+    frame: Frame, destinations: Sequence[Destination], items: int
+) -> list[Statement]:
+    """The loops over blocks, and all that is done for a block by `items` work-items."""
+    tilings = frame.tilings
+    copies = [copy_of(frame, number, items) for number in frame.layouts]
+    statements: list[Statement] = []
+    for d in frame.problem.dims:
+        if not tilings[d].tile:
+            statements += whole_part(tilings[d])
+    for copy in copies:
+        statements += copy.declared()
+    tiled = [d for d in frame.schedule.group_order if tilings[d].tile]
+    body = _block(frame, copies, destinations)
+    for d in reversed(tiled):
+        body = blocks_along(tilings[d], body)
+    return [*statements, *body]
+
+
+def blocks_along(tiling: DimTiling, body: Sequence[Statement]) -> list[Statement]:
+    """The loop over the blocks of a part."""
+    start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
+    end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
+    return [Loop(start, low, high + (tiling.tile - 1), as_index(tiling.tile), (end, *body))]
+
+
+def _block(
+    frame: Frame, copies: Sequence[CopyTogether], destinations: Sequence[Destination]
+) -> list[Statement]:
+    problem, tilings = frame.problem, frame.tilings
+    starts = {d: name(tilings[d].var("t")) for d in problem.dims}
+    statements = copied(frame, copies, starts)
+    statements += [LetIndex(tilings[d].var("r"), tilings[d].first) for d in problem.dims]
+    whole = _whole_tile(frame, destinations)
+    checks, room = room_in(frame)
+    if room is None:
+        return [*statements, *whole]
+    single = _single_points(frame, destinations)
+    return [*statements, *checks, If(as_index(0), "<=", room, tuple(whole), tuple(single))]
+
+
+def _whole_tile(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
+    """All points of a work-item, with wide accesses."""
+    counts = {d: frame.tilings[d].register for d in frame.problem.dims}
+    pointers, placed = tile_pointers(frame, destinations)
+    points = _points(frame, tile_of(frame, counts), placed)
+    return [*pointers, *wide(frame, destinations, placed, points)]
+
+
+def _single_points(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
+    """The points of a work-item that lie inside all dims, one by one."""
+    tilings = frame.tilings
+    pointers, placed = tile_pointers(frame, destinations)
+    tile = tile_of(frame, dict.fromkeys(frame.problem.dims, 1))
+    statements = [*pointers, *_points(frame, tile, placed)]
+    for d in reversed(frame.schedule.loop_order):
+        tiling = tilings[d]
+        index, first, near = tiling.var("r"), name(tiling.var("f")), tiling.near
+        inside: Statement = If(name(index), "<", name(tiling.var("e")), tuple(statements))
+        if tiling.lead:
+            inside = If(as_index(-1), "<", name(index), (inside,))
+        chunk = tiling.var("c") if tiling.register > near else ""
+        start = name(chunk) if chunk else first
+        statements = [Loop(index, start, start + near, as_index(1), (inside,))]
+        if chunk:
+            apart = near * tiling.threads
+            end = first + tiling.register // near * apart
+            statements = [Loop(chunk, first, end, as_index(apart), tuple(statements))]
+    firsts = [LetIndex(t.var("f"), name(t.var("r"))) for t in tilings]
+    return [*firsts, *statements]
+
+
+def _points(frame: Frame, tile: Tile, placed: Sequence[Destination]) -> list[Statement]:
+    """Computes, finishes and writes the points of a tile."""
+    statements = list(Body(frame, tile, {}, "b", None).without_reduction())
+    finish = Body(frame, tile, {}, "b", None, prefix="e")
+    for u, point in enumerate(tile.points):
+        (held,) = tile.accumulators[u]
+        refs = finish_values(finish, point, (), _ONE, held, f"{u}", statements)
+        steps = tuple(zip(frame.unrolled_kept, point, strict=True))
+        statements += stores(frame, steps, _ONE, refs, placed)
+    return statements

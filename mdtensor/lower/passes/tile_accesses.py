@@ -1,0 +1,129 @@
+"""Where a register tile lies in memory, and which of its accesses move several elements.
+
+For tiles that are computed where they lie: without a reduction, or along a scanned dim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest import IndexCalc, LetIndex, Pointer, Statement
+from mdtensor.lower.passes.combine_tile import lanes_in_tile
+from mdtensor.lower.passes.micro_kernel import Frame, stream_pointer
+from mdtensor.lower.passes.stage_inputs import INNER
+from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads, wide_stores
+from mdtensor.lower.passes.write_outputs import Destination
+from mdtensor.lower.tiling import DimTiling
+
+
+def room_in(frame: Frame) -> tuple[list[Statement], Index | None]:
+    """Declares a number that is negative where a work-item's points are not all inside their dims.
+
+    None where they always are.
+    """
+    left = [left for t in frame.tilings if t.is_ragged for left in _room(t)]
+    if not left:
+        return [], None
+    statements: list[Statement] = []
+    room = as_index(0)
+    for n, along in enumerate(left):
+        held = f"room{n}"
+        statements.append(LetIndex(held, IndexCalc("min", along, room)))
+        room = name(held)
+    return statements, room
+
+
+def _room(tiling: DimTiling) -> list[Index]:
+    """Numbers that are negative where a work-item's points are not all inside a dim."""
+    first, span = name(tiling.var("r")), tiling.positions(tiling.register)[-1] + 1
+    after = name(tiling.var("e")) - first - span
+    return [after, first] if tiling.lead else [after]
+
+
+def tile_pointers(
+    frame: Frame, destinations: Sequence[Destination]
+) -> tuple[list[Statement], list[Destination]]:
+    """Pointers to a tile's first point in streams and results, and the results placed there."""
+    tilings = frame.tilings
+    pointers: list[Statement] = []
+    for number, stream in enumerate(frame.problem.streams):
+        layout = frame.layouts.get(number)
+        if layout is None:
+            offset = total(
+                s * name(t.var("r")) for s, t in zip(stream.strides, tilings, strict=True)
+            )
+        else:
+            offset = total(
+                layout.stride(d, INNER) * (name(t.var("r")) - name(t.var("t")))
+                for d, t in enumerate(tilings)
+            )
+        pointers.append(stream_pointer(frame, number, f"b{number}", offset))
+    placed: list[Destination] = []
+    for k, given in enumerate(destinations):
+        along = zip(given.strides, tilings, strict=True)
+        offset = given.offset + total(s * name(t.var("r")) for s, t in along)
+        pointers.append(Pointer(f"o{k}", given.pointer, given.memory, "global", offset, False))
+        placed.append(replace(given, pointer=f"o{k}"))
+    return pointers, placed
+
+
+def wide(
+    frame: Frame,
+    destinations: Sequence[Destination],
+    placed: Sequence[Destination],
+    statements: Sequence[Statement],
+) -> list[Statement]:
+    """The loads and stores of a whole tile, with those that move several elements."""
+    read = {f"b{n}": _lanes_of_stream(frame, n) for n in range(len(frame.problem.streams))}
+    written = {
+        after.pointer: lanes_along(frame, before.memory, before.strides)
+        for after, before in zip(placed, destinations, strict=True)
+    }
+    phases = _phases(frame, destinations)
+    loaded = wide_loads(statements, read, phases)
+    return wide_stores(loaded, written, phases, streaming=frame.schedule.streaming)
+
+
+def _phases(frame: Frame, destinations: Sequence[Destination]) -> dict[str, int]:
+    """How far the first point of a tile lies behind a multiple of an access, by pointer."""
+
+    def lead(strides: Sequence[Index]) -> int:
+        nearest = nearest_dim(strides)
+        return 0 if nearest < 0 else frame.tilings[nearest].lead * (strides[nearest].constant or 0)
+
+    phases = {f"b{n}": -lead(stream.strides) for n, stream in enumerate(frame.problem.streams)}
+    for k, given in enumerate(destinations):
+        phases[f"o{k}"] = (given.offset.constant or 0) - lead(given.strides)
+    return phases
+
+
+def _lanes_of_stream(frame: Frame, number: int) -> int:
+    """Elements of a stream that one access can read."""
+    if number in frame.layouts:
+        return lanes_in_tile(frame, number)
+    problem = frame.problem
+    stream = problem.streams[number]
+    computed = any(r.computed for r in problem.all_reads if r.stream == number)
+    return 1 if computed else lanes_along(frame, problem.inputs[stream.buffer], stream.strides)
+
+
+def lanes_along(frame: Frame, memory: np.dtype, strides: Sequence[Index]) -> int:
+    """Elements of a buffer that one access can take where points are neighbours."""
+    nearest = nearest_dim(strides)
+    if nearest < 0 or not frame.aligned:
+        return 1
+    steps = [stride.constant or 0 for d, stride in enumerate(strides) if d != nearest]
+    if any(stride.constant is None for stride in strides):
+        return 1
+    return math.gcd(lanes_of(memory), frame.tilings[nearest].near, *steps)
+
+
+def nearest_dim(strides: Sequence[Index]) -> int:
+    """The only dim along which elements are neighbours; -1 where there is none such."""
+    near = [d for d, stride in enumerate(strides) if stride.constant in (1, -1)]
+    return near[0] if len(near) == 1 else -1

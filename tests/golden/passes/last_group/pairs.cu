@@ -1,0 +1,299 @@
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+__device__ __forceinline__ float load_half(const unsigned short* place) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*place));
+  return value;
+}
+__device__ __forceinline__ void store_half(float value, unsigned short* place) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_half(double value, unsigned short* place) {
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
+}
+template <int bytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from) {
+  const unsigned place = __cvta_generic_to_shared(to);
+  if (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 :: "r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(place), "l"(from), "n"(bytes) : "memory");
+  }
+}
+
+extern "C" __global__ __launch_bounds__(32)
+void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* __restrict__ O1, unsigned char* __restrict__ scratch, unsigned int* __restrict__ counters)
+{
+  const long long group = blockIdx.x;
+  const long long item = threadIdx.x;
+  __shared__ __align__(16) float L0[2];
+  __shared__ __align__(16) long long L1[2];
+  const long long z_j = (group) % (5);
+  const long long g_j = (group) / (5);
+  const long long lo_j = 64*z_j;
+  const long long hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
+  const long long z_i = g_j;
+  const long long lo_i = 4*z_i;
+  const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
+  const long long x_j = (item) % (16);
+  const long long x_j_rest = (item) / (16);
+  const long long x_i = x_j_rest;
+  float* R0 = (float*)(scratch);
+  long long* R1 = (long long*)(scratch + 200);
+  const long long t_j = lo_j;
+  const long long e_j = hi_j;
+  for (long long t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
+    const long long e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
+    const long long r_i = x_i + t_i;
+    const long long q_i_0 = (r_i < 4 ? r_i : 4);
+    const float* b0 = I0;
+    float a0_0_0 = -INFINITY;
+    long long a0_0_1 = (long long)(4611686018427387904L);
+    long long r_j = 2*x_j + t_j;
+    for (; r_j + 32 <= 2*x_j + e_j; r_j += 32) {
+      const float* p0 = b0 + r_j;
+      const float x0 = p0[301*q_i_0];
+      const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
+      const long long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? (long long)(r_j) : a0_0_1);
+      a0_0_0 = n1_0;
+      a0_0_1 = n1_1;
+      const float x1 = p0[301*q_i_0 + 1];
+      const float n6_0 = (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1))) ? x1 : a0_0_0);
+      const long long n6_1 = (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1))) ? (long long)(r_j + 1) : a0_0_1);
+      a0_0_0 = n6_0;
+      a0_0_1 = n6_1;
+    }
+    r_j += -x_j;
+    for (; r_j + 16 <= e_j + 15; r_j += 16) {
+      const float* p0 = b0 + r_j;
+      const float x0 = p0[301*q_i_0];
+      const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
+      const long long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? (long long)(r_j) : a0_0_1);
+      a0_0_0 = n1_0;
+      a0_0_1 = n1_1;
+    }
+    float* o0 = R0 + 5*z_j + r_i;
+    long long* o1 = R1 + 5*z_j + r_i;
+    const long long place = (item) % (16);
+    const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
+    const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
+    const float n0_1_0 = (((t0_1_0 > a0_0_0) | ((t0_1_0 == a0_0_0) & (t0_1_1 < a0_0_1))) ? t0_1_0 : a0_0_0);
+    const long long n0_1_1 = (((t0_1_0 > a0_0_0) | ((t0_1_0 == a0_0_0) & (t0_1_1 < a0_0_1))) ? t0_1_1 : a0_0_1);
+    a0_0_0 = n0_1_0;
+    a0_0_1 = n0_1_1;
+    const float t0_2_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 2);
+    const long long t0_2_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 2);
+    const float n0_2_0 = (((t0_2_0 > a0_0_0) | ((t0_2_0 == a0_0_0) & (t0_2_1 < a0_0_1))) ? t0_2_0 : a0_0_0);
+    const long long n0_2_1 = (((t0_2_0 > a0_0_0) | ((t0_2_0 == a0_0_0) & (t0_2_1 < a0_0_1))) ? t0_2_1 : a0_0_1);
+    a0_0_0 = n0_2_0;
+    a0_0_1 = n0_2_1;
+    const float t0_4_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 4);
+    const long long t0_4_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 4);
+    const float n0_4_0 = (((t0_4_0 > a0_0_0) | ((t0_4_0 == a0_0_0) & (t0_4_1 < a0_0_1))) ? t0_4_0 : a0_0_0);
+    const long long n0_4_1 = (((t0_4_0 > a0_0_0) | ((t0_4_0 == a0_0_0) & (t0_4_1 < a0_0_1))) ? t0_4_1 : a0_0_1);
+    a0_0_0 = n0_4_0;
+    a0_0_1 = n0_4_1;
+    const float t0_8_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 8);
+    const long long t0_8_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 8);
+    const float n0_8_0 = (((t0_8_0 > a0_0_0) | ((t0_8_0 == a0_0_0) & (t0_8_1 < a0_0_1))) ? t0_8_0 : a0_0_0);
+    const long long n0_8_1 = (((t0_8_0 > a0_0_0) | ((t0_8_0 == a0_0_0) & (t0_8_1 < a0_0_1))) ? t0_8_1 : a0_0_1);
+    a0_0_0 = n0_8_0;
+    a0_0_1 = n0_8_1;
+    if (place < 1) {
+      const long long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+      if (0 <= room0) {
+        o0[0] = a0_0_0;
+        o1[0] = a0_0_1;
+      } else {
+        if (r_i < e_i) {
+          o0[0] = a0_0_0;
+          o1[0] = a0_0_1;
+        }
+      }
+    }
+  }
+  __shared__ int arrived;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    arrived = atomicAdd(counters + z_i, 1u) + 1 == 5;
+    if (arrived) counters[z_i] = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  const long long last = arrived;
+  if (0 < last) {
+    const float* I0 = (const float*)(scratch);
+    const long long* I1 = (const long long*)(scratch + 200);
+    const long long lo_groups = 0;
+    const long long hi_groups = 5;
+    const long long x_groups = item;
+    const long long t_groups = lo_groups;
+    const long long e_groups = hi_groups;
+    for (long long t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
+      const long long e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
+      const long long r_i = t_i;
+      const long long q_i_0 = (r_i < 4 ? r_i : 4);
+      const long long q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
+      const float* b0 = I0;
+      const long long* b1 = I1;
+      float a0_0_0 = -INFINITY;
+      long long a0_0_1 = (long long)(4611686018427387904L);
+      float a1_0_0 = -INFINITY;
+      long long a1_0_1 = (long long)(4611686018427387904L);
+      long long r_groups = x_groups + t_groups;
+      for (; r_groups + 128 <= x_groups + e_groups; r_groups += 128) {
+        const float* p0 = b0 + 5*r_groups;
+        const long long* p1 = b1 + 5*r_groups;
+        const float x0 = p0[q_i_0];
+        const long long x1 = p1[q_i_0];
+        const float n2_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x0 : a0_0_0);
+        const long long n2_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x1 : a0_0_1);
+        a0_0_0 = n2_0;
+        a0_0_1 = n2_1;
+        const float x2 = p0[q_i_1];
+        const long long x3 = p1[q_i_1];
+        const float n8_0 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x2 : a1_0_0);
+        const long long n8_1 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x3 : a1_0_1);
+        a1_0_0 = n8_0;
+        a1_0_1 = n8_1;
+        const float x4 = p0[q_i_0 + 160];
+        const long long x5 = p1[q_i_0 + 160];
+        const float n14_0 = (((x4 > a0_0_0) | ((x4 == a0_0_0) & (x5 < a0_0_1))) ? x4 : a0_0_0);
+        const long long n14_1 = (((x4 > a0_0_0) | ((x4 == a0_0_0) & (x5 < a0_0_1))) ? x5 : a0_0_1);
+        a0_0_0 = n14_0;
+        a0_0_1 = n14_1;
+        const float x6 = p0[q_i_1 + 160];
+        const long long x7 = p1[q_i_1 + 160];
+        const float n20_0 = (((x6 > a1_0_0) | ((x6 == a1_0_0) & (x7 < a1_0_1))) ? x6 : a1_0_0);
+        const long long n20_1 = (((x6 > a1_0_0) | ((x6 == a1_0_0) & (x7 < a1_0_1))) ? x7 : a1_0_1);
+        a1_0_0 = n20_0;
+        a1_0_1 = n20_1;
+        const float x8 = p0[q_i_0 + 320];
+        const long long x9 = p1[q_i_0 + 320];
+        const float n26_0 = (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1))) ? x8 : a0_0_0);
+        const long long n26_1 = (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1))) ? x9 : a0_0_1);
+        a0_0_0 = n26_0;
+        a0_0_1 = n26_1;
+        const float x10 = p0[q_i_1 + 320];
+        const long long x11 = p1[q_i_1 + 320];
+        const float n32_0 = (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1))) ? x10 : a1_0_0);
+        const long long n32_1 = (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1))) ? x11 : a1_0_1);
+        a1_0_0 = n32_0;
+        a1_0_1 = n32_1;
+        const float x12 = p0[q_i_0 + 480];
+        const long long x13 = p1[q_i_0 + 480];
+        const float n38_0 = (((x12 > a0_0_0) | ((x12 == a0_0_0) & (x13 < a0_0_1))) ? x12 : a0_0_0);
+        const long long n38_1 = (((x12 > a0_0_0) | ((x12 == a0_0_0) & (x13 < a0_0_1))) ? x13 : a0_0_1);
+        a0_0_0 = n38_0;
+        a0_0_1 = n38_1;
+        const float x14 = p0[q_i_1 + 480];
+        const long long x15 = p1[q_i_1 + 480];
+        const float n44_0 = (((x14 > a1_0_0) | ((x14 == a1_0_0) & (x15 < a1_0_1))) ? x14 : a1_0_0);
+        const long long n44_1 = (((x14 > a1_0_0) | ((x14 == a1_0_0) & (x15 < a1_0_1))) ? x15 : a1_0_1);
+        a1_0_0 = n44_0;
+        a1_0_1 = n44_1;
+      }
+      for (; r_groups + 32 <= e_groups + 31; r_groups += 32) {
+        const float* p0 = b0 + 5*r_groups;
+        const long long* p1 = b1 + 5*r_groups;
+        const float x0 = p0[q_i_0];
+        const long long x1 = p1[q_i_0];
+        const float n2_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x0 : a0_0_0);
+        const long long n2_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x1 : a0_0_1);
+        a0_0_0 = n2_0;
+        a0_0_1 = n2_1;
+        const float x2 = p0[q_i_1];
+        const long long x3 = p1[q_i_1];
+        const float n8_0 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x2 : a1_0_0);
+        const long long n8_1 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x3 : a1_0_1);
+        a1_0_0 = n8_0;
+        a1_0_1 = n8_1;
+      }
+      float* o0 = O0 + r_i;
+      long long* o1 = O1 + r_i;
+      const long long place = (item) % (32);
+      const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
+      const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
+      const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
+      const long long t1_1_1 = __shfl_down_sync(0xffffffffu, a1_0_1, 1);
+      const float n0_1_0 = (((t0_1_0 > a0_0_0) | ((t0_1_0 == a0_0_0) & (t0_1_1 < a0_0_1))) ? t0_1_0 : a0_0_0);
+      const long long n0_1_1 = (((t0_1_0 > a0_0_0) | ((t0_1_0 == a0_0_0) & (t0_1_1 < a0_0_1))) ? t0_1_1 : a0_0_1);
+      a0_0_0 = n0_1_0;
+      a0_0_1 = n0_1_1;
+      const float n1_1_0 = (((t1_1_0 > a1_0_0) | ((t1_1_0 == a1_0_0) & (t1_1_1 < a1_0_1))) ? t1_1_0 : a1_0_0);
+      const long long n1_1_1 = (((t1_1_0 > a1_0_0) | ((t1_1_0 == a1_0_0) & (t1_1_1 < a1_0_1))) ? t1_1_1 : a1_0_1);
+      a1_0_0 = n1_1_0;
+      a1_0_1 = n1_1_1;
+      const float t0_2_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 2);
+      const long long t0_2_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 2);
+      const float t1_2_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 2);
+      const long long t1_2_1 = __shfl_down_sync(0xffffffffu, a1_0_1, 2);
+      const float n0_2_0 = (((t0_2_0 > a0_0_0) | ((t0_2_0 == a0_0_0) & (t0_2_1 < a0_0_1))) ? t0_2_0 : a0_0_0);
+      const long long n0_2_1 = (((t0_2_0 > a0_0_0) | ((t0_2_0 == a0_0_0) & (t0_2_1 < a0_0_1))) ? t0_2_1 : a0_0_1);
+      a0_0_0 = n0_2_0;
+      a0_0_1 = n0_2_1;
+      const float n1_2_0 = (((t1_2_0 > a1_0_0) | ((t1_2_0 == a1_0_0) & (t1_2_1 < a1_0_1))) ? t1_2_0 : a1_0_0);
+      const long long n1_2_1 = (((t1_2_0 > a1_0_0) | ((t1_2_0 == a1_0_0) & (t1_2_1 < a1_0_1))) ? t1_2_1 : a1_0_1);
+      a1_0_0 = n1_2_0;
+      a1_0_1 = n1_2_1;
+      const float t0_4_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 4);
+      const long long t0_4_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 4);
+      const float t1_4_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 4);
+      const long long t1_4_1 = __shfl_down_sync(0xffffffffu, a1_0_1, 4);
+      const float n0_4_0 = (((t0_4_0 > a0_0_0) | ((t0_4_0 == a0_0_0) & (t0_4_1 < a0_0_1))) ? t0_4_0 : a0_0_0);
+      const long long n0_4_1 = (((t0_4_0 > a0_0_0) | ((t0_4_0 == a0_0_0) & (t0_4_1 < a0_0_1))) ? t0_4_1 : a0_0_1);
+      a0_0_0 = n0_4_0;
+      a0_0_1 = n0_4_1;
+      const float n1_4_0 = (((t1_4_0 > a1_0_0) | ((t1_4_0 == a1_0_0) & (t1_4_1 < a1_0_1))) ? t1_4_0 : a1_0_0);
+      const long long n1_4_1 = (((t1_4_0 > a1_0_0) | ((t1_4_0 == a1_0_0) & (t1_4_1 < a1_0_1))) ? t1_4_1 : a1_0_1);
+      a1_0_0 = n1_4_0;
+      a1_0_1 = n1_4_1;
+      const float t0_8_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 8);
+      const long long t0_8_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 8);
+      const float t1_8_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 8);
+      const long long t1_8_1 = __shfl_down_sync(0xffffffffu, a1_0_1, 8);
+      const float n0_8_0 = (((t0_8_0 > a0_0_0) | ((t0_8_0 == a0_0_0) & (t0_8_1 < a0_0_1))) ? t0_8_0 : a0_0_0);
+      const long long n0_8_1 = (((t0_8_0 > a0_0_0) | ((t0_8_0 == a0_0_0) & (t0_8_1 < a0_0_1))) ? t0_8_1 : a0_0_1);
+      a0_0_0 = n0_8_0;
+      a0_0_1 = n0_8_1;
+      const float n1_8_0 = (((t1_8_0 > a1_0_0) | ((t1_8_0 == a1_0_0) & (t1_8_1 < a1_0_1))) ? t1_8_0 : a1_0_0);
+      const long long n1_8_1 = (((t1_8_0 > a1_0_0) | ((t1_8_0 == a1_0_0) & (t1_8_1 < a1_0_1))) ? t1_8_1 : a1_0_1);
+      a1_0_0 = n1_8_0;
+      a1_0_1 = n1_8_1;
+      const float t0_16_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 16);
+      const long long t0_16_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 16);
+      const float t1_16_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 16);
+      const long long t1_16_1 = __shfl_down_sync(0xffffffffu, a1_0_1, 16);
+      const float n0_16_0 = (((t0_16_0 > a0_0_0) | ((t0_16_0 == a0_0_0) & (t0_16_1 < a0_0_1))) ? t0_16_0 : a0_0_0);
+      const long long n0_16_1 = (((t0_16_0 > a0_0_0) | ((t0_16_0 == a0_0_0) & (t0_16_1 < a0_0_1))) ? t0_16_1 : a0_0_1);
+      a0_0_0 = n0_16_0;
+      a0_0_1 = n0_16_1;
+      const float n1_16_0 = (((t1_16_0 > a1_0_0) | ((t1_16_0 == a1_0_0) & (t1_16_1 < a1_0_1))) ? t1_16_0 : a1_0_0);
+      const long long n1_16_1 = (((t1_16_0 > a1_0_0) | ((t1_16_0 == a1_0_0) & (t1_16_1 < a1_0_1))) ? t1_16_1 : a1_0_1);
+      a1_0_0 = n1_16_0;
+      a1_0_1 = n1_16_1;
+      if (place < 1) {
+        const long long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+        if (0 <= room0) {
+          o0[0] = a0_0_0;
+          o0[1] = a1_0_0;
+          *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
+        } else {
+          if (r_i < e_i) {
+            o0[0] = a0_0_0;
+            o1[0] = a0_0_1;
+          }
+          if (r_i + 1 < e_i) {
+            o0[1] = a1_0_0;
+            o1[1] = a1_0_1;
+          }
+        }
+      }
+    }
+  }
+}

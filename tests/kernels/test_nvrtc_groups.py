@@ -1,0 +1,42 @@
+"""NVRTC on kernels whose points share reads, and whose warps and groups tell each other values."""
+
+from __future__ import annotations
+
+import pytest
+
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.program import program_of
+from tests.kernels.test_nvrtc import compiled
+from tests.lower import test_pointwise, test_scan_together
+from tests.lower.passes import test_across_items, test_last_group
+
+CASES = {
+    f"{part.__name__.rsplit('_', 1)[-1]}: {name}": case
+    for part in (test_pointwise, test_scan_together, test_across_items, test_last_group)
+    for name, case in part.CASES.items()
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiles(name):
+    case = CASES[name]
+    source = program_of(case.problem(), case.schedule, CUDA)
+    ptx = compiled(source.text, "sm_80")
+    for entry in source.entries:
+        assert f".entry {entry.name}(" in ptx
+
+
+def test_a_scan_reads_and_writes_every_element_once():
+    case = test_scan_together.CASES["groups tell each other"]
+    whole = program_of(case.problem(), case.schedule, CUDA).text
+    ptx = compiled(whole, "sm_90a")
+    assert ptx.count("shfl.sync.up") == 2 * (5 + 1)
+    assert "ld.volatile.global" in ptx
+    assert ptx.count("atom.global.add") == 2
+
+
+def test_the_last_group_is_found_by_one_atomic_addition():
+    case = test_last_group.CASES["one result"]
+    ptx = compiled(program_of(case.problem(), case.schedule, CUDA).text, "sm_90a")
+    assert ptx.count("atom.global.add") == 1
+    assert "membar.gl" in ptx or "fence.acq_rel.gpu" in ptx or "fence.sc" in ptx

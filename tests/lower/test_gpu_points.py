@@ -1,0 +1,94 @@
+"""Candidates without a reduction on GPUs: valid, right, and in a sensible order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.program import program_of
+from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_points import point_candidates, point_estimate
+from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.stencils.borders import Border
+from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
+from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
+from tests.kernels.kernel_cases import Case, einsum
+from tests.lower import fuzz
+from tests.lower.test_gpu_candidates import H200
+
+
+def star(u):
+    return u[-1, 0, 0] + u[1, 0, 0] + u[0, -1, 0] + u[0, 1, 0] + u[0, 0, -1] + u[0, 0, 1]
+
+
+def stencil(n: int, border: str) -> Problem:
+    found = stencil_from_function(star, [TensorSpec.of((n, n, n))])
+    return problem_from_md_hom(md_homs_from_stencil(found, Border(border))[0])
+
+
+def problem_of(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:
+    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
+    return problem_from_md_hom(md_hom_from_einsum(text, specs))
+
+
+PROBLEMS = {
+    "star": stencil(256, "valid"),
+    "star in a border": stencil(256, "constant"),
+    "outer": problem_of("i,j->ij", (3000,), (1000,)),
+    "turned": problem_of("ijk->kji", (64, 48, 80)),
+    "flat": problem_of("i,i->i", (1 << 20,), (1 << 20,)),
+    "bytes": problem_of("ij,j->ij", (999, 1001), (1001,), dtype="i1"),
+    "doubles": problem_of("ij,j->ij", (500, 1000), (1000,), dtype="f8"),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_candidates_can_be_rendered_and_keep_the_limits(name):
+    problem = PROBLEMS[name]
+    found = list(point_candidates(problem, H200))
+    assert len(found) == len(set(found)) > 10
+    for schedule in found[:: len(found) // 6]:
+        assert 32 <= math.prod(schedule.threads) <= H200.max_threads
+        assert 0 < point_estimate(problem, schedule, H200) < 1
+        assert "__global__" in program_of(problem, schedule, CUDA).text
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [einsum("ijk->kji", {"i": 21, "j": 3, "k": 37}), einsum("i,j->ij", {"i": 50, "j": 131})],
+)
+def test_candidates_are_right(sizes):
+    problem = Case(sizes, None).problem()
+    found = list(point_candidates(problem, H200))
+    for schedule in found[:: len(found) // 12]:
+        assert fuzz.check(Case(sizes, schedule))
+
+
+def test_stencils_share_planes_and_rows():
+    for name in ("star", "star in a border"):
+        _, best = ranked(PROBLEMS[name], H200)[0]
+        assert best.resident
+        assert best.registers[0] >= 4
+        assert best.threads[-1] >= 32
+
+
+def test_blocks_begin_where_results_can_be_written_at_once():
+    found = point_candidates(PROBLEMS["star in a border"], H200)
+    assert {schedule.lead for schedule in found} >= {(), (0, 0, 1)}
+
+
+def test_what_lies_across_the_results_goes_through_local_memory():
+    _, best = ranked(PROBLEMS["turned"], H200)[0]
+    assert best.staged == ("local",)
+
+
+def test_planes_that_are_read_once_cost_less():
+    problem = PROBLEMS["star"]
+    _, best = ranked(problem, H200)[0]
+    single = replace(best, registers=(1, 1, 1), chunks=(1, 1, 1), parts=(254,) * 3)
+    assert point_estimate(problem, best, H200) < point_estimate(problem, single, H200)
