@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import ShapeError
+from mdtensor.errors import DTypeError, ShapeError
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -29,12 +29,15 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def as_dtype(given: Any) -> np.dtype:
     """The element type that a name, a class or a type of NumPy stands for, as `numpy.dtype`.
 
-    Raises TypeError where NumPy knows none.
+    Raises DTypeError (a TypeError) where NumPy knows none.
 
     >>> as_dtype("f4"), as_dtype(int)
     (dtype('float32'), dtype('int64'))
     """
-    return np.dtype(given)
+    try:
+        return np.dtype(given)
+    except TypeError as error:
+        raise DTypeError(f"{given!r} is no element type", hint="such as f4, float64, i1") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,12 @@ class Arguments:
         return (*map(said, self.positional), *named)
 
     def order(self, operands: Sequence[Array]) -> tuple[int, ...] | None:
-        """The numbers of the stand-ins that these operands are; None where one is another array."""
+        """The numbers of the stand-ins that these operands are.
+
+        None where one is another array, or where kernels would read a copy.
+        """
+        if not all(array.dtype.isnative for array in self.stand_ins):
+            return None
         numbers = {_place(array): number for number, array in enumerate(self.stand_ins)}
         found = [numbers.get(_place(o)) if isinstance(o, np.ndarray) else None for o in operands]
         return None if None in found else tuple(n for n in found if n is not None)

@@ -58,24 +58,13 @@ def spec_from_text(text: str, dtype: str = "f4") -> TensorSpec:
 
     Raises ShapeError for what is no shape, DTypeError for what is no type.
     """
-    from mdtensor.specs import TensorSpec
+    from mdtensor.specs import TensorSpec, as_dtype
 
     match = _SHAPE.fullmatch(text.replace(" ", ""))
     if match is None or text == "":
         raise ShapeError(f"{text!r} is no shape", hint=SHAPE_HELP)
     shape = [int(extent) for extent in match["extents"].split(",") if extent]
-    return TensorSpec.of(shape, _dtype(match["dtype"] or dtype))
-
-
-def _dtype(text: str) -> object:
-    import numpy as np
-
-    from mdtensor.errors import DTypeError
-
-    try:
-        return np.dtype(text)
-    except TypeError:
-        raise DTypeError(f"{text!r} is no element type", hint="such as f4, float64, i1") from None
+    return TensorSpec.of(shape, as_dtype(match["dtype"] or dtype))
 
 
 def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression:

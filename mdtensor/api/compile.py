@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from mdtensor.api.arguments import Arguments, specs_of
 from mdtensor.api.directive import Directive
 from mdtensor.api.einsum import Options, einsum
-from mdtensor.api.operands import array_module, reason_of_types
+from mdtensor.api.operands import array_module, no_kernels, reason_of_types
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_call import CallPlan
 from mdtensor.api.plan_of_einsum import EinsumPlan
 from mdtensor.api.stencil import StencilFunction
-from mdtensor.errors import DTypeError, TranslationError
+from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 
 Array = Any
@@ -27,13 +28,22 @@ _OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype")
 _REDUCING = ("semiring", "f", "combine", "epilogue", "extents")
 
 
-def spec(shape: Sequence[int], dtype: object = "f4") -> TensorSpec:
+def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
     """The shape and type of an array that is not there yet, C-ordered.
 
-    >>> spec((64, 128))
-    float32[64, 128]
+    Raises ShapeError and DTypeError for what is none.
+
+    >>> spec((64, 128)), spec(10, "i8")
+    (float32[64, 128], int64[10])
     """
-    return TensorSpec.of(shape, dtype)
+    listed: Any = (shape,) if isinstance(shape, SupportsIndex) else shape
+    try:
+        extents = tuple(map(operator.index, listed))
+    except TypeError:
+        raise ShapeError(
+            f"{shape!r} is no shape", hint="whole numbers, such as (64, 128)"
+        ) from None
+    return TensorSpec.of(extents, dtype)
 
 
 def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> Plan:  # noqa: A001
@@ -88,10 +98,7 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
     given = {name: options[name] for name in _OPTIONS if name in options}
     specs = specs_of(operands)
     if reason := reason_of_types([spec.dtype for spec in specs]):
-        raise DTypeError(
-            f"no kernels compute with {reason}",
-            hint="einsum hands such arrays to NumPy; a plan is for what kernels compute",
-        )
+        raise no_kernels(reason, ", and a plan is for what they compute")
     said = [repr(text), *map(repr, specs), *(f"{name}={given[name]!r}" for name in given)]
     prepared = Options.of(**{"order": "C", **given}).prepared(text, specs, None)
     return EinsumPlan(text, ", ".join(said), specs, prepared)
@@ -119,4 +126,5 @@ def _plan_of_call(
 
 
 def _array(operand: Any) -> Array:
-    return operand if hasattr(operand, "strides") else np.asarray(operand)
+    is_array = hasattr(operand, "strides") and hasattr(operand, "dtype")
+    return operand if is_array else np.asarray(operand)

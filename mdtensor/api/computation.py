@@ -21,8 +21,9 @@ from mdtensor.api.operands import (
     addressable,
     allocate,
     array_module,
-    as_arrays,
-    reason_of_types,
+    as_computed,
+    check_native,
+    check_types,
     spec_of,
 )
 from mdtensor.errors import DTypeError, ShapeError
@@ -215,13 +216,14 @@ class Ready:
         self.tally.calls += 1
 
     def _fit(self, results: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
+        if not all(type(r) is np.ndarray for r in results):
+            return False
         if [(r.shape, r.strides, r.dtype) for r in results] != self.layouts:
             return False
         return all(
-            type(r) is np.ndarray
-            and r.flags.writeable
-            and not any(np.may_share_memory(r, a) for a in arrays)
-            for r in results
+            r.flags.writeable
+            and not any(np.may_share_memory(r, a) for a in (*arrays, *results[:n]))
+            for n, r in enumerate(results)
         )
 
 
@@ -247,21 +249,25 @@ def call(
     layouts take the computation that was built before. `build` makes it from the operands' specs.
     By `quick` the next such call can be recalled (see `plain_key` and `recalled`).
 
-    Raises DTypeError for element types without kernels, ShapeError for an `out` that does not fit.
+    Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
+    `out` that does not fit.
     """
     given = () if out is None else _several(out)
     xp = array_module((*operands, *given))
-    arrays = [a if addressable(a) else a.copy() for a in as_arrays(operands, xp)]
-    if reason := reason_of_types([array.dtype for array in (*arrays, *given)]):
-        raise DTypeError(
-            f"no kernels compute with {reason}",
-            hint="convert the arrays to bool, integers, float16 to float64 or complex numbers",
-        )
+    arrays = as_computed(operands, xp)
+    for target in given:
+        if not isinstance(target, xp.ndarray):
+            raise DTypeError(
+                f"out is {type(target).__name__}, not an array",
+                hint="numpy.asarray of many other objects shares their memory",
+            )
+    check_types([target.dtype for target in given])
     layouts = tuple((a.shape, a.strides, a.dtype) for a in arrays)
     seen = (key, layouts)
     computation = _table.get(seen)
     if computation is None:
         computation = staged(build(tuple(map(spec_of, arrays))))
+        check_native([spec.dtype for spec in computation.results])
         if len(_table) >= _TABLE_SIZE:
             _table.clear()
         _table[seen] = computation
@@ -303,7 +309,7 @@ def _allocated(
         if target is not None and xp is np and not target.flags.writeable:
             raise ShapeError("out is read-only")
         fits = target is not None and addressable(target) and spec_of(target) == spec
-        if fits and not any(xp.may_share_memory(target, array) for array in arrays):
+        if fits and not any(xp.may_share_memory(target, a) for a in (*arrays, *results)):
             results.append(target)
         else:
             results.append(allocate(spec, xp))

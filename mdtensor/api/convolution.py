@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call, plain_key, recalled
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import Array
+from mdtensor.api.operands import Array, check_types
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_layout import (
@@ -105,6 +105,7 @@ def conv(
     geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
     wanted = None if dtype is None else as_dtype(dtype)
     accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
+    check_types([given for given in (wanted, accumulated) if given is not None])
     finish = epilogue_named(epilogue)
     key = ("conv", parsed, geometry, wanted, accumulated, function_key(finish))
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from mdtensor.api.buffers import BufferType
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import Array, addressable, array_module, spec_of
-from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.api.operands import Array, addressable, array_module, check_mask, spec_of
+from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
 
@@ -111,6 +111,7 @@ class DirectiveParameters:
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             if name in types or _is_array(value):
+                _check_argument(name, value, name in self.written, xp)
                 array = xp.asarray(value, dtype=None if _is_array(value) else types[name].dtype)
                 arrays[name] = array
                 if name in types:
@@ -139,6 +140,18 @@ def _is_array(value: Any) -> bool:
     )
 
 
+def _check_argument(name: str, value: Any, is_written: bool, xp: Any) -> None:
+    """Raises DTypeError for masks, and for what is written but would be a copy of the argument."""
+    check_mask(name, value)
+    if is_written and not isinstance(value, xp.ndarray):
+        raise DTypeError(
+            f"{name} is written, but is no array of {xp.__name__}: {type(value).__name__}",
+            hint=f"pass an array, such as {xp.__name__}.asarray({name}) if it shares its memory",
+        )
+    if is_written and xp is np and not value.flags.writeable:
+        raise ShapeError(f"{name} is written, but read-only", hint=f"pass {name}.copy()")
+
+
 def _is_number(value: Any) -> bool:
     """Whether a value is a number of Python that is handed to kernels when they run."""
     return isinstance(value, float | complex)
@@ -150,9 +163,9 @@ def _constant(value: Any) -> Hashable:
 
 def _any_spec(array: Array) -> TensorSpec:
     """The spec of an array; of one that is copied before it is used, that of the copy."""
-    if array.dtype.names is None and addressable(array):
+    if array.dtype.names is None and addressable(array) and array.dtype.isnative:
         return spec_of(array)
-    return TensorSpec.of(array.shape, array.dtype)
+    return TensorSpec.of(array.shape, array.dtype.newbyteorder("="))
 
 
 def _check_apart(arrays: Mapping[str, Array], written: Collection[str], xp: Any) -> None:
@@ -173,5 +186,6 @@ def _may_be_kept(arrays: Mapping[str, Array], name: str, xp: Any) -> bool:
         array.dtype.names is None
         and bool(array.flags.c_contiguous)
         and addressable(array)
+        and array.dtype.isnative
         and not any(xp.may_share_memory(array, a) for n, a in arrays.items() if n != name)
     )

@@ -217,6 +217,9 @@ def _declared(view: View, clauses: Mapping[str, BufferType]) -> dict[str, Buffer
 
 
 def _spec(array: Any) -> TensorSpec:
+    """The spec of an array; of one that is copied before it is used, that of the copy."""
+    if not array.dtype.isnative:
+        return TensorSpec.of(array.shape, array.dtype.newbyteorder("="))
     size = array.dtype.itemsize
     if all(stride % size == 0 for stride in array.strides):
         return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))

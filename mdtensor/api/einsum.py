@@ -18,6 +18,8 @@ from mdtensor.api.operands import (
     allocate,
     array_module,
     as_arrays,
+    check_types,
+    no_kernels,
     reason_of_classes,
     reason_of_types,
     spec_of,
@@ -182,10 +184,7 @@ def _einsum(
     types += [] if options.dtype is None else [options.dtype]
     if reason := overriding or reason_of_types(types):
         if is_affine(text):
-            raise DTypeError(
-                f"no kernels compute with {reason}, and NumPy has no sums for indices",
-                hint="convert the arrays to bool, integers, float16 to float64 or complex numbers",
-            )
+            raise no_kernels(reason, ", and NumPy has no sums for indices")
         statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
         return _numpy_einsum(
             *operands, out=out, dtype=dtype, order=options.order, casting=casting, optimize=optimize
@@ -246,6 +245,8 @@ class Options:
         wanted, accumulated = (
             None if given is None else as_dtype(given) for given in (dtype, acc_dtype)
         )
+        if accumulated is not None:
+            check_types([accumulated])
         return cls(wanted, order, casting, _hashable(optimize), accumulated)
 
     def prepared(

@@ -50,7 +50,7 @@ def _key(value: Any, depth: int) -> Hashable:
         return (value.kind, _key(value.operator, depth))
     try:
         hash(value)
-    except TypeError:
+    except (TypeError, ValueError):  # of memory that may change, it is a ValueError
         return _Same(value)
     return value
 

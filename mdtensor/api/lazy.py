@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.computation import Computation, Step, call
-from mdtensor.api.operands import Array, array_module, reason_of_types
+from mdtensor.api.operands import Array, array_module, check_mask, check_types
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.arithmetic import rounded
@@ -225,7 +225,7 @@ class LazyArray(NDArrayOperatorsMixin):
 def lazy(array: Any) -> LazyArray:
     """The array as an expression: slices of it, and arithmetic on them, are computed as one kernel.
 
-    Raises DTypeError for element types without kernels.
+    Raises DTypeError for element types without kernels, and for a masked array.
 
     >>> import numpy as np
     >>> u = lazy(np.arange(6.0))
@@ -237,10 +237,10 @@ def lazy(array: Any) -> LazyArray:
     """
     if isinstance(array, LazyArray):
         return array
+    check_mask("the array", array)
     held = array_module([array]).asarray(array)
-    if reason := reason_of_types([held.dtype]):
-        raise DTypeError(f"no kernels compute with {reason}")
-    leaf = Leaf(id(held), tuple(held.shape), held.dtype)
+    check_types([held.dtype])
+    leaf = Leaf(id(held), tuple(held.shape), held.dtype.newbyteorder("="))
     return LazyArray(fused_from_source(leaf), {leaf.number: held})
 
 

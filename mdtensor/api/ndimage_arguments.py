@@ -34,10 +34,11 @@ def array_of(argument: Any) -> Array:
 
 def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype, Array | None]:
     """The type of the result, and the array that receives it."""
+    given = array.dtype.newbyteorder("=")
     if output is None:
-        return (np.result_type(array.dtype, np.complex64) if is_complex else array.dtype), None
+        return (np.result_type(given, np.complex64) if is_complex else given), None
     if isinstance(output, str | type | np.dtype):
-        dtype = as_dtype(output)
+        dtype = as_dtype(output).newbyteorder("=")
         if is_complex and dtype.kind != "c":
             if isinstance(output, str):
                 raise FilterError("output must have complex dtype")
@@ -50,7 +51,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
         raise FilterError(f"output shape not correct: {tuple(output.shape)} for {array.shape}")
     if is_complex and output.dtype.kind != "c":
         raise FilterError("output must have complex dtype")
-    return output.dtype, output
+    return output.dtype.newbyteorder("="), output
 
 
 def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:

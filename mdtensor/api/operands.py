@@ -21,6 +21,7 @@ Array = Any
 COMPUTED = frozenset("?bBhHiIlLqQefdFD")
 # Bytes from which the place of an array in memory matters more than the time to allocate it.
 LARGE = 1 << 16
+BYTE_ORDER = "byte order"
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -86,7 +87,72 @@ def as_arrays(operands: Sequence[object], xp: Any) -> list[Array]:
             f"arrays of NumPy and of {xp.__name__} in one call",
             hint=f"copy with {xp.__name__}.asarray(…) or .get() first",
         )
-    return [xp.asarray(operand) for operand in operands]
+    return [_as_array(number, operand, xp) for number, operand in enumerate(operands)]
+
+
+def _as_array(number: int, operand: object, xp: Any) -> Array:
+    try:
+        return xp.asarray(operand)
+    except (RuntimeError, TypeError) as error:
+        raise DTypeError(
+            f"operand {number} is a {type(operand).__name__} that {xp.__name__} does not take:"
+            f" {error}",
+            hint=f"convert it to an array of {xp.__name__} first",
+        ) from error
+
+
+def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
+    """The operands as kernels read them: copies where elements lie or are written otherwise.
+
+    Raises DTypeError for types without kernels, and for masks, which no kernel sees.
+    """
+    for number, operand in enumerate(operands):
+        check_mask(f"operand {number}", operand)
+    arrays = as_arrays(operands, xp)
+    check_types([array.dtype for array in arrays])
+    return [array if _is_readable(array) else _copied(array) for array in arrays]
+
+
+def check_types(types: Iterable[np.dtype]) -> None:
+    """Raises DTypeError for element types without kernels; any byte order will do."""
+    if reason := reason_of_types([dtype.newbyteorder("=") for dtype in types]):
+        raise no_kernels(reason)
+
+
+def no_kernels(reason: str, more: str = "") -> DTypeError:
+    """The error for a reason that `reason_of_types` gave."""
+    hint = "convert the arrays to bool, integers, float16 to float64 or complex numbers"
+    if reason == BYTE_ORDER:
+        reason = "a foreign byte order"
+        hint = "convert the arrays by a.astype(a.dtype.newbyteorder('='))"
+    return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
+
+
+def check_native(types: Iterable[np.dtype]) -> None:
+    """Raises DTypeError for a result in a foreign byte order."""
+    for dtype in types:
+        if not dtype.isnative:
+            raise DTypeError(
+                f"kernels write no elements of {dtype.str!r}",
+                hint=f"compute {dtype.newbyteorder('=').name}; an out= may have any byte order",
+            )
+
+
+def check_mask(name: str, operand: object) -> None:
+    """Raises DTypeError for a masked array: a kernel would read what lies under the mask."""
+    if type(operand) is not np.ndarray and isinstance(operand, np.ma.MaskedArray):
+        raise DTypeError(
+            f"{name} is a masked array, and kernels see no masks",
+            hint="fill it by a.filled(…) with what does not count, or compute with a.mask too",
+        )
+
+
+def _is_readable(array: Array) -> bool:
+    return addressable(array) and array.dtype.isnative
+
+
+def _copied(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("="))
 
 
 def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
@@ -111,7 +177,7 @@ def reason_of_types(types: Iterable[np.dtype]) -> str:
         if given.char not in COMPUTED:
             return f"dtype {given.name}"
         if not given.isnative:
-            return "byte order"
+            return BYTE_ORDER
     return ""
 
 

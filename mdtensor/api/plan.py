@@ -88,7 +88,7 @@ class Plan(ABC):
         except AttributeError:
             if type(out) is tuple:
                 return self._called_into_several(operands, out)
-            raise ShapeError("a plan takes arrays", text=self.label) from None
+            raise self._no_arrays(operands if out is None else (*operands, out)) from None
         if given != (self._layouts if out is None else self._layouts_with_out):
             self._compare(operands, () if out is None else (out,))
         if out is None:
@@ -102,11 +102,11 @@ class Plan(ABC):
         self._tally.calls += 1
         return out
 
-    def _called_into_several(self, operands: Sequence[Array], out: Arrays) -> Arrays:
+    def _called_into_several(self, operands: Sequence[Array], out: Any) -> Arrays:
         try:
             given = tuple(f for x in (*operands, *out) for f in (x.shape, x.strides, x.dtype))
         except AttributeError:
-            raise ShapeError("a plan takes arrays", text=self.label) from None
+            raise self._no_arrays((*operands, *out)) from None
         if given != self._layouts_with_out:
             self._compare(operands, out)
         into = self._launch_into
@@ -116,6 +116,14 @@ class Plan(ABC):
         into(*operands, *out)
         self._tally.calls += 1
         return out
+
+    def _no_arrays(self, given: Sequence[Any]) -> ShapeError:
+        names = [type(array).__name__ for array in given if not hasattr(array, "strides")]
+        return ShapeError(
+            f"a plan takes arrays, not {names[0] if names else 'these'}",
+            text=self.label,
+            hint="numpy.asarray of many other objects shares their memory",
+        )
 
     @abstractmethod
     def _first(self, operands: Sequence[Array]) -> Any:

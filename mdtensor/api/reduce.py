@@ -8,12 +8,14 @@ from typing import Any
 
 from mdtensor.api.computation import Computation, call, plain_key, recalled, single
 from mdtensor.api.function_key import function_key
+from mdtensor.api.operands import check_types
 from mdtensor.api.records import by_columns
 from mdtensor.errors import TranslationError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators import associativity
+from mdtensor.translate.operators.operators import operator_name
 from mdtensor.translate.reductions.combinations_of_dims import Said
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from mdtensor.translate.rewrites.scans import exclusive_along, reversed_along
@@ -217,11 +219,30 @@ def reduced(
 def _called(
     asked: _Call, operands: Sequence[object], out: Arrays | None, quick: Hashable | None
 ) -> Any:
+    _check_options(asked.reduction)
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
         return call(asked.key, operands, asked.computation, out, quick)
     asked = replace(asked, reduction=split.reduction)
     return split.joined(call(asked.key, split.operands, asked.computation, split.out))
+
+
+def _check_options(reduction: Reduction) -> None:
+    """Raises DTypeError for types without kernels, TranslationError for an identity too many."""
+    asked = (*_listed(reduction.dtype), *_listed(reduction.acc_dtype))
+    check_types([dtype for dtype in map(as_dtype, asked) if dtype.names is None])
+    name = operator_name(reduction.combine)
+    if reduction.identity is not None and name is not None:
+        raise TranslationError(
+            f"operator {name!r} has its own identity, not {reduction.identity}",
+            hint="leave identity= out; a value to begin with is combined with the result",
+        )
+
+
+def _listed(asked: object) -> tuple[object, ...]:
+    if asked is None or isinstance(asked, tuple):
+        return asked or ()  # pyright: ignore[reportUnknownVariableType]
+    return (asked,)
 
 
 def _tuple(identity: Number | tuple[Number, ...] | None) -> tuple[Number, ...] | None:

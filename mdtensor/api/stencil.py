@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call, recalled
 from mdtensor.api.operands import Array, spec_of
-from mdtensor.errors import ShapeError
+from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Number
 from mdtensor.translate.stencils.borders import Border
@@ -26,6 +27,10 @@ class StencilFunction:
     """A function on arrays made of what happens at one point; `mdtensor.stencil` makes it."""
 
     def __init__(self, function: Callable[..., object], border: Border) -> None:
+        if not callable(function):
+            raise TranslationError(
+                f"{function!r} is no function", hint="@mdtensor.stencil(border=…) decorates one"
+            )
         functools.update_wrapper(self, function)
         self.function = function
         self.border = border
@@ -51,6 +56,7 @@ class StencilFunction:
         with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
         allocates. The arguments are left as they are, unless `out` is one of them.
         """
+        n = operator.index(n)
         if n < 0:
             raise ShapeError(f"n is {n}; a number of steps is 0 or more")
         arguments = self._bound(args, kwargs)

@@ -16,7 +16,10 @@ def aligned_empty(
 ) -> np.ndarray:
     """An uninitialised array that starts on a 64-byte boundary; strides are in elements."""
     dt = np.dtype(dtype)
-    memory = np.empty(math.prod(shape) * dt.itemsize + _ALIGNMENT, np.uint8)
+    try:
+        memory = np.empty(math.prod(shape) * dt.itemsize + _ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):
+        return np.empty(tuple(shape), dt)  # whose error tells of this array
     start = -memory.ctypes.data % _ALIGNMENT
     steps = None if strides is None else [s * dt.itemsize for s in strides]
     return np.ndarray(tuple(shape), dt, memory.data, start, steps)

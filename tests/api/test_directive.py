@@ -70,10 +70,6 @@ def test_the_function_keeps_its_name_and_text() -> None:
     ids=["transposed", "reversed", "fortran", "strided", "bytes", "list"],
 )
 def test_arrays_of_any_layout(array) -> None:
-    if getattr(array, "dtype", M.dtype).byteorder == ">":
-        with pytest.raises(DTypeError, match="was declared as Buffer"):
-            matvec(array, X)
-        return
     np.testing.assert_allclose(matvec(array, X), np.asarray(array) @ X)
 
 

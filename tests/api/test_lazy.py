@@ -398,7 +398,11 @@ def test_fancy_indices_are_refused(index: Any) -> None:
         (
             lambda u: mdt.lazy(np.array([None])),
             DTypeError,
-            "no kernels compute with dtype object",
+            (
+                "no kernels compute with dtype object\n"
+                "  hint: convert the arrays to bool, integers, float16 to float64 or"
+                " complex numbers"
+            ),
         ),
     ],
 )

@@ -68,6 +68,7 @@ def parse_layout(text: str) -> Layout:
 
     Raises SubscriptError where the string is no such layout.
     """
+    text = str(text)
     match = re.fullmatch(r"([A-Z]+),([A-Z]+)->([A-Z]+)", text.replace(" ", ""))
     if match is None:
         raise SubscriptError(

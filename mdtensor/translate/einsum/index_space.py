@@ -121,10 +121,17 @@ def _order(subscripts: Subscripts, inputs: Sequence[tuple[AffineSum, ...]]) -> t
 
 
 def _checked(extents: Mapping[str, int]) -> dict[str, int]:
+    given: dict[str, int] = {}
     for name, extent in extents.items():
-        if operator.index(extent) < 0:
-            raise SubscriptError(f"extents gives dim {name!r} the extent {extent}")
-    return {name: operator.index(extent) for name, extent in extents.items()}
+        try:
+            given[name] = operator.index(extent)
+        except TypeError:
+            given[name] = -1
+        if given[name] < 0:
+            raise SubscriptError(
+                f"extents gives dim {name!r} the extent {extent!r}", hint="whole numbers from 0 on"
+            )
+    return given
 
 
 def _check_elements(subscripts: Subscripts, specs: Sequence[TensorSpec]) -> None:

@@ -12,6 +12,7 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mdtensor.errors import SubscriptError
 from mdtensor.specs import TensorSpec
@@ -116,6 +117,8 @@ def parse(text: str, *, extended: bool = False) -> Subscripts:
     Raises SubscriptError at a wrong character, a lone dot, a second arrow or ellipsis, a sum that
     is none, or an index that the output repeats or that no operand has.
     """
+    if not isinstance(cast("object", text), str):
+        raise SubscriptError(f"{text!r} is no einsum string", hint="such as 'ij,jk->ik'")
     arrow = text.find("->")
     if arrow >= 0 and (second := text.find("->", arrow + 2)) >= 0:
         raise SubscriptError(

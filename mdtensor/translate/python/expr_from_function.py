@@ -48,6 +48,10 @@ def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> traced(lambda a, b: a if a > b else b, param(0, "f4"), param(1, "f4"))
     select((p0 > p1), p0, p1)
     """
+    if not callable(function):
+        raise TranslationError(
+            f"{function!r} is no function", hint="a function of elements, such as lambda x: x + 1"
+        )
     returned: Any = None
     refused: Exception | None = None
     doubt = Doubt.SURE

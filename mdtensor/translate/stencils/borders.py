@@ -25,7 +25,7 @@ class Border:
     `mirror` c b | a b c d | c b, `wrap` c d | a b c d | a b. With `valid` and `fixed` nothing lies
     there: the result is smaller, or it keeps elements of the array where more would be needed.
 
-    Raises TranslationError for other words.
+    Raises TranslationError for other words, DTypeError for a `cval` that is no number.
     """
 
     mode: str
@@ -35,6 +35,10 @@ class Border:
         if self.mode not in MODES:
             raise TranslationError(
                 f"unknown border {self.mode!r}", hint=f"one of {', '.join(MODES)}"
+            )
+        if np.ndim(self.cval) or np.asarray(self.cval).dtype.kind not in "biufc":
+            raise DTypeError(
+                f"the border's value is {self.cval!r}, which is no number", hint="cval=0.0"
             )
 
 

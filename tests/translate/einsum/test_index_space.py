@@ -268,7 +268,7 @@ WRONG: dict[str, tuple[str, Shapes, dict[str, int] | None, str]] = {
         "h+r -> h",
         [(5,)],
         {"r": -1},
-        "extents gives dim 'r' the extent -1",
+        "extents gives dim 'r' the extent -1\n  hint: whole numbers from 0 on",
     ),
 }  # fmt: skip
 

@@ -1,0 +1,194 @@
+"""Arrays as they come: other byte orders, masks, subclasses, other libraries' arrays, sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.directive import Buffer, cc, combine_ops, fp64, inp, mdh, out
+from mdtensor.errors import DTypeError, ShapeError
+
+A = np.arange(6.0).reshape(2, 3)
+MASKED = np.ma.masked_array(A, mask=A > 3)
+D = Buffer[fp64]
+
+
+@mdt.stencil(border="wrap")
+def shifted(u: Any) -> Any:
+    return u[0, -1]
+
+
+@mdt.stencil
+def both_sides(u: Any) -> Any:
+    return u[-1], u[1]
+
+
+@mdt.mdh
+def copied(x: Any, y: Any) -> None:
+    for i in range(len(x)):
+        y[i] = x[i]
+
+
+@mdh(out(y=D), inp(x=D), combine_ops(cc))
+def doubled(y: Any, x: Any) -> None:
+    for i in range(len(x)):
+        y[i] = 2 * x[i]
+
+
+def lazy_sum(a: np.ndarray) -> Any:
+    return (mdt.lazy(a)[:, 1:] + 1).evaluate()
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "einsum": lambda a: mdt.einsum("ij,kj->ik", a, a),
+    "semiring": lambda a: mdt.einsum("ij,kj->ik", a, a, semiring="max_plus"),
+    "reduce": lambda a: mdt.reduce("ij->i", a, combine="max"),
+    "scan": lambda a: mdt.scan("ij->ij", a, combine={"j": "add"}),
+    "stencil": shifted,
+    "steps": lambda a: shifted.steps(a, n=3),
+    "conv": lambda a: mdt.conv(a, a[:1, :2], layout="HW,RS->PQ"),
+    "convolve": lambda a: mdt.convolve(a[0], a[1]),
+    "filter": lambda a: mdt.ndimage.uniform_filter(a, 2),
+    "lazy": lazy_sum,
+    "loops with operators": lambda a: doubled(a[0]),
+    "plan": lambda a: mdt.compile(mdt.reduce, "ij->i", a)(a),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_other_byte_order(name: str) -> None:
+    found = CALLS[name](A.astype(">f8"))
+    np.testing.assert_allclose(found, CALLS[name](A), rtol=1e-14)
+    assert found.dtype.isnative or name == "einsum"
+
+
+def test_results_in_the_other_byte_order() -> None:
+    y = np.zeros(3, ">f8")
+    copied(A[1], y)
+    np.testing.assert_array_equal(y, A[1])
+    for n in range(2):
+        found = np.zeros(2, ">f8")
+        assert mdt.reduce("ij->i", A + n, out=found) is found
+        np.testing.assert_array_equal(found, (A + n).sum(1))
+    with pytest.raises(DTypeError, match="kernels write no elements of '>f8'"):
+        mdt.reduce("ij->i", A, dtype=">f8")
+    with pytest.raises(DTypeError, match="no kernels compute with a foreign byte order, and NumPy"):
+        mdt.einsum("i+1 j -> i j", A.astype(">f8"))
+    with pytest.raises(DTypeError, match="a foreign byte order, and a plan is for"):
+        mdt.compile("ij->i", A.astype(">f8"))
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - {"einsum", "convolve", "filter"}))
+def test_masks_are_not_overlooked(name: str) -> None:
+    with pytest.raises(DTypeError, match="is a masked array, and kernels see no masks") as caught:
+        CALLS[name](MASKED)
+    assert "a.filled(…)" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("name", ["einsum", "convolve", "filter"])
+def test_masks_are_overlooked_where_numpy_and_scipy_do_so(name: str) -> None:
+    np.testing.assert_allclose(CALLS[name](MASKED), CALLS[name](A))
+
+
+def as_matrix(array: np.ndarray) -> np.matrix:
+    return array.view(np.matrix)
+
+
+class Like:
+    """What pandas and others give: an array when asked."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+class Refusing:
+    """What some libraries do with what they hold."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise RuntimeError("detach it first")
+
+
+@pytest.mark.parametrize("name", ["einsum", "semiring", "reduce", "scan", "stencil", "lazy"])
+@pytest.mark.parametrize("kind", [as_matrix, Like, np.ndarray.tolist, memoryview])
+def test_whatever_gives_an_array(name: str, kind: Callable[[np.ndarray], Any]) -> None:
+    np.testing.assert_allclose(CALLS[name](kind(A)), CALLS[name](A))
+
+
+@pytest.mark.parametrize("name", ["einsum", "reduce", "scan"])
+def test_what_gives_none_is_named(name: str) -> None:
+    with pytest.raises(DTypeError, match=r"operand 0 is a Refusing .* detach it first"):
+        CALLS[name](Refusing())
+
+
+class Tensor(Like):
+    """Like torch's: with a shape and a type of its own, but without strides."""
+
+    dtype = "torch.float64"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+
+def test_tensors_of_other_libraries_are_read_but_not_written() -> None:
+    t = Tensor(A)
+    np.testing.assert_array_equal(mdt.reduce("ij->i", t), A.sum(1))
+    np.testing.assert_array_equal(shifted(t), np.roll(A, 1, 1))
+    np.testing.assert_array_equal(lazy_sum(t), A[:, 1:] + 1)
+    with pytest.raises(DTypeError, match="out is Tensor, not an array"):
+        mdt.reduce("ij->i", A, out=Tensor(np.zeros(2)))
+    with pytest.raises(DTypeError, match="y is written, but is no array of numpy: Tensor"):
+        copied(A[0], Tensor(np.zeros(3)))
+    plan = mdt.compile("ij->i", t)
+    np.testing.assert_array_equal(plan(A), A.sum(1))
+    with pytest.raises(ShapeError, match="a plan takes arrays, not Tensor"):
+        plan(t)
+
+
+@pytest.mark.parametrize("target", [[0.0, 0, 0], Like(np.zeros(3)), memoryview(np.zeros(3))])
+def test_loops_write_to_arrays_only(target: Any) -> None:
+    """What a call makes an array of would be written, and lost."""
+    with pytest.raises(DTypeError, match="y is written, but is no array of numpy"):
+        doubled(target, A[0])
+
+
+def test_loops_do_not_write_to_read_only_arrays() -> None:
+    y = np.zeros(3)
+    y.flags.writeable = False
+    for function in (lambda: copied(A[0], y), lambda: doubled(y, A[0])):
+        with pytest.raises(ShapeError, match="y is written, but read-only"):
+            function()
+
+
+@pytest.mark.parametrize("target", [[0, 0], (None,), "xy", 3])
+def test_results_go_to_arrays_only(target: Any) -> None:
+    for _ in range(2):
+        mdt.reduce("ij->i", A)
+        with pytest.raises(DTypeError, match=r"out is \w+, not an array"):
+            mdt.reduce("ij->i", A, out=target)
+
+
+def test_results_that_share_memory_are_written_in_order() -> None:
+    x, y = np.arange(9.0), np.empty(7)
+    for _ in range(3):
+        both_sides(x, out=(y, y))
+        np.testing.assert_array_equal(y, x[2:])
+
+
+def test_results_that_overlap_operands() -> None:
+    for n in range(2):
+        x = np.arange(9.0) + n
+        expected = np.cumsum(x[:-1])
+        np.testing.assert_array_equal(mdt.scan("i->i", x[:-1], out=x[1:]), expected)
+        m = np.arange(9.0).reshape(3, 3) + n
+        expected = m @ m
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", m, m, out=m), expected)
+    repeated = np.lib.stride_tricks.as_strided(np.zeros(3), (2, 3), (0, 8))
+    np.testing.assert_array_equal(mdt.reduce("ij->ij", A, out=repeated)[1], A[1])

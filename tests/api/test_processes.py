@@ -1,0 +1,104 @@
+"""Many threads at once, and forks: right results, and no hang."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+
+
+@mdt.stencil(border="nearest")
+def blurred(u: Any) -> Any:
+    return (u[-1] + u[0] + u[1]) / 3
+
+
+@mdt.mdh
+def matvec(w: Any, M: Any, v: Any) -> None:
+    for i in range(M.shape[0]):
+        w[i] = 0.0
+        for k in range(M.shape[1]):
+            w[i] += M[i, k] * v[k]
+
+
+def loops(a: np.ndarray, v: np.ndarray) -> np.ndarray:
+    w = np.empty(len(a))
+    matvec(w, a, v)
+    return w
+
+
+def check_all(rng: np.random.Generator) -> None:
+    """One call of everything, on shapes that nobody else may have had."""
+    m, k, n = rng.integers(1, 60, 3)
+    a, b = rng.random((m, k)), rng.random((k, n))
+    padded = np.pad(a[0], 1, mode="edge")
+    for found, expected in (
+        (mdt.einsum("ij,jk->ik", a, b), a @ b),
+        (mdt.einsum("ij,jk->ik", a, b, semiring="min_plus"), (a[:, :, None] + b).min(1)),
+        (mdt.reduce("ij->i", a, combine="max"), a.max(1)),
+        (mdt.scan("ij->ij", a, combine={"j": "add"}), np.cumsum(a, 1)),
+        (blurred(a[0]), (padded[:-2] + padded[1:-1] + padded[2:]) / 3),
+        (loops(a, b[:, 0].copy()), a @ b[:, 0]),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_eight_threads_call_everything_at_once() -> None:
+    failed: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        try:
+            for _ in range(12):
+                check_all(rng)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system does not fork")
+def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> None:
+    shown = run("""
+        import os
+        import numpy as np
+        import mdtensor as mdt
+        a = np.random.default_rng(0).random((600, 700), np.float32)
+        mdt.einsum("ij,kj->ik", a, a)
+        child = os.fork()
+        same = np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T, rtol=1e-4)
+        other = np.allclose(mdt.reduce("ij->i", a, combine="max"), a.max(1))
+        if child == 0:
+            os._exit(0 if same and other else 1)
+        _, status = os.waitpid(child, 0)
+        print(same, other, status)
+    """)
+    assert shown == "True True 0\n"

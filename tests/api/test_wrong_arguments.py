@@ -1,0 +1,89 @@
+"""Arguments of the wrong kind: a typed error at once, which names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
+
+A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
+
+
+def shifted(u: Any) -> Any:
+    return u[-1, 0]
+
+
+WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: mdt.reduce(3, A), SubscriptError, "3 is no einsum string"),  # type: ignore[arg-type]
+    (lambda: mdt.scan(None, A), SubscriptError, "None is no einsum string"),  # type: ignore[arg-type]
+    (lambda: mdt.reduce("ij->i", A, f=3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
+    (lambda: mdt.reduce("ij->i", A, f="add"), TranslationError, "'add' is no function"),  # type: ignore[arg-type]
+    (lambda: mdt.reduce("ij->i", A, dtype="foo"), DTypeError, "'foo' is no element type"),
+    (lambda: mdt.reduce("ij->i", A, dtype=object), DTypeError, "kernels compute with dtype object"),
+    (lambda: mdt.reduce("ij->i", A, acc_dtype="O"), DTypeError, "compute with dtype object"),
+    (lambda: mdt.scan("i->i", A[0], acc_dtype="g"), DTypeError, "compute with dtype float128"),
+    (lambda: mdt.einsum("ij->i", A, acc_dtype="O"), DTypeError, "compute with dtype object"),
+    (lambda: mdt.einsum("ij->i", A, dtype="foo"), DTypeError, "'foo' is no element type"),
+    (lambda: mdt.conv(IMG, FLT, dtype="O"), DTypeError, "compute with dtype object"),
+    (lambda: mdt.conv(IMG, FLT, acc_dtype="S3"), DTypeError, "compute with dtype bytes24"),
+    (lambda: mdt.conv(IMG, FLT, epilogue=3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
+    (lambda: mdt.conv(IMG, FLT, layout=3), SubscriptError, "a layout names image, filter and"),  # type: ignore[arg-type]
+    (
+        lambda: mdt.reduce("ij->i", A, identity=5),
+        TranslationError,
+        r"operator 'add' has its own identity, not \(5,\)",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, combine=np.maximum, identity=5),
+        TranslationError,
+        "operator 'max' has its own identity",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, extents={"i": 1.5}),  # type: ignore[dict-item]
+        SubscriptError,
+        "extents gives dim 'i' the extent 1.5",
+    ),
+    (
+        lambda: mdt.stencil(shifted, border="constant", cval="x"),  # type: ignore[arg-type]
+        DTypeError,
+        "the border's value is 'x', which is no number",
+    ),
+    (
+        lambda: mdt.stencil(shifted, border="constant", cval=np.ones(2)),  # type: ignore[arg-type]
+        DTypeError,
+        r"the border's value is array\(\[1., 1.\]\), which is no number",
+    ),
+    (lambda: mdt.stencil(3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
+    (lambda: mdt.stencil(shifted).steps(A, n="3"), TypeError, "cannot be interpreted as an int"),
+    (lambda: mdt.stencil(shifted).steps(A, n=2.5), TypeError, "cannot be interpreted as an int"),
+    (lambda: mdt.spec((1.5,)), ShapeError, r"\(1.5,\) is no shape"),  # type: ignore[arg-type]
+    (lambda: mdt.spec("ab"), ShapeError, "'ab' is no shape"),  # type: ignore[arg-type]
+    (lambda: mdt.spec(None), ShapeError, "None is no shape"),  # type: ignore[arg-type]
+    (lambda: mdt.spec((-1,)), ShapeError, r"shape \(-1,\) has a negative extent"),
+    (lambda: mdt.spec((1,), "foo"), DTypeError, "'foo' is no element type"),
+    (
+        lambda: mdt.reduce("i,j->ij", *[np.broadcast_to(np.float32(1), 1 << 22)] * 2),
+        MemoryError,
+        r"for an array with shape \(4194304, 4194304\) and data type float32",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "message"), WRONG)
+def test_wrong_arguments_are_named(
+    wrong: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert mdt.spec(np.int64(5)) == mdt.spec((5,))
+    function = mdt.stencil(shifted, border="constant", cval=np.float32(2))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(function.steps(A, n=np.int64(1))[0], [2, 2, 2])
