@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,22 +27,26 @@ from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.cupy import open_device
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_candidates import blocked, fits
+from mdtensor.lower.gpu_candidates import blocked, can_stream, fits
+from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem import points as points_of
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 FLUSHED = 256 << 20
+WORTH_SWATHS = 1 << 34  # points of a problem whose groups are many
 
 
 @dataclass(frozen=True)
 class Case:
-    """An einsum on float32 operands."""
+    """An einsum on operands of one type."""
 
     name: str
     text: str
     shapes: tuple[tuple[int, ...], ...]
+    dtype: str = "f4"
 
 
 CASES = (
@@ -55,6 +59,12 @@ CASES = (
     Case("mm 1x1000x2048", "ik,kj->ij", ((1, 2048), (2048, 1000))),
     Case("dot 2^24", "i,i->", ((1 << 24,), (1 << 24,))),
     Case("matvec 4096", "ij,j->i", ((4096, 4096), (4096,))),
+    Case("half mm 1024", "ik,kj->ij", ((1024, 1024), (1024, 1024)), "f2"),
+    Case("half mm 4096", "ik,kj->ij", ((4096, 4096), (4096, 4096)), "f2"),
+    Case("half mm 8192", "ik,kj->ij", ((8192, 8192), (8192, 8192)), "f2"),
+    Case("half mm 4096 turned", "ik,jk->ij", ((4096, 4096), (4096, 4096)), "f2"),
+    Case("half bmm 32x512x512x512", "bik,bkj->bij", ((32, 512, 512), (32, 512, 512)), "f2"),
+    Case("half ccsd(t)", "gdab,efgc->abcdef", ((32, 16, 16, 24), (24, 16, 32, 16)), "f2"),
     Case("ccsd(t)", "gdab,efgc->abcdef", ((24, 16, 16, 24), (24, 16, 24, 16))),
 )
 
@@ -115,7 +125,7 @@ def peers(case: Case, arrays: list[Any]) -> dict[str, Callable[[], Any]]:
 
 def problem_of(case: Case) -> Problem:
     """The problem of a case."""
-    specs = [TensorSpec.of(shape, "f4") for shape in case.shapes]
+    specs = [TensorSpec.of(shape, case.dtype) for shape in case.shapes]
     return problem_from_md_hom(md_hom_from_einsum(case.text, specs))
 
 
@@ -123,6 +133,10 @@ def schedules_of(problem: Problem, engine: Engine, sampled: int) -> list[Schedul
     """The cost model's favourites, some made by hand, and a sample of the others."""
     order = [schedule for _, schedule in ranked(problem, engine.target)]
     chosen = order[:10]
+    matrices = list(matrix_candidates(problem, engine.target))
+    chosen += random.Random(1).sample(matrices, min(sampled * 8, len(matrices)))
+    if matrices:
+        return list(dict.fromkeys(chosen))
     for points, items, depth in (
         ((16, 8), (8, 16), 8),
         ((8, 8), (16, 16), 8),
@@ -131,17 +145,63 @@ def schedules_of(problem: Problem, engine: Engine, sampled: int) -> list[Schedul
         schedule = blocked(problem, points, items, depth)
         if fits(problem, schedule, engine.target):
             chosen.append(schedule)
+    chosen += varied(problem, engine, order[:3])
     rng = random.Random(0)
     half = order[10 : max(11, len(order) // 3)]
     chosen += rng.sample(half, min(sampled, len(half)))
     return list(dict.fromkeys(chosen))
 
 
+def varied(problem: Problem, engine: Engine, favourites: list[Schedule]) -> list[Schedule]:
+    """The favourites and some made by hand, with stages, swaths and streaming stores."""
+    stages: list[Schedule] = list(favourites)
+    for points, items, depth in (
+        ((16, 8), (8, 16), 8),
+        ((16, 8), (8, 16), 16),
+        ((8, 8), (16, 16), 16),
+        ((8, 4), (4, 16), 32),
+        ((8, 8), (8, 8), 16),
+        ((8, 8), (8, 16), 16),
+        ((8, 8), (24, 8), 8),
+        ((8, 8), (24, 16), 8),
+        ((8, 8), (24, 16), 32),
+        ((8, 8), (8, 32), 8),
+        ((8, 8), (8, 16), 8),
+    ):
+        schedule = blocked(problem, points, items, depth, by_source=True)
+        stages.append(schedule)
+        if not any(schedule.staged):
+            continue
+        stages += [replace(schedule, stages=n) for n in (2, 3)]
+        turned = tuple(pad > 0 for pad in schedule.padding)
+        chunks = tuple(
+            1 if any(t and s.uses(d) for t, s in zip(turned, problem.streams, strict=True)) else c
+            for d, c in enumerate(schedule.chunks)
+        )
+        chunks = tuple(
+            c if problem.reduced[d] else n
+            for d, (c, n) in enumerate(zip(schedule.chunks, chunks, strict=True))
+        )
+        stages += [
+            replace(schedule, stages=n, as_source=turned, chunks=chunks, prefetch=False)
+            for n in (2, 3, 4)
+            if any(turned)
+        ]
+    found = [replace(s, swath=swath) for s in stages for swath in (0, 8)]
+    if points_of(problem) < WORTH_SWATHS:
+        found = stages
+    if can_stream(problem):
+        found += [replace(s, streaming=not s.streaming) for s in stages]
+    return [s for s in dict.fromkeys(found) if fits(problem, s, engine.target)]
+
+
 def measured(case: Case, engine: Engine, clock: Clock, sampled: int) -> dict[str, Any]:
     """All times of one case."""
     problem = problem_of(case)
     generator = cupy.random.default_rng(0)
-    arrays = [generator.random(shape, np.float32) * 2 - 1 for shape in case.shapes]
+    arrays = [
+        (generator.random(shape, np.float32) * 2 - 1).astype(case.dtype) for shape in case.shapes
+    ]
     exact = cupy.einsum(case.text, *(array.astype(np.float64) for array in arrays))
     begun = time.perf_counter()
     schedules = schedules_of(problem, engine, sampled)
@@ -157,7 +217,7 @@ def measured(case: Case, engine: Engine, clock: Clock, sampled: int) -> dict[str
     with ThreadPoolExecutor(16) as pool:
         programs = list(pool.map(compiled, schedules))
     compiling = time.perf_counter() - begun
-    out = cupy.empty(exact.shape, np.float32)
+    out = cupy.empty(exact.shape, case.dtype)
     scale = float(cupy.abs(exact).max()) or 1.0
     rows: list[dict[str, Any]] = []
     for schedule, program in zip(schedules, programs, strict=True):
@@ -213,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sampled", type=int, default=30)
-    parser.add_argument("--only", default="", help="part of the names of the cases to measure")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of the cases' names")
     options = parser.parse_args()
     engine = Engine(open_device(0), Store.in_memory)
     clock = Clock()
@@ -226,9 +286,10 @@ def main() -> None:
         "cupy": cupy.__version__,
         "cases": [],
     }
+    options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / f"{date}-nvidia-h200.json"
     for case in CASES:
-        if options.only in case.name:
+        if any(part in case.name for part in options.only):
             try:
                 results["cases"].append(measured(case, engine, clock, options.sampled))
             except Exception as error:

@@ -96,6 +96,7 @@ class Target:
     `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
     device's main memory, both estimates that rank schedules and promise nothing. `counts_groups`
     tells whether groups of one kernel can count themselves, and see what those before them wrote.
+    `matrices` tells whether warps multiply matrices of half floats.
     """
 
     kind: str
@@ -116,6 +117,7 @@ class Target:
     launch_seconds: float
     has_fp64: bool = True
     counts_groups: bool = False
+    matrices: bool = False
 
     def lanes(self, dtype: np.dtype) -> int:
         """Elements of `dtype` in one vector register; 1 on a device without vectors."""

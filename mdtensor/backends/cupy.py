@@ -92,6 +92,7 @@ class CupyDevice:
             bandwidth=bandwidth,
             launch_seconds=5e-6,
             counts_groups=True,
+            matrices=facts["major"] >= 8,
         )
 
     def _rates(self) -> tuple[float, float]:

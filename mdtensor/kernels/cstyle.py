@@ -10,6 +10,7 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.groups import taken_number, told
+from mdtensor.kernels.matrix_product import matrix_product_lines
 from mdtensor.kernels.primitives import COMPARISONS, in_primitives, is_condition
 from mdtensor.kernels.source import Entry, KernelSource
 from mdtensor.lower.index import Index
@@ -38,6 +39,7 @@ from mdtensor.lower.nest import (
     Load,
     Loop,
     LoopNest,
+    MatrixProduct,
     Pack,
     Pointer,
     Post,
@@ -70,6 +72,8 @@ def render(
     prelude = dialect.prelude
     if any(renderer.has_long_vectors for renderer in renderers):
         prelude += "\n" + dialect.long_vectors
+    if dialect.matrix_functions and any(renderer.has_matrices for renderer in renderers):
+        prelude += "\n" + dialect.matrix_functions
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
@@ -107,6 +111,7 @@ class _Renderer:
         self.memory: dict[str, str] = {}
         self.named = 0
         self.offsets: Mapping[str, int] = {}
+        self.has_matrices = False
         self.has_long_vectors = False
 
     # ---- kernel and statements
@@ -188,6 +193,9 @@ class _Renderer:
                 return [dialect.barrier]
             case CopyAsync():
                 return self._copy_async(statement)
+            case MatrixProduct():
+                self.has_matrices = True
+                return matrix_product_lines(statement, dialect)
             case CommitCopies():
                 return [dialect.commit_copies] if dialect.copy_async else []
             case AwaitCopies(pending):
@@ -245,7 +253,7 @@ class _Renderer:
         lanes, address = value.lanes, self._address(store.buffer, store.index)
         if memory == F16:
             text = text if value.dtype.kind == "f" else f"convert_float{lanes}({text})"
-            return [f"vstore_half{lanes}_rte({text}, 0, {address});"]
+            return [self.dialect.halves_store.format(lanes=lanes, value=text, address=address)]
         if memory != value.dtype:
             text = f"convert_{self.type(memory, lanes)}({text})"
         form = self.dialect.wide_store

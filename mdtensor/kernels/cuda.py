@@ -21,6 +21,11 @@ __device__ __forceinline__ void store_half(float value, unsigned short* place) {
 __device__ __forceinline__ void store_half(double value, unsigned short* place) {
   asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
 }
+__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
+  *(unsigned*)place = both;
+}
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
   const unsigned place = __cvta_generic_to_shared(to);
@@ -31,6 +36,38 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
                  :: "r"(place), "l"(from), "n"(bytes) : "memory");
   }
+}"""
+
+# Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15).
+_MATRIX_FUNCTIONS = """\
+template <bool turned>
+__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const unsigned short* from) {
+  const unsigned place = __cvta_generic_to_shared(from);
+  if (turned) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(place) : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(place) : "memory");
+  }
+}
+template <bool turned>
+__device__ __forceinline__ void load_matrices(unsigned (&to)[2], const unsigned short* from) {
+  const unsigned place = __cvta_generic_to_shared(from);
+  if (turned) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1]) : "r"(place) : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1]) : "r"(place) : "memory");
+  }
+}
+__device__ __forceinline__ void multiply_add(float& a, float& b, float& c, float& d,
+                                             const unsigned (&rows)[4], unsigned x, unsigned y) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+      " {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
+      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
 }"""
 
 CUDA = Dialect(
@@ -107,8 +144,10 @@ CUDA = Dialect(
     item="threadIdx.x",
     half_load="load_half({buffer} + {index})",
     half_store="store_half({value}, {buffer} + {index});",
+    halves_store="store_halves({value}, {address});",
     streaming_store="__stcs(({type}*)({address}), {value});",
     streaming_alignment=0,
+    matrix_functions=_MATRIX_FUNCTIONS,
     copy_async="copy_async<{nbytes}>({target}, {source});",
     commit_copies='asm volatile("cp.async.commit_group;" ::: "memory");',
     await_copies='asm volatile("cp.async.wait_group {pending};" ::: "memory");',

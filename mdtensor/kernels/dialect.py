@@ -25,6 +25,8 @@ class Dialect:
     group counts itself, `in_order` those by which it takes its number. `words` is the type of what
     groups tell each other and an expression for one such word in memory; `bits` are, by element
     type, a value's bits as an unsigned number, and the value of such a number.
+    `matrix_functions` come before kernels with products of matrices, which are loops in a language
+    without.
     """
 
     name: str
@@ -49,8 +51,10 @@ class Dialect:
     item: str
     half_load: str
     half_store: str
+    halves_store: str
     streaming_store: str
     streaming_alignment: int
+    matrix_functions: str
     copy_async: str
     commit_copies: str
     await_copies: str

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_cost import REGISTERS, gpu_estimate, local_bytes, registers_of
+from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
@@ -34,6 +35,7 @@ MOST_COMPUTATIONS = 2048  # in an unrolled register tile
 MOST_PARTIALS = 1 << 26  # results of all parts of a reduction
 MOST_STEPS = 64  # of reduced dims in it
 _DEPTHS = (8, 16, 32)
+_WORTH_STAGES = 16  # turns of a group from which several staged tiles can pay
 _SHARING = (1, 4, 8, 32, 128, 256)
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -101,21 +103,36 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules whose accumulators stay in registers; none without a reduction."""
     if not can_be_resident(problem):
         return
+    yield from matrix_candidates(problem, target)
     seen: set[Schedule] = set()
     streaming = can_stream(problem) and _leaves_caches(problem, target)
-    choices = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING)
-    for (rows, columns), (row_items, column_items), depth, sharing in choices:
+    turned = (False, True) if len(sides_of(problem).rows) > 1 else (False,)
+    choices = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, turned)
+    for points, items, depth, sharing, by_source in choices:
         if sharing > 1 and problem.keeps_order:
             continue
-        schedule = blocked(problem, (rows, columns), (row_items, column_items), depth, sharing)
+        schedule = blocked(problem, points, items, depth, sharing, by_source=by_source)
         if not 32 <= math.prod(schedule.threads) <= _MOST_ITEMS:
             continue
         schedule = replace(schedule, streaming=streaming)
         for spread in _split(problem, schedule, target):
-            small = local_bytes(problem, spread) <= LOCAL_BYTES
-            if spread not in seen and small and fits(problem, spread, target):
-                seen.add(spread)
-                yield spread
+            for candidate in (spread, *_in_stages(problem, spread)):
+                small = local_bytes(problem, candidate) <= LOCAL_BYTES
+                if candidate not in seen and small and fits(problem, candidate, target):
+                    seen.add(candidate)
+                    yield candidate
+
+
+def _in_stages(problem: Problem, schedule: Schedule) -> Iterator[Schedule]:
+    """The schedule with several staged tiles, its groups in swaths, where tiles are many."""
+    tilings = tilings_of(problem, schedule)
+    turns = math.prod(
+        (tilings[d].part.constant or 1) // tilings[d].tile
+        for d in problem.contracted
+        if tilings[d].tile
+    )
+    if any(schedule.staged) and turns >= _WORTH_STAGES:
+        yield replace(schedule, stages=3, swath=8 if len(problem.kept) > 1 else 0)
 
 
 def can_stream(problem: Problem) -> bool:
@@ -136,17 +153,24 @@ def blocked(
     items: tuple[int, int],
     depth: int,
     sharing: int = 1,
+    *,
+    by_source: bool = False,
 ) -> Schedule:
     """A schedule from points per work-item and work-items, both by rows and columns.
 
+    A work-item's rows are neighbours in the result, or `by_source` in what is read.
     `depth` is the extent of a tile of the reduced dim that lies nearest, or what each of `sharing`
     work-items takes of it at once.
     """
     count = len(problem.extents)
     sides = sides_of(problem)
     registers, chunks, threads, warp = [1] * count, [1] * count, [1] * count, [1] * count
-    for dims, number, among in zip((sides.rows, sides.columns), points, items, strict=True):
-        _share_out(problem, dims, number, among, registers, threads)
+    rows = sorted(sides.rows, key=lambda d: _source_distance(problem, d))
+    for dims, first, number, among in (
+        (sides.rows, tuple(rows) if by_source else sides.rows, points[0], items[0]),
+        (sides.columns, sides.columns, points[1], items[1]),
+    ):
+        _share_out(problem, dims, first, number, among, registers, threads)
     nearest = _nearest_reduced(problem)
     for d in problem.dims:
         chunks[d] = next(n for n in (4, 2, 1) if registers[d] % n == 0)
@@ -200,16 +224,18 @@ def blocked(
 def _share_out(
     problem: Problem,
     dims: Sequence[int],
+    first: Sequence[int],
     number: int,
     among: int,
     registers: list[int],
     threads: list[int],
 ) -> None:
-    """Gives the dims of a side their points and work-items, the nearest first."""
+    """Gives the dims of a side their points, in the order of `first`, and then work-items."""
+    for d in first:
+        registers[d] = min(number, 1 << (problem.extent(d).bit_length() - 1))
+        number = max(1, number // registers[d])
     for d in dims:
         extent = problem.extent(d)
-        registers[d] = min(number, 1 << (extent.bit_length() - 1))
-        number = max(1, number // registers[d])
         most = min(among, -(-extent // registers[d]))
         counts = [n for n in item_counts(extent) if n <= most]
         threads[d] = counts[-1]
@@ -217,6 +243,12 @@ def _share_out(
         if whole and 4 * whole[-1] >= 3 * threads[d]:
             threads[d] = whole[-1]
         among = max(1, among // threads[d])
+
+
+def _source_distance(problem: Problem, d: int) -> int:
+    """How far neighbours along a dim lie apart where they are read."""
+    strides = [s.strides[d].constant for s in problem.streams if s.uses(d)]
+    return min((1 << 62 if s is None else abs(s) for s in strides), default=1 << 62)
 
 
 def shared_dim(problem: Problem) -> int:

@@ -7,18 +7,21 @@ resident accumulators (docs/adr/0007); of others it knows little.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mdtensor.lower.gpu_matrices import matrix_estimate
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.tiling import tilings_of
+from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.specs import Target
 
 REGISTERS = 255  # that a work-item can have
 REGISTER_FILE = 65536
 THREADS_OF_CORE = 2048
 GROUPS_OF_CORE = 32
+ADDRESSES = 40  # registers of a work-item for addresses and counters
 SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
 LINE = 128
 # Cycles: of a warp's wide load from local memory, of a line from global memory.
@@ -27,8 +30,10 @@ LOCAL_LOAD, LINE_LOAD = 2.6, 1.1
 NOT_HIDDEN = 0.57
 # Cycles of a step that one warp alone cannot hide: per local load, and in any case.
 LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
-# Cycles per staged tile, per tile that is read where it is, of a tree's level, and of a group.
+# Cycles per staged tile, per tile that is read where it is, of a tree's level, and of a group; per
+# tile that was under way while others were computed with.
 STAGED_TILE, DIRECT_TILE, LEVEL, GROUP = 507.0, 1810.0, 228.0, 3080.0
+AWAITED_TILE = 120.0
 LATENCY = 867e-9  # of global memory, seconds
 CLOCK_UNDER_LOAD = 0.86
 LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
@@ -44,14 +49,9 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
     tilings = tilings_of(problem, schedule)
     for number, region in enumerate(schedule.staged):
         if region:
-            stream = problem.streams[number]
-            elements = 1
-            for d in problem.dims:
-                if stream.uses(d):
-                    length = tilings[d].tile or tilings[d].part.constant or 1
-                    elements *= length if problem.reduced[d] else tilings[d].block
-            size += (elements * 5 // 4 + 64) * problem.inputs[stream.buffer].itemsize
-    size *= max(1, schedule.stages)
+            elements = tile_elements(problem, tilings, number) * 5 // 4 + 64
+            itemsize = problem.inputs[problem.streams[number].buffer].itemsize
+            size += elements * itemsize * max(1, schedule.stages)
     if any(schedule.threads[d] > 1 for d in problem.contracted):
         points = math.prod(schedule.registers[d] for d in problem.kept)
         held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
@@ -59,8 +59,18 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
     return size
 
 
+def tile_elements(problem: Problem, tilings: Sequence[DimTiling], number: int) -> int:
+    """Elements of a stream's staged tile."""
+    elements = 1
+    for d in problem.dims:
+        if problem.streams[number].uses(d):
+            length = tilings[d].tile or tilings[d].part.constant or 1
+            elements *= length if problem.reduced[d] else tilings[d].block
+    return elements
+
+
 def registers_of(problem: Problem, schedule: Schedule) -> int:
-    """Registers that a work-item needs, about: accumulators, operands, addresses."""
+    """Registers that a work-item needs, about: accumulators, operands, addresses, the next tile."""
     words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
     points = math.prod(schedule.registers[d] for d in problem.kept)
     operands = 0
@@ -69,7 +79,12 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
         if not schedule.staged[n]:
             own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
         operands += min(own, 64)
-    return points * words + operands + 32
+        waits = schedule.stages > 1 and not (schedule.padding and schedule.padding[n])
+        if schedule.staged[n] and schedule.prefetch and not waits:
+            own = tile_elements(problem, tilings_of(problem, schedule), n)
+            own *= problem.inputs[stream.buffer].itemsize
+            operands += own // (4 * math.prod(schedule.threads))
+    return points * words + operands + ADDRESSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,8 @@ class _Shape:
 
 def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a schedule takes, roughly."""
+    if schedule.tensor:
+        return matrix_estimate(problem, schedule, target)
     shape = _shape(problem, schedule)
     on_core = _groups_on_core(problem, schedule, target, shape)
     busy = min(on_core, -(-shape.groups // target.cores))
@@ -161,6 +178,8 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
     together = max(parts) + NOT_HIDDEN * (sum(parts) - max(parts))
     step = max(together, shape.points + local * LOAD_OF_ONE_WARP + STEP)
     tile = STAGED_TILE if any(schedule.staged) else DIRECT_TILE
+    if schedule.stages > 1:
+        tile = AWAITED_TILE
     cycles = shape.steps * step + shape.tiles * tile + GROUP
     if shape.sharing > 1:
         cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * 0.1)

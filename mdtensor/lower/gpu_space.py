@@ -188,7 +188,7 @@ def _staged_tiles(problem: Problem) -> Iterable[Parameter]:
     tiles = [f"t{d}" for d in problem.contracted]
     yield Parameter("tiled", over(tiles, _tiled, "tiled"))
     yield Parameter("stages", over(("staging", "tiled"), _stages, "stages"))
-    yield Parameter("prefetch", over(("staging", "tiled", "stages"), _prefetches, "prefetches"))
+    yield Parameter("prefetch", over(("staging", "tiled"), _prefetches, "prefetches"))
 
 
 def _regions(resident: bool) -> tuple[str, ...]:
@@ -231,8 +231,8 @@ def _stages(staging: bool, tiled: int) -> tuple[int, ...]:
     return _STAGES if staging and tiled else (0,)
 
 
-def _prefetches(staging: bool, tiled: int, stages: int) -> tuple[bool, ...]:
-    return (False, True) if staging and tiled == 1 and not stages else (False,)
+def _prefetches(staging: bool, tiled: int) -> tuple[bool, ...]:
+    return (False, True) if staging and tiled == 1 else (False,)
 
 
 def _parts(problem: Problem, target: Target) -> Iterable[Parameter]:
@@ -329,7 +329,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
     configuration: dict[str, Value] = {
         "scatter": schedule.scatter,
         "resident": schedule.resident,
-        "prefetch": schedule.prefetch and schedule.stages < 2,
+        "prefetch": schedule.prefetch,
         "stages": schedule.stages if schedule.stages > 1 else 0,
         "streaming": schedule.streaming,
         "last_group": schedule.last_group,

@@ -45,6 +45,7 @@ from mdtensor.lower.partial_results import (
 from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.last_group import counters, last_group, united
 from mdtensor.lower.passes.look_back import counters_of
+from mdtensor.lower.passes.matrix_tile import validate_tensor
 from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
 from mdtensor.lower.passes.pointwise import pointwise_tiles
@@ -70,6 +71,8 @@ def lowered(
     at once. Raises LoweringError where the schedule does not fit the problem.
     """
     validate(problem, schedule)
+    if schedule.tensor:
+        validate_tensor(problem, schedule)
     tilings = tilings_of(problem, schedule)
     layouts = stage_inputs.layouts_of(problem, schedule, tilings)
     frame = Frame(problem, schedule, tilings, layouts, aligned)

@@ -370,6 +370,34 @@ class Await:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixOperand:
+    """Rows, or columns, of 16 elements of a reduction in a tile of half floats in local memory.
+
+    They come in groups of 8, `across` elements apart, groups at `offsets` from `start`; elements
+    of the reduction are `along` apart. One of the two is 1, the other a multiple of 8.
+    """
+
+    buffer: str
+    start: Index
+    across: int
+    along: int
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """The 32 work-items of a warp add rows times columns to their float32 accumulators together.
+
+    Work-item `lane` holds, of group m of rows and group n of columns, row lane / 4 and the columns
+    2 * (lane % 4) and one more: `accumulators[m][n]`. Groups of rows come in pairs.
+    """
+
+    rows: MatrixOperand
+    columns: MatrixOperand
+    accumulators: tuple[tuple[tuple[Ref, Ref], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Comment:
     """A line for the reader of the kernel."""
 
@@ -395,6 +423,7 @@ Statement = (
     | Arrive
     | Post
     | Await
+    | MatrixProduct
     | Comment
 )
 

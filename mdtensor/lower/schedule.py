@@ -32,7 +32,7 @@ MOST_STAGES = 8
 TAILS = ("split", "pad", "overlap")
 _OF_RESIDENT = (
     *("chunks", "warp", "padding", "prefetch", "stages", "as_source"),
-    *("lead", "last_group"),
+    *("lead", "last_group", "tensor"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
 LATER = ("scatter", "resident", *_OF_RESIDENT, "swath")
@@ -68,6 +68,8 @@ class Schedule:
       that are on their way; 0 or 1 for one.
     - `as_source`: per stream, whether its staged tile lies as its source does, the nearest dim
       innermost, instead of as it is read; () for none.
+    - `tensor`: dims of the rows, the columns and the reduction that warps compute by products of
+      small matrices (see `lower.passes.matrix_tile`); () where every work-item computes its own.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
@@ -98,6 +100,7 @@ class Schedule:
     prefetch: bool = False
     stages: int = 0
     as_source: tuple[bool, ...] = ()
+    tensor: tuple[int, ...] = ()
     swath: int = 0
     lead: tuple[int, ...] = ()
     last_group: bool = False
@@ -155,6 +158,7 @@ class Schedule:
         later += f"; stages {self.stages}" if self.stages else ""
         later += f"; lead {by_dim(self.lead)}" if self.lead else ""
         later += "; the last group combines" if self.last_group else ""
+        later += f"; matrices along dims {self.tensor}" if self.tensor else ""
         return (f"resident; {layout}; prefetch {self.prefetch}{later}",)
 
 

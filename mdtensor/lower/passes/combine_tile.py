@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest import LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.matrix_tile import matrix_product
 from mdtensor.lower.passes.micro_kernel import Body, Frame, Tile, stream_pointers
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads
 
@@ -26,6 +27,8 @@ class CombineTile:
 
     def _loops(self, level: int, counts: Counts, whole: int) -> list[Statement]:
         order = self.frame.schedule.reduce_order
+        if level == len(order) and self.frame.schedule.tensor:
+            return matrix_product(self.frame, self.tile)
         if level == len(order):
             return [*stream_pointers(self.frame), *self._body(counts)]
         d = order[level]

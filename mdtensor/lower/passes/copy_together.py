@@ -31,7 +31,7 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.stage_inputs import Axis, Layout, Source, source_of
-from mdtensor.lower.passes.wide_accesses import lanes_of
+from mdtensor.lower.passes.wide_accesses import BYTES, lanes_of
 from mdtensor.lower.problem import Stream
 
 MOST_PIECES = 32  # that a work-item holds on their way to local memory
@@ -73,6 +73,8 @@ class CopyTogether:
 
     def declared(self) -> list[Statement]:
         """Where elements of this work-item lie in the tile, and the registers that hold them."""
+        if self.layout.stages > 1 and self.is_asynchronous:
+            return list(self.setup)
         return [*self.setup, *(Declare(self._ref(piece)) for piece in self.pieces)]
 
     def fetch(self, starts: Mapping[int, Index], clamped: Collection[int]) -> list[Statement]:
@@ -119,7 +121,7 @@ class CopyTogether:
         single = self.source.memory.itemsize in _ASYNCHRONOUS
         if self.lanes == 1:
             return single
-        return self._is_whole and (self.frame.aligned or single)
+        return self._lies_as_source and (self.frame.aligned or single)
 
     def begin(
         self, starts: Mapping[int, Index], clamped: Collection[int], stage: Index
@@ -140,11 +142,15 @@ class CopyTogether:
         return [*statements, *copies]
 
     @property
-    def _is_whole(self) -> bool:
-        """Whether a piece lies in the tile as it does in the source."""
+    def _lies_as_source(self) -> bool:
+        """Whether the elements of a piece are neighbours in the tile too."""
         stride = self.axes[0].stride if self.axes else as_index(1)
-        same = register_dtype(self.source.memory) == self.layout.memory
-        return self.lanes > 1 and stride.constant == 1 and same and self._begins_aligned()
+        return self.lanes > 1 and stride.constant == 1 and self._begins_aligned()
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether one access stores a piece."""
+        return register_dtype(self.source.memory) == self.layout.memory and self._lies_as_source
 
     def _place(self, piece: Piece, stage: Index) -> Index:
         place = stage * self.layout.apart if self.layout.stages > 1 else as_index(0)
@@ -203,9 +209,12 @@ def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
     lanes = _lanes(frame, stream, source, axes)
     whole = CopyTogether(frame, layout, source, axes, lanes, items, (), ())
     count = -(-math.prod(_length(whole, axis) for axis in axes) // items)
-    if count > MOST_PIECES:
+    most = MOST_PIECES
+    if frame.schedule.tensor and lanes == 1:
+        most *= BYTES // source.memory.itemsize  # the same tiles, element by element
+    if count > most:
         raise LoweringError(
-            f"a work-item would hold {count} pieces of a staged tile; {MOST_PIECES} at most"
+            f"a work-item would hold {count} pieces of a staged tile; {most} at most"
         )
     in_rows = _in_rows(whole)
     return in_rows if in_rows is not None else _divided(whole)
@@ -217,6 +226,8 @@ def _lanes(frame: Frame, stream: Stream, source: Source, axes: tuple[Axis, ...])
         return 1
     d = axes[0].dim
     lanes = lanes_of(source.memory)
+    if frame.schedule.tensor:
+        lanes = BYTES // source.memory.itemsize if frame.aligned else 1
     tiling = frame.tilings[d]
     offset = as_index(source.offset).constant
     others = [stream.strides[e].constant for e in frame.problem.dims if e != d and stream.uses(e)]

@@ -153,7 +153,7 @@ def _layout_of_source(
         stride = stride * extent
         if n == 0 and schedule.padding:
             stride = stride + schedule.padding[number]
-    memory = staged_dtype(problem, number)
+    memory = staged_dtype(problem, number, whole=bool(schedule.tensor))
     stages = max(1, schedule.stages)
     return Layout(number, region, memory, tuple(reversed(axes)), stride, stages)
 
@@ -188,12 +188,16 @@ def _layout(
     return Layout(number, region, staged_dtype(problem, number), tuple(reversed(axes)), stride)
 
 
-def staged_dtype(problem: Problem, number: int) -> np.dtype:
+def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:
     """The type in which a staged tile is held: the one that the computation converts it to.
 
-    Where elements are used as they are, or converted to several types, it is their own.
+    Where elements are used as they are, or converted to several types, or the tile is used as a
+    whole, it is their own.
     """
     places = [part.expr for read in problem.reads for part in read.computed]
+    own = problem.inputs[problem.streams[number].buffer]
+    if whole:
+        return own
     used = {
         dtype
         for position, read in enumerate(problem.reads)
@@ -201,7 +205,6 @@ def staged_dtype(problem: Problem, number: int) -> np.dtype:
         for expr in (*problem.scalar.results, *places)
         for dtype in _uses(expr, position)
     }
-    own = problem.inputs[problem.streams[number].buffer]
     return register_dtype(used.pop()) if len(used) == 1 and BOOL not in used else own
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest import Let, Load, Pack, Ref, Slice, Statement, Store, register_dtype
+from mdtensor.lower.nest import F16, Let, Load, Pack, Ref, Slice, Statement, Store, register_dtype
 
 BYTES = 16
 _MOST = 4  # elements that a vector type of every dialect can hold
@@ -23,6 +23,14 @@ def lanes_of(memory: np.dtype) -> int:
 
 
 _AT_MULTIPLES: Mapping[str, int] = MappingProxyType({})
+
+
+def lanes_of_results(memory: np.dtype, near: int) -> int:
+    """Results of one wide store, where `near` of a work-item are neighbours; halves go by twos."""
+    lanes = 2 if memory == F16 else lanes_of(memory)
+    while near % lanes:
+        lanes //= 2
+    return lanes
 
 
 def wide_loads(
@@ -111,7 +119,7 @@ def _store_key(
     if not isinstance(statement, Store) or statement.value.lanes > 1:
         return None
     lanes = buffers.get(statement.buffer, 1)
-    if lanes == 1 or statement.value.dtype != statement.memory:
+    if lanes == 1 or statement.value.dtype != register_dtype(statement.memory):
         return None
     base, constant = statement.index.split()
     constant += phases.get(statement.buffer, 0)

@@ -15,7 +15,7 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.passes.across_items import PLACE, Sharing
 from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
-from mdtensor.lower.passes.wide_accesses import lanes_of, wide_stores
+from mdtensor.lower.passes.wide_accesses import lanes_of_results, wide_stores
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
 
 
@@ -106,11 +106,11 @@ def _written(frame: Frame, tile: Tile, u: int, placed: Sequence[Destination]) ->
 
 def _lanes_of_result(frame: Frame, destination: Destination) -> int:
     """Neighbouring results that one access can write."""
-    lanes = lanes_of(destination.memory)
     kept = frame.problem.kept
     nearest = [d for d in kept if destination.strides[d].constant == 1]
-    if len(nearest) != 1 or frame.tilings[nearest[0]].near % lanes:
+    if len(nearest) != 1:
         return 1
+    lanes = lanes_of_results(destination.memory, frame.tilings[nearest[0]].near)
     others = [destination.strides[d].constant for d in kept if d != nearest[0]]
     offset = [coefficient for _, coefficient in destination.offset.terms]
     even = all(n is not None and n % lanes == 0 for n in (*others, *offset))

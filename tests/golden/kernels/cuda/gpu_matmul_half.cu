@@ -21,6 +21,11 @@ __device__ __forceinline__ void store_half(float value, unsigned short* place) {
 __device__ __forceinline__ void store_half(double value, unsigned short* place) {
   asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
 }
+__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
+  *(unsigned*)place = both;
+}
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
   const unsigned place = __cvta_generic_to_shared(to);

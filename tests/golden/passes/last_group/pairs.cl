@@ -304,8 +304,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global long* O1, _
       if (place < 1) {
         const long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
         if (0 <= room0) {
-          o0[0] = a0_0_0;
-          o0[1] = a1_0_0;
+          vstore2((float2)(a0_0_0, a1_0_0), 0, o0);
           vstore2((long2)(a0_0_1, a1_0_1), 0, o1);
         } else {
           if (r_i < e_i) {

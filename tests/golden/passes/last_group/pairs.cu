@@ -13,6 +13,11 @@ __device__ __forceinline__ void store_half(float value, unsigned short* place) {
 __device__ __forceinline__ void store_half(double value, unsigned short* place) {
   asm("cvt.rn.f16.f64 %0, %1;" : "=h"(*place) : "d"(value));
 }
+__device__ __forceinline__ void store_halves(float2 values, unsigned short* place) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
+  *(unsigned*)place = both;
+}
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
   const unsigned place = __cvta_generic_to_shared(to);
@@ -280,8 +285,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       if (place < 1) {
         const long long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
         if (0 <= room0) {
-          o0[0] = a0_0_0;
-          o0[1] = a1_0_0;
+          *(float2*)(o0) = make_float2(a0_0_0, a1_0_0);
           *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
         } else {
           if (r_i < e_i) {

@@ -1,0 +1,177 @@
+"""Schedules whose warps multiply small matrices, and how long they take, roughly.
+
+Rows, columns and the reduction are the longest dims along which two streams are such factors; what
+other dims there are is shared out among groups, or walked tile by tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.passes.matrix_tile import (
+    COLUMNS,
+    DEPTH,
+    ROWS,
+    Factors,
+    factors_of,
+    validate_tensor,
+)
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.tiling import tilings_of
+from mdtensor.specs import Target
+
+# Warps of a group along rows and columns, and what a warp computes of them.
+_WARPS = ((2, 2), (2, 4), (4, 2), (1, 2), (2, 1), (1, 4), (1, 1))
+_TILES = ((64, 64), (32, 64), (64, 32), (32, 32), (16, 64), (16, 32))
+_DEPTHS = (32, 64)
+_STAGES = (3, 4, 5)
+_PADDING = 8  # half floats: rows 16 bytes longer than whole lines lie in other banks
+_PIECE = 8  # half floats that are copied at once
+_SWATH = 8
+# Multiply-adds and bytes of local memory of a core per cycle; cycles that a group takes in any
+# case, and that a tile takes until it is there.
+_MULTIPLY_ADDS, _LOCAL_BYTES, _GROUP, _TILE = 1200.0, 100.0, 3000.0, 100.0
+_BASE = 2.5e-6
+# What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
+_ALL, _RESULT = 1.1, 5e-12
+_RESERVED = 1024  # bytes of a core's local memory that the system takes for a group
+
+
+def matrix_dims(problem: Problem) -> tuple[int, int, int] | None:
+    """Dims of the rows, the columns and the reduction; None where there are no two factors."""
+    found: list[tuple[int, tuple[int, int, int]]] = []
+    for row, column in itertools.permutations(problem.kept, 2):
+        for depth in problem.contracted:
+            factors = factors_of(problem, row, column, depth)
+            if factors is None or not _are_nearest(problem, factors, (row, column, depth)):
+                continue
+            if any(write.strides[column].constant != 1 for write in problem.writes):
+                continue  # every result would be a line of its own
+            points = math.prod(min(256, problem.extent(d)) for d in (row, column, depth))
+            found.append((points, (row, column, depth)))
+    return max(found)[1] if found else None
+
+
+def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int]) -> bool:
+    """Whether both factors come in pieces of 16 bytes along their own dim or the reduction."""
+    row, column, depth = dims
+    for number, own in ((factors.rows, row), (factors.columns, column)):
+        strides = [stride.constant for stride in problem.streams[number].strides]
+        nearest = [d for d in (own, depth) if strides[d] == 1 and problem.extent(d) % _PIECE == 0]
+        if not nearest or any(s is None or s % _PIECE for s in strides if s != 1):
+            return False
+    return True
+
+
+def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Valid schedules with products of matrices, where the device and the problem have such."""
+    dims = matrix_dims(problem) if target.matrices else None
+    if dims is None:
+        return
+    for warps, tile, depth, stages in itertools.product(_WARPS, _TILES, _DEPTHS, _STAGES):
+        schedule = matrix_blocked(problem, dims, warps, tile, depth, stages)
+        try:
+            validate(problem, schedule)
+            validate_tensor(problem, schedule)
+        except LoweringError:
+            continue
+        if matrix_bytes(problem, schedule) <= target.l1_bytes - _RESERVED:
+            yield schedule
+
+
+def matrix_blocked(
+    problem: Problem,
+    dims: tuple[int, int, int],
+    warps: tuple[int, int],
+    tile: tuple[int, int],
+    depth: int,
+    stages: int,
+) -> Schedule:
+    """A schedule from warps of a group and what each computes, both by rows and columns."""
+    count = len(problem.extents)
+    row, column, along = dims
+
+    def by_dim(default: int, **values: int) -> tuple[int, ...]:
+        chosen = {row: values["row"], column: values["column"], along: values.get("along", default)}
+        return tuple(chosen.get(d, default) for d in range(count))
+
+    registers = by_dim(1, row=tile[0] // ROWS, column=tile[1] // COLUMNS, along=DEPTH)
+    threads = by_dim(1, row=ROWS * warps[0], column=COLUMNS * warps[1])
+    parts = [1] * count
+    for d in problem.kept:
+        parts[d] = -(-problem.extent(d) // (registers[d] * threads[d]))
+    others = tuple(d for d in problem.kept if d not in (row, column))
+    kept = (*others, row, column)
+    reduced = (*(d for d in problem.contracted if d != along), along)
+    factors = {read.stream for read in problem.reads}
+    return Schedule(
+        asm="gpu",
+        parts=tuple(parts),
+        tiles=tuple(depth if d == along else int(problem.reduced[d]) for d in range(count)),
+        threads=threads,
+        registers=registers,
+        lane=-1,
+        width=1,
+        group_order=(*kept, *reduced),
+        loop_order=kept,
+        reduce_order=reduced,
+        staged=tuple("local" if n in factors else "" for n in range(len(problem.streams))),
+        resident=True,
+        chunks=by_dim(1, row=1, column=2, along=DEPTH),
+        warp=by_dim(1, row=ROWS, column=COLUMNS),
+        padding=tuple(_PADDING if n in factors else 0 for n in range(len(problem.streams))),
+        stages=stages,
+        as_source=tuple(n in factors for n in range(len(problem.streams))),
+        tensor=dims,
+        swath=_SWATH,
+    )
+
+
+def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
+    """Rows, columns and depth of a group's tile."""
+    row, column, along = schedule.tensor
+    tilings = tilings_of(problem, schedule)
+    depth = tilings[along].tile or tilings[along].part.constant or DEPTH
+    return tilings[row].block, tilings[column].block, depth
+
+
+def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of local memory that a group's stages take."""
+    rows, columns, depth = _sides(problem, schedule)
+    elements = max(rows, depth) * (min(rows, depth) + _PADDING)
+    elements += max(columns, depth) * (min(columns, depth) + _PADDING)
+    return elements * 2 * schedule.stages
+
+
+def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a schedule with products of matrices takes, roughly."""
+    rows, columns, depth = _sides(problem, schedule)
+    row, column, _ = schedule.tensor
+    warps = schedule.threads[row] // ROWS * (schedule.threads[column] // COLUMNS)
+    registers = schedule.registers[row] * schedule.registers[column] + 64
+    on_core = min(
+        65536 // (registers * 32 * warps),
+        target.l1_bytes // (matrix_bytes(problem, schedule) + _RESERVED),
+        2048 // (32 * warps),
+    )
+    groups = math.prod(schedule.parts[d] for d in problem.kept)
+    busy = max(1, min(on_core, -(-groups // target.cores)))
+    steps = math.prod(problem.extent(d) for d in problem.contracted) / DEPTH
+    own = schedule.registers[row] * ROWS + schedule.registers[column] * COLUMNS
+    multiplying = busy * rows * columns * DEPTH / _MULTIPLY_ADDS
+    loading = busy * warps * own * DEPTH * 2 / _LOCAL_BYTES
+    alone = 35.0 * schedule.registers[row] * schedule.registers[column] / 16 / 2
+    step = max(multiplying, loading, alone)
+    cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * DEPTH / depth * _TILE
+    rounds = -(-groups // (target.cores * busy))
+    moved = sum(
+        math.prod(problem.extent(d) for d in problem.dims if stream.uses(d)) * 2
+        for stream in problem.streams
+    )
+    computing = _ALL * rounds * (cycles + _GROUP) * 128 / target.rate
+    results = math.prod(problem.extent(d) for d in problem.kept)
+    return max(computing, moved / target.bandwidth) + results * _RESULT + _BASE

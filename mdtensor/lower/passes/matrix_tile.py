@@ -1,0 +1,170 @@
+"""A staged tile combined by warps: products of matrices of half floats, added up in float32.
+
+It applies wherever two staged streams of half floats are multiplied as float32 and added up, one
+with rows, the other with columns, both with the reduction: a product of matrices, a batch of them,
+a convolution, a contraction of tensors. The accumulators are those of a register tile whose warps
+have 8 rows of 4 work-items: each holds two neighbouring columns of every eighth row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.nest import F16, F32, MatrixOperand, MatrixProduct, Ref, Statement
+from mdtensor.lower.passes.micro_kernel import READ_STAGE, Frame, Tile
+from mdtensor.lower.passes.stage_inputs import FULL, INNER, Layout
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import tilings_of
+from mdtensor.translate.combine import named
+from mdtensor.translate.scalar import Expr
+
+ROWS, COLUMNS, DEPTH = 8, 4, 16  # work-items of a warp along rows and columns; a step's elements
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """The streams that are multiplied: that of the rows, and that of the columns."""
+
+    rows: int
+    columns: int
+
+
+def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors | None:
+    """The streams of a product of matrices along three dims; None where there is none."""
+    if problem.operator is None or problem.operator.results != named("add", [F32]).results:
+        return None
+    if problem.scalar.result_dtypes != (F32,) or not _multiplies(problem):
+        return None
+    first, second = (read.stream for read in problem.reads)
+    for rows, columns in ((first, second), (second, first)):
+        lhs, rhs = problem.streams[rows], problem.streams[columns]
+        shared = lhs.uses(depth) and rhs.uses(depth)
+        apart = lhs.uses(row) and not lhs.uses(column) and rhs.uses(column) and not rhs.uses(row)
+        if shared and apart:
+            return Factors(rows, columns)
+    return None
+
+
+def _multiplies(problem: Problem) -> bool:
+    """Whether the scalar function is the product of two streams of half floats in float32."""
+    (result,) = problem.scalar.results
+    if result.op != "mul" or len(problem.reads) != 2:
+        return False
+    positions = [_half_parameter(argument) for argument in result.args]
+    streams = {read.stream for read in problem.reads}
+    halves = all(problem.inputs[problem.streams[n].buffer] == F16 for n in streams)
+    plain = all(problem.is_plain(n) for n in streams)
+    return sorted(positions) == [0, 1] and len(streams) == 2 and halves and plain
+
+
+def _half_parameter(expr: Expr) -> int:
+    """Which parameter an expression converts to float32; -1 for any other expression."""
+    converted = expr.op == "cast" and expr.dtype == F32 and expr.args[0].op == "param"
+    value = expr.args[0].value if converted else -1
+    return value if isinstance(value, int) else -1
+
+
+def validate_tensor(problem: Problem, schedule: Schedule) -> None:
+    """Whether warps can compute a problem by a schedule; LoweringError says what forbids it."""
+    if len(schedule.tensor) != 3 or not set(schedule.tensor) <= set(problem.dims):
+        raise LoweringError("schedule.tensor needs the dims of rows, columns and a reduction")
+    row, column, depth = schedule.tensor
+    kept = not problem.reduced[row] and not problem.reduced[column]
+    if row == column or not kept or not problem.reduced[depth]:
+        raise LoweringError("matrices have rows and columns along kept dims, and a reduced dim")
+    factors = factors_of(problem, row, column, depth)
+    if factors is None:
+        raise LoweringError("no product of half floats along these dims is added up in float32")
+    streams = (factors.rows, factors.columns)
+    if any(not schedule.staged[n] for n in streams) or schedule.stages < 2 or schedule.prefetch:
+        raise LoweringError("matrices are staged in 2 or more stages, and not prefetched")
+    if not schedule.as_source or not all(schedule.as_source[n] for n in streams):
+        raise LoweringError("matrices lie in local memory as their sources do")
+    warp = tuple({row: ROWS, column: COLUMNS}.get(d, 1) for d in problem.dims)
+    if schedule.warp != warp or schedule.loop_order.index(row) > schedule.loop_order.index(column):
+        raise LoweringError(f"a warp has {ROWS} rows of {COLUMNS} work-items")
+    pairs = schedule.registers[row] % 2 == 0 and schedule.registers[column] % 2 == 0
+    if not schedule.chunks or (schedule.chunks[row], schedule.chunks[column]) != (1, 2):
+        raise LoweringError("a work-item holds pairs of columns of rows apart: chunks 1 and 2")
+    if not pairs or schedule.registers[depth] != DEPTH:
+        raise LoweringError(f"register tiles are pairs of rows and columns, and {DEPTH} deep")
+    for d in problem.kept:
+        used = [problem.streams[n].uses(d) for n in streams]
+        if schedule.registers[d] > 1 and all(used):
+            raise LoweringError("a register tile has no points along dims of both factors")
+    tilings = tilings_of(problem, schedule)
+    for d in problem.contracted:
+        whole = tilings[d].tile or tilings[d].block
+        if schedule.threads[d] > 1 or not tilings[d].is_even(whole):
+            raise LoweringError("tiles of matrices are whole, and work-items share no reduction")
+        if d != depth and schedule.registers[d] > 1:
+            raise LoweringError("only one reduced dim has a register tile where matrices have")
+
+
+def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:
+    """The product of one step of the reduction."""
+    row, column, depth = frame.schedule.tensor
+    factors = factors_of(frame.problem, row, column, depth)
+    assert factors is not None
+    rows, columns = frame.layouts[factors.rows], frame.layouts[factors.columns]
+    groups = _groups(frame, factors.rows, row, 1), _groups(frame, factors.columns, column, 2)
+    dims = frame.unrolled_kept
+    numbered = {point: n for n, point in enumerate(tile.points)}
+
+    def accumulator(places: dict[int, int]) -> Ref:
+        return tile.accumulators[numbered[tuple(places.get(d, 0) for d in dims)]][0][0]
+
+    accumulators = tuple(
+        tuple(
+            (
+                accumulator({**mine, **yours}),
+                accumulator({**mine, **yours, column: yours[column] + 1}),
+            )
+            for yours in groups[1]
+        )
+        for mine in groups[0]
+    )
+    return [
+        MatrixProduct(
+            _operand(frame, rows, row, depth, groups[0]),
+            _operand(frame, columns, column, depth, groups[1]),
+            accumulators,
+        )
+    ]
+
+
+def _groups(frame: Frame, number: int, along: int, pair: int) -> list[dict[int, int]]:
+    """Positions of the groups of a factor, by dim, those along its own dim innermost."""
+    stream, tilings = frame.problem.streams[number], frame.tilings
+    others = [d for d in frame.unrolled_kept if stream.uses(d) and d != along]
+    dims = [*others, along]
+    positions = [tilings[d].positions(tilings[d].register) for d in dims]
+    positions[-1] = positions[-1][::pair]
+    return [dict(zip(dims, place, strict=True)) for place in itertools.product(*positions)]
+
+
+def _operand(
+    frame: Frame, layout: Layout, across: int, along: int, groups: list[dict[int, int]]
+) -> MatrixOperand:
+    steps = {axis.dim: axis.stride.constant or 0 for axis in layout.axes}
+    if 1 not in (steps[across], steps[along]):
+        raise LoweringError("the nearest dim of a matrix is its own or the reduction's")
+    if any(step % 8 for step in steps.values() if step != 1) or layout.apart % 8:
+        raise LoweringError("rows of a matrix begin at multiples of 16 bytes: pad them by 8")
+    start: Index = name(READ_STAGE) * layout.apart
+    for axis in layout.axes:
+        tiling = frame.tilings[axis.dim]
+        if axis.part == FULL:
+            start = start + axis.stride * (name(tiling.var("r")) - name(tiling.var("t")))
+        elif axis.part == INNER and axis.dim == across:
+            lanes = frame.schedule.warp[across]
+            warp = name(tiling.var("v")) if tiling.threads > lanes else as_index(0)
+            start = start + axis.stride * warp * (lanes * tiling.near)
+        elif tiling.threads > 1:
+            start = start + axis.stride * name(tiling.var("x")) * tiling.near
+    offsets = tuple(sum(steps[d] * place for d, place in group.items()) for group in groups)
+    return MatrixOperand(layout.pointer, start, steps[across], steps[along], offsets)

@@ -1,0 +1,37 @@
+"""The named cases of resident schedules and of matrices, as CUDA, against the oracle.
+
+`python -m tests.lower.named_cuda`, with CuPy and a GPU. What work-items copy without waiting is
+there when they read it only if they wait: a CPU, which copies at once, cannot tell.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from mdtensor.kernels.cuda import CUDA
+from tests.lower import fuzz
+from tests.lower.fuzz_cuda import gpu
+from tests.lower.passes.test_matrix_tile import CASES as MATRICES
+from tests.lower.running import MismatchError
+from tests.lower.test_resident import CASES as RESIDENT
+
+RUNS = 3
+
+
+def main() -> int:
+    """Runs the cases; 1 where one is wrong."""
+    wrong = 0
+    cases = [*RESIDENT.items(), *((f"matrices: {name}", case) for name, case in MATRICES.items())]
+    for name, case in cases:
+        try:
+            done = [fuzz.check(case, gpu, CUDA) for _ in range(RUNS)]
+            print(f"{name}: {'right' if all(done) else 'refused'}", flush=True)
+        except MismatchError as error:
+            wrong += 1
+            print(f"{name}: {error}", flush=True)
+    print(f"{len(cases)} cases, {wrong} wrong", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
