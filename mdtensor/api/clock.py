@@ -56,6 +56,8 @@ class HostClock:
 
     def __init__(self) -> None:
         self.incumbent: Incumbent | None = None
+        # By which factor the machine has become slower for longer than retries take.
+        self.usual = 1.0
 
     def timed(self, run: Run) -> float:
         """Seconds of one run."""
@@ -72,29 +74,26 @@ class HostClock:
         return max(1.0, now / self.incumbent.seconds)
 
     def steady(self, run: Run) -> tuple[float, float]:
-        """The median time of a run and its spread, at the machine's usual pace.
+        """The median time of a run and its spread, at the pace of the incumbent's time.
 
-        Measured again while the machine is slow; what it is slow by is taken off in the end.
+        Measured again when the machine has become slow; what it is slow by is taken off. Such a
+        quotient makes no incumbent, since it would be what later ones are compared with.
         """
-        seconds, spread = self._steady(run)
-        if self.incumbent is None or seconds < self.incumbent.seconds:
-            self.incumbent = Incumbent(run, seconds)
-        return seconds, spread
-
-    def _steady(self, run: Run) -> tuple[float, float]:
         tries = _TRIES
         while True:
             times = self._repeated(run, _SECONDS)
             middle, spread = statistics.median(times), spread_of(times)
             if self.incumbent is None or middle < self.incumbent.seconds:
+                self.incumbent = Incumbent(run, middle)
                 return middle, spread
             slowdown = self.slowdown()
             if slowdown < _SLOW:
+                self.usual = 1.0
                 return middle, spread
             tries -= 1
-            if not tries:
-                # A quotient never makes a best: it would be what later ones are compared with.
-                return max(self.incumbent.seconds, middle / slowdown), spread
+            if not tries or slowdown < _SLOW * self.usual:
+                self.usual = slowdown
+                return middle / slowdown, spread
             time.sleep(_RETRY_AFTER)
 
     def by_turns(self, runs: Sequence[Run | None]) -> list[float | None]:

@@ -74,9 +74,24 @@ def test_what_stays_slow_is_scaled(host_clock: HostClock, machine: Machine) -> N
     assert machine.after_sleeps == []
 
 
-def test_a_quotient_makes_no_best(host_clock: HostClock, machine: Machine) -> None:
+def test_a_quotient_counts_and_makes_no_incumbent(host_clock: HostClock, machine: Machine) -> None:
     machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
-    assert host_clock.steady(machine.run(0.8e-3))[0] == pytest.approx(1e-3)
+    assert host_clock.steady(machine.run(0.8e-3))[0] == pytest.approx(0.8e-3)
+    assert host_clock.incumbent is not None
+    assert host_clock.incumbent.seconds == pytest.approx(1e-3)
+
+
+def test_a_machine_that_stays_slow_is_waited_for_once(
+    host_clock: HostClock, machine: Machine
+) -> None:
+    machine.pace, machine.after_sleeps = 2.0, [2.0, 2.0]
+    host_clock.steady(machine.run(1.2e-3))
+    assert host_clock.steady(machine.run(1.1e-3))[0] == pytest.approx(1.1e-3)
+    machine.pace = 1.0
+    assert host_clock.steady(machine.run(1.1e-3))[0] == pytest.approx(1.1e-3)
+    machine.pace, machine.after_sleeps = 2.0, [1.0]
+    assert host_clock.steady(machine.run(1.1e-3))[0] == pytest.approx(1.1e-3)
+    assert machine.after_sleeps == []
 
 
 def test_a_faster_candidate_needs_no_second_look(host_clock: HostClock, machine: Machine) -> None:
