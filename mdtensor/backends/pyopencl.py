@@ -235,12 +235,14 @@ class OpenCLProgram:
         except AttributeError:
             launches = self._launches()
         arguments = self._arguments(arrays)
-        for kernel, groups, threads in launches:
-            for position, argument in enumerate(arguments):
-                kernel.set_arg(position, argument)
-            _enqueue(self.queue, kernel, groups, threads)
-        if self.waits:
-            self.queue.finish()
+        try:
+            for kernel, groups, threads in launches:
+                for position, argument in enumerate(arguments):
+                    kernel.set_arg(position, argument)
+                _enqueue(self.queue, kernel, groups, threads)
+        finally:
+            if self.waits:
+                self.queue.finish()
 
     def _arguments(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         svm = self.device.cl.SVM
@@ -280,9 +282,11 @@ class OpenCLProgram:
             except ValueError:
                 self(*arrays)
                 return
-            enqueue(queue, kernel, groups, threads)
-            if waits:
-                finish()
+            try:
+                enqueue(queue, kernel, groups, threads)
+            finally:  # also where an interrupt comes: the kernel has the arrays' memory
+                if waits:
+                    finish()
 
         def launch_of_three(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> None:
             # Most kernels; spelt out, since this is most of a small call.
@@ -295,9 +299,11 @@ class OpenCLProgram:
             except ValueError:
                 self(first, second, third)
                 return
-            enqueue(queue, kernel, groups, threads)
-            if waits:
-                finish()
+            try:
+                enqueue(queue, kernel, groups, threads)
+            finally:  # also where an interrupt comes: the kernel has the arrays' memory
+                if waits:
+                    finish()
 
         arrays = len(self.source.arguments) - 1  # the last one is scratch memory
         return launch_of_three if arrays == 3 else launch
@@ -337,9 +343,11 @@ class OpenCLProgram:
             kernel, groups, threads, *known = state
             if not all(one() is array for one, array in zip(known, arrays, strict=True)):
                 kernel, groups, threads, *_ = with_arguments(*arrays)
-            enqueue(queue, kernel, groups, threads)
-            if waits:
-                finish()
+            try:
+                enqueue(queue, kernel, groups, threads)
+            finally:  # also where an interrupt comes: the kernel has the arrays' memory
+                if waits:
+                    finish()
 
         def launch_of_three(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> None:
             # Most kernels; spelt out, since this is most of a small call.
@@ -349,9 +357,11 @@ class OpenCLProgram:
                 kernel, groups, threads, one, two, three = with_arguments(first, second, third)
             if one() is not first or two() is not second or three() is not third:
                 with_arguments(first, second, third)
-            enqueue(queue, kernel, groups, threads)
-            if waits:
-                finish()
+            try:
+                enqueue(queue, kernel, groups, threads)
+            finally:  # also where an interrupt comes: the kernel has the arrays' memory
+                if waits:
+                    finish()
 
         return launch_of_three if len(nothing) == 3 else launch
 
@@ -369,16 +379,18 @@ class OpenCLProgram:
         ]
         if any(offset for _, offset in spans):
             raise LaunchError("arrays with negative strides need a device with system SVM")
-        for kernel, groups, threads in launches:
-            for position, buffer in enumerate(buffers):
-                kernel.set_arg(position, buffer)
-            cl.enqueue_nd_range_kernel(queue, kernel, groups, threads)
-        for buffer, (span, _) in zip(buffers, spans, strict=True):
-            mapped, _ = cl.enqueue_map_buffer(
-                queue, buffer, cl.map_flags.READ, 0, span.shape, span.dtype
-            )
-            mapped.base.release(queue)
-        queue.finish()
+        try:
+            for kernel, groups, threads in launches:
+                for position, buffer in enumerate(buffers):
+                    kernel.set_arg(position, buffer)
+                cl.enqueue_nd_range_kernel(queue, kernel, groups, threads)
+            for buffer, (span, _) in zip(buffers, spans, strict=True):
+                mapped, _ = cl.enqueue_map_buffer(
+                    queue, buffer, cl.map_flags.READ, 0, span.shape, span.dtype
+                )
+                mapped.base.release(queue)
+        finally:
+            queue.finish()
 
 
 def _is_aligned(array: np.ndarray) -> bool:

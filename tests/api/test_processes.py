@@ -1,7 +1,8 @@
-"""Many threads at once, and forks: right results, and no hang."""
+"""Many threads at once, forks, interrupts: right results, and no hang."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -80,12 +81,13 @@ def run(program: str) -> str:
         text=True,
         timeout=120,
         check=False,
+        env={**os.environ, "PYOPENCL_NO_CACHE": "1"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system does not fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> None:
     shown = run("""
         import os
@@ -102,3 +104,38 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
         print(same, other, status)
     """)
     assert shown == "True True 0\n"
+
+
+def test_interrupts_leave_everything_usable() -> None:
+    """Ctrl-C comes at any moment of a call, also while a kernel runs on memory of the call."""
+    shown = run("""
+        import signal, time
+        import numpy as np
+        import mdtensor as mdt
+        a = np.random.default_rng(0).random((80, 90))
+        mdt.einsum("ij,kj->ik", a, a)
+        inside = []
+        def interrupt(*_):
+            if inside:
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
+        stop, caught = time.monotonic() + 2, 0
+        while time.monotonic() < stop:
+            try:
+                inside.append(1)
+                n = int(time.monotonic() * 1e6) % 70 + 1
+                mdt.einsum("ij,kj->ik", a[:n], a)
+                mdt.reduce("ij->i", a[:n], combine="max")
+                mdt.scan("i->i", a[0, :n])
+                inside.clear()
+            except KeyboardInterrupt:
+                inside.clear()
+                caught += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        right = np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
+        right &= np.array_equal(mdt.reduce("ij->i", a, combine="max"), a.max(1))
+        right &= np.allclose(mdt.scan("i->i", a[0]), np.cumsum(a[0]))
+        print(right, caught > 10)
+    """)
+    assert shown == "True True\n"
