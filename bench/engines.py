@@ -120,11 +120,11 @@ class Torch(Library):
     ) -> Mapping[str, Call]:
         torch = self.torch
         text = workload.subscripts
-        a, b = (torch.from_numpy(operand) for operand in operands)
+        a, b = (torch.from_dlpack(operand) for operand in operands)
         calls: dict[str, Call] = {"einsum": lambda: torch.einsum(text, a, b)}
         if factors := matrix_factors(workload, [a, b]):
             left, right = factors
-            result = torch.from_numpy(out)
+            result = torch.from_dlpack(out)
             calls["matmul"] = lambda: torch.matmul(left, right, out=result)
             special = {(1, 1): torch.dot, (2, 1): torch.mv, (2, 2): torch.mm, (3, 3): torch.bmm}
             function = special[left.ndim, right.ndim]
@@ -226,7 +226,6 @@ ENGINES: Mapping[str, type[Library]] = {
     ONE_THREAD: TorchOneThread,
     "jax": Jax,
 }
-PEERS = tuple(name for name in ENGINES if name not in (OURS, UNTUNED))
 # These set what holds for a whole process, so they can share theirs with nobody.
 SOLITARY = (UNTUNED, ONE_THREAD)
 
@@ -263,7 +262,7 @@ def _arranged(array: Any, term: str, wanted: str) -> Any:
     if term == wanted:
         return array
     axes = [term.index(i) for i in wanted]
-    permuted: Any = array.transpose if isinstance(array, np.ndarray) else array.permute
+    permuted: Any = array.permute if hasattr(array, "permute") else array.transpose
     return permuted(axes)
 
 

@@ -17,15 +17,13 @@ FAMILIES: Mapping[str, tuple[Workload, ...]] = {EINSUM: WORKLOADS, BEYOND: KERNE
 
 def selected(pattern: str | None, family: str = EINSUM) -> list[Workload]:
     """The cases of a family whose name fits a pattern, or contains it; all cases for None."""
-    cases = FAMILIES[family]
-    if pattern is None:
-        return list(cases)
-    patterns = [part.strip() for part in pattern.split(",")]
-    return [
-        w
-        for w in cases
-        if any(fnmatch.fnmatchcase(w.name, part) or part in w.name for part in patterns)
-    ]
+    return [workload for workload in FAMILIES[family] if fits(workload, pattern)]
+
+
+def fits(workload: Workload, pattern: str | None) -> bool:
+    """Whether a case's name fits one of some patterns, or contains it; any fits None."""
+    parts = [part.strip() for part in (pattern or "*").split(",")]
+    return any(fnmatch.fnmatchcase(workload.name, part) or part in workload.name for part in parts)
 
 
 _BY_NAME = {workload.name: workload for cases in FAMILIES.values() for workload in cases}

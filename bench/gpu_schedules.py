@@ -25,7 +25,8 @@ import numpy as np
 
 from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
-from mdtensor.backends.cupy import open_device
+from mdtensor.backends.cuda_clock import CudaClock
+from mdtensor.backends.cupy import CupyDevice, open_device
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import blocked, can_stream, fits
 from mdtensor.lower.gpu_matrices import matrix_candidates
@@ -35,7 +36,6 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
-FLUSHED = 256 << 20
 WORTH_SWATHS = 1 << 34  # points of a problem whose groups are many
 
 
@@ -67,41 +67,6 @@ CASES = (
     Case("half ccsd(t)", "gdab,efgc->abcdef", ((32, 16, 16, 24), (24, 16, 32, 16)), "f2"),
     Case("ccsd(t)", "gdab,efgc->abcdef", ((24, 16, 16, 24), (24, 16, 24, 16))),
 )
-
-
-class Clock:
-    """Times launches with events, after the L2 cache was flushed by reading."""
-
-    def __init__(self) -> None:
-        self.memory = cupy.zeros(FLUSHED // 4, np.float32)
-        self.total = cupy.zeros((), np.float32)
-
-    def wait(self, seconds: float) -> None:
-        """Keeps the device busy."""
-        import torch
-
-        torch.cuda._sleep(int(seconds * 2e9))
-
-    def times(self, functions: list[Callable[[], Any]], rounds: int) -> list[list[float]]:
-        """Seconds of every function, which take turns.
-
-        A kernel that waits comes first, so that the host's work lies before what is timed.
-        """
-        self.wait(min(2.0, 60e-6 * rounds * len(functions)))
-        events: list[list[tuple[Any, Any]]] = [[] for _ in functions]
-        for _ in range(rounds):
-            for function, pairs in zip(functions, events, strict=True):
-                self.memory.sum(out=self.total)
-                start, end = cupy.cuda.Event(), cupy.cuda.Event()
-                start.record()
-                function()
-                end.record()
-                pairs.append((start, end))
-        cupy.cuda.runtime.deviceSynchronize()
-        return [
-            [cupy.cuda.get_elapsed_time(start, end) * 1e-3 for start, end in pairs]
-            for pairs in events
-        ]
 
 
 def peers(case: Case, arrays: list[Any]) -> dict[str, Callable[[], Any]]:
@@ -195,7 +160,9 @@ def varied(problem: Problem, engine: Engine, favourites: list[Schedule]) -> list
     return [s for s in dict.fromkeys(found) if fits(problem, s, engine.target)]
 
 
-def measured(case: Case, engine: Engine, clock: Clock, sampled: int) -> dict[str, Any]:
+def measured(
+    case: Case, device: CupyDevice, engine: Engine, clock: CudaClock, sampled: int
+) -> dict[str, Any]:
     """All times of one case."""
     problem = problem_of(case)
     generator = cupy.random.default_rng(0)
@@ -209,31 +176,35 @@ def measured(case: Case, engine: Engine, clock: Clock, sampled: int) -> dict[str
 
     def compiled(schedule: Schedule) -> Any:
         try:
-            return engine.specialised(problem, schedule, "", 0.0).program
+            compiled = device.nvrtc.compiled(engine.source(problem, schedule))
+            return device.load(compiled), compiled.machine
         except Exception as error:  # a schedule that cannot be compiled is a result too
             return f"{type(error).__name__}: {error}"[:300]
 
     begun = time.perf_counter()
     with ThreadPoolExecutor(16) as pool:
-        programs = list(pool.map(compiled, schedules))
+        made = list(pool.map(compiled, schedules))
     compiling = time.perf_counter() - begun
     out = cupy.empty(exact.shape, case.dtype)
     scale = float(cupy.abs(exact).max()) or 1.0
     rows: list[dict[str, Any]] = []
-    for schedule, program in zip(schedules, programs, strict=True):
+    programs: list[Any] = []
+    for schedule, found in zip(schedules, made, strict=True):
         row: dict[str, Any] = {"schedule": json.loads(schedule.to_json())}
         rows.append(row)
-        if isinstance(program, str):
-            row["error"] = program
+        if isinstance(found, str):
+            programs.append(None)
+            row["error"] = found
             continue
+        program, machine = found
+        programs.append(program)
         out.fill(np.nan)
         program(*arrays, out)
         row["difference"] = float(cupy.abs(out - exact).max()) / scale
         if not row["difference"] < 1e-3:
             row["error"] = "wrong"
             continue
-        row["registers"] = [kernel.num_regs for kernel in program.kernels]
-        row["spilled"] = [kernel.local_size_bytes for kernel in program.kernels]
+        row["registers"], row["spilled"] = machine.registers, machine.spilled
         first = clock.times([lambda p=program: p(*arrays, out)], 3)[0]
         row["seconds"] = statistics.median(first)
     libraries = peers(case, arrays)
@@ -244,7 +215,7 @@ def measured(case: Case, engine: Engine, clock: Clock, sampled: int) -> dict[str
     best = sorted(fine, key=lambda n: rows[n]["seconds"])[:3]
     turns = [*best, *fine[:1]]
     functions = [*libraries.values(), *(lambda p=programs[n]: p(*arrays, out) for n in turns)]
-    times = [statistics.median(t) for t in clock.times(functions, 15)]
+    times = [statistics.median(t) for t in clock.times(functions, 15, ahead=True)]
     library = dict(zip(names, times, strict=False))
     for n, seconds in zip(turns, times[len(names) :], strict=True):
         rows[n]["confirmed"] = seconds
@@ -275,8 +246,9 @@ def main() -> None:
     parser.add_argument("--sampled", type=int, default=30)
     parser.add_argument("--only", nargs="*", default=[""], help="parts of the cases' names")
     options = parser.parse_args()
-    engine = Engine(open_device(0), Store.in_memory)
-    clock = Clock()
+    device = open_device(0)
+    engine = Engine(device, Store.in_memory)
+    clock = CudaClock(device)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     results = {
         "date": date,
@@ -291,7 +263,7 @@ def main() -> None:
     for case in CASES:
         if any(part in case.name for part in options.only):
             try:
-                results["cases"].append(measured(case, engine, clock, options.sampled))
+                results["cases"].append(measured(case, device, engine, clock, options.sampled))
             except Exception as error:
                 print(f"{case.name}: {type(error).__name__}: {error}", flush=True)
             file.write_text(json.dumps(results))

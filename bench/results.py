@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.engines import OURS, PEERS, UNTUNED
+from bench.engines import OURS, UNTUNED
 from bench.workload import CALL, PLAN, Workload
 
 VERSION = 1
@@ -83,7 +83,7 @@ class CaseResult:
     @property
     def peer(self) -> Measurement | None:
         """The fastest call of all peers."""
-        found = [m for m in map(self.best, PEERS) if m is not None]
+        found = [m for m in self.measurements if m.engine not in (OURS, UNTUNED)]
         return min(found, key=lambda m: m.seconds, default=None)
 
     @property

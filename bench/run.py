@@ -233,12 +233,12 @@ def _processor() -> str:
     return f"{name}, family {family}, model {model}"
 
 
-def _file_for(run: Run, family: str) -> Path:
+def file_for(run: Run, family: str) -> Path:
     device = re.sub(r"[^a-z0-9]+", "-", f"{run.device['name']} x{run.device['cores']}".lower())
     return RESULTS / f"{run.date[:10]}-{device.strip('-')}-{family}.json"
 
 
-def _line(case: CaseResult) -> str:
+def line_of(case: CaseResult) -> str:
     ours, untuned, peer = case.ours, case.untuned, case.peer
     parts = [f"{case.name:<28}"]
     parts += [f"{ours.seconds * 1e6:>11.2f} µs" if ours else f"{'no call':>14}"]
@@ -253,13 +253,17 @@ def _line(case: CaseResult) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the cases; 1 where one failed."""
     options = _options(arguments)
+    if options.device == "cuda":
+        from bench import cuda
+
+        return cuda.main(options.family, options.only, options.tune_budget, options.out)
     budget = options.tune_budget
     settings = Settings.quick(budget) if options.quick else Settings(budget)
     failures = 0
     with ExitStack() as stack:
         driver = Driver(settings, stack, options.family)
         run = driver.describe()
-        path = options.out or _file_for(run, options.family)
+        path = options.out or file_for(run, options.family)
         if path.exists():
             earlier = read(path)
             run = dataclasses.replace(run, cases=earlier.cases, first_calls=earlier.first_calls)
@@ -274,7 +278,7 @@ def main(arguments: list[str] | None = None) -> int:
                 continue
             run = run.with_case(case)
             write(run, path)
-            print(_line(case), flush=True)
+            print(line_of(case), flush=True)
             for call, why in case.refused.items():
                 print(f"    {call}: {why}", file=sys.stderr, flush=True)
         if options.family == EINSUM:
@@ -294,6 +298,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _options(arguments: list[str] | None) -> Any:
     parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
     parser.add_argument("--family", choices=FAMILIES, default=EINSUM, help="which cases")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what computes")
     parser.add_argument("--only", help="names, parts of names or patterns, separated by commas")
     parser.add_argument("--tune-budget", type=float, default=60.0, help="seconds per case")
     parser.add_argument("--quick", action="store_true", help="a first look, not a result")

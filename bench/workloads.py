@@ -94,7 +94,7 @@ class Contraction(Workload):
         return (np.asarray(result, order="C"),)
 
 
-def _matmul(
+def matmul(
     m: int, n: int, k: int, dtype: str = "float32", floor: float | None = None, name: str = ""
 ) -> Contraction:
     name = name or f"matmul-{m}x{n}x{k}" + ("" if dtype == "float32" else f"-{dtype}")
@@ -115,19 +115,19 @@ CASE_STUDIES = (
     _dot(10**7, "10^7"),
     _matvec(4096),
     _matvec(8192),
-    _matmul(10, 500, 64),
-    _matmul(1024, 1024, 1024, floor=1.0),
-    _matmul(2048, 2048, 2048, floor=1.05),
-    _matmul(1024, 1024, 1024, "float64", floor=1.15),
-    _matmul(1, 1000, 2048, floor=1.05),
-    _matmul(16, 1000, 2048, floor=1.3),
-    _matmul(64, 800, 500, floor=1.15),
-    _matmul(333, 777, 513, floor=1.1),
+    matmul(10, 500, 64),
+    matmul(1024, 1024, 1024, floor=1.0),
+    matmul(2048, 2048, 2048, floor=1.05),
+    matmul(1024, 1024, 1024, "float64", floor=1.15),
+    matmul(1, 1000, 2048, floor=1.05),
+    matmul(16, 1000, 2048, floor=1.3),
+    matmul(64, 800, 500, floor=1.15),
+    matmul(333, 777, 513, floor=1.1),
     Contraction("matmulT-10x500x64", "ki,jk->ji", ((64, 10), (500, 64))),
     Contraction("bmatmul-16x10x500x64", "bik,bkj->bij", ((16, 10, 64), (16, 64, 500)), floor=1.3),
-    _matmul(256, 256, 256, "int32", floor=4.0),
-    _matmul(256, 256, 256, "int8", floor=4.0),
-    _matmul(256, 256, 256, "float16", floor=4.0),
+    matmul(256, 256, 256, "int32", floor=4.0),
+    matmul(256, 256, 256, "int8", floor=4.0),
+    matmul(256, 256, 256, "float16", floor=4.0),
 )
 
 _CCSDT_EXTENTS = dict(zip("abcdefg", (24, 16, 16, 24, 16, 16, 24), strict=True))
@@ -183,7 +183,7 @@ TABLE_6_SHAPES = (
     (100, 2, 1),
 )
 TABLE_6 = tuple(
-    _matmul(*shape, name=f"table6-{number:02}-{'x'.join(map(str, shape))}")
+    matmul(*shape, name=f"table6-{number:02}-{'x'.join(map(str, shape))}")
     for number, shape in enumerate(TABLE_6_SHAPES, start=1)
 )
 

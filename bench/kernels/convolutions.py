@@ -180,7 +180,7 @@ def _numba(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mappi
 
 def _torch(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    img, flt = (torch.from_numpy(operand) for operand in operands)
+    img, flt = (torch.from_dlpack(operand) for operand in operands)
     # Views of the same memory are torch's channels_last.
     last = img.permute(0, 3, 1, 2), flt.permute(0, 3, 1, 2)
     first = [operand.contiguous() for operand in last]
@@ -193,7 +193,7 @@ def _torch(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mappi
     }
     if size.is_product:
         pixels, weights = img.reshape(-1, size.c), flt.reshape(size.k, size.c).T
-        out = torch.from_numpy(outs[0])
+        out = torch.from_dlpack(outs[0])
         result = out.view(-1, size.k)
 
         def mm() -> Any:
@@ -255,8 +255,8 @@ def _capsules_torch(
     size: Convolution, operands: list[np.ndarray], outs: Arrays
 ) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    img, flt = (torch.from_numpy(operand) for operand in operands)
-    out = torch.from_numpy(outs[0])
+    img, flt = (torch.from_dlpack(operand) for operand in operands)
+    out = torch.from_dlpack(outs[0])
     conv2d = torch.nn.functional.conv2d
     n, k, c, side = size.n, size.k, size.c, _CAPSULE
 

@@ -46,7 +46,7 @@ def histogram(size: int, bins: int, dtype: str, label: str, floor: float | None 
 
     def torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         module: Any = importlib.import_module("torch")
-        values = module.from_numpy(operands[0])
+        values = module.from_dlpack(operands[0])
         return {"bincount": lambda: module.bincount(values, minlength=bins)}
 
     def jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
@@ -129,8 +129,8 @@ def _min_plus_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
 
 def _min_plus_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    a, b = (torch.from_numpy(operand) for operand in operands)
-    out = torch.from_numpy(outs[0])
+    a, b = (torch.from_dlpack(operand) for operand in operands)
+    out = torch.from_dlpack(outs[0])
 
     def blocks(size: int) -> Any:
         for start in range(0, a.shape[0], size):
@@ -219,8 +219,8 @@ def _log_sum_exp_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str,
 
 def _log_sum_exp_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    a, b = (torch.from_numpy(operand) for operand in operands)
-    out = torch.from_numpy(outs[0])
+    a, b = (torch.from_dlpack(operand) for operand in operands)
+    out = torch.from_dlpack(outs[0])
 
     def blocks(size: int) -> Any:
         for start in range(0, a.shape[0], size):
@@ -287,7 +287,7 @@ def _argmax_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 
 def _argmax_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    a, out = torch.from_numpy(operands[0]), torch.from_numpy(outs[0])
+    a, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
     return {
         "argmax": lambda: torch.argmax(a, dim=1, out=out),
         "max": lambda: torch.max(a, dim=1).indices,
@@ -352,7 +352,7 @@ def _double_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 
 def _double_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    x = torch.from_numpy(operands[0])
+    x = torch.from_dlpack(operands[0])
     return {"sum, max": lambda: (torch.sum(x), torch.max(x))}
 
 

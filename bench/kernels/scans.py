@@ -60,7 +60,7 @@ def _scan_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 
 def _scan_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    x, out = torch.from_numpy(operands[0]), torch.from_numpy(outs[0])
+    x, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
     return {"cumsum": lambda: torch.cumsum(x, 0, out=out)}
 
 
@@ -125,7 +125,7 @@ def _mbbs_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 
 def _mbbs_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    a, out = torch.from_numpy(operands[0]), torch.from_numpy(outs[0])
+    a, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
     return {"sum, cumsum": lambda: torch.cumsum(torch.sum(a, dim=1), 0, out=out)}
 
 

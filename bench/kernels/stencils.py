@@ -206,7 +206,7 @@ def _gaussian_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
 
 def _gaussian_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    u = torch.from_numpy(operands[0])[None, None]
+    u = torch.from_dlpack(operands[0])[None, None]
     weights = torch.from_numpy(GAUSSIAN.astype(np.float32))[None, None]
     row = torch.from_numpy(BINOMIAL.astype(np.float32))[None, None, None]
     column = row.transpose(2, 3)
@@ -266,7 +266,7 @@ def _jacobi_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 
 def _jacobi_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
-    u, out = torch.from_numpy(operands[0]), torch.from_numpy(outs[0])
+    u, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
     terms = points(u)
     calls: dict[str, Call] = {"slices": lambda: _mean_into(torch, terms, out)}
     if u.ndim < 3:  # a convolution in three dims takes many times the memory of its result

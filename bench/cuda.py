@@ -1,0 +1,321 @@
+"""The cases on a CUDA device: `python -m bench.run --device cuda [--family kernels] …`.
+
+Everything is in one process, since what takes turns on a GPU is kernels: the time of a call is
+that between two events on the stream, after more memory was read than the L2 cache holds. The
+host enqueues ahead, so that its own time is no part of it; what a call costs the host is measured
+apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.cuda_cases import CASES
+from bench.engines import OURS, UNTUNED, NumPy, Torch, Tuned
+from bench.families import EINSUM, fits
+from bench.results import CaseResult, Measurement, Run, case_of, write
+from bench.timing import spread
+from bench.workload import CALL, PLAN, Call, Workload
+from bench.workloads import Contraction
+
+ROUNDS = 15
+SUFFIX = "cuda"
+_PACKAGES = ("mdtensor", "cupy-cuda13x", "cupy-cuda12x", "torch", "numpy")
+_HOST_CALLS = 2000
+_HOST_ROUNDS = 9
+# A call that takes this many times as long as the best one does not take turns.
+_RIVALS = 6.0
+
+Arrays = tuple[Any, ...]
+
+
+class Device:
+    """The CUDA device of mdtensor, its clock, and the libraries on it."""
+
+    def __init__(self) -> None:
+        import cupy
+        import torch
+
+        from mdtensor.api import pipeline
+        from mdtensor.backends.cuda_clock import CudaClock
+
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True  # cuDNN may search too
+        self.cupy: Any = cupy
+        self.torch: Any = torch
+        self.engine: Any = pipeline.engine_for("cupy")
+        self.clock = CudaClock(self.engine.device)
+
+    def operands(self, workload: Workload) -> list[Any]:
+        """The operands of a case."""
+        return [self.cupy.asarray(operand) for operand in workload.operands()]
+
+    def outputs(self, workload: Workload) -> Arrays:
+        """Arrays for the results."""
+        return tuple(self.cupy.empty(spec.shape, spec.dtype) for spec in workload.outputs)
+
+    def reference(self, workload: Workload, operands: Sequence[Any]) -> Arrays:
+        """The right results; contractions by torch in float64."""
+        if isinstance(workload, Contraction) and workload.dtype.startswith("float"):
+            wide = [self.torch.from_dlpack(operand.astype("f8")) for operand in operands]
+            found = self.torch.einsum(workload.subscripts, *wide)
+            return (self.cupy.from_dlpack(found.contiguous()),)
+        hosted = [operand.get() for operand in operands]
+        return tuple(self.cupy.asarray(result) for result in workload.reference(hosted))
+
+    def error(self, results: Any, references: Arrays) -> float:
+        """The largest error, relative to an element plus the typical size of all."""
+        found = results if isinstance(results, tuple) else (results,)
+        worst = 0.0
+        for result, reference in zip(found, references, strict=True):
+            array = result if isinstance(result, self.cupy.ndarray) else self._taken(result)
+            if array.shape != reference.shape:
+                return float("inf")
+            if reference.dtype.kind != "f":
+                worst = max(worst, 0.0 if bool((array == reference).all()) else float("inf"))
+                continue
+            wide = reference.astype("f8")
+            scale = float(self.cupy.sqrt((wide * wide).mean()))
+            relative = abs(array - wide) / (abs(wide) + scale)
+            value = float(relative.max())
+            worst = max(worst, value if np.isfinite(value) else float("inf"))
+        return worst
+
+    def _taken(self, tensor: Any) -> Any:
+        return self.cupy.from_dlpack(tensor.contiguous())
+
+    def poison(self, outputs: Arrays) -> None:
+        """Fills results with what no computation gives."""
+        for out in outputs:
+            out.fill(np.nan if out.dtype.kind == "f" else np.iinfo(out.dtype).min)
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the libraries, of CUDA and of the compiler."""
+        found: dict[str, str] = {}
+        for package in _PACKAGES:
+            try:
+                found[package] = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        import mdtensor
+
+        found.setdefault("mdtensor", mdtensor.__version__)
+        found["torch's CUDA"] = str(self.torch.version.cuda)
+        found["cuDNN"] = str(self.torch.backends.cudnn.version())
+        return found
+
+
+class Cases:
+    """Tunes and measures cases on a device."""
+
+    def __init__(self, device: Device, budget: float) -> None:
+        self.device = device
+        self.budget = budget
+        self.tuning: dict[str, dict[str, Any]] = {}
+
+    def tune(self, workloads: Sequence[Workload]) -> None:
+        """Tunes all cases, each within the budget, by the same processes."""
+        import mdtensor
+
+        work: dict[Any, str] = {}
+        for workload in workloads:
+            operands = self.device.operands(workload)
+            with mdtensor.tuning("record") as seen:
+                _ours(workload, operands, self.device.outputs(workload))()
+            items = list(seen)
+            for item in items:
+                work.setdefault(dataclasses.replace(item, label=workload.name), workload.name)
+        share = self.budget * len(workloads)
+        reports = mdtensor.tune(work, share, quiet=True)
+        for name, report in zip(work.values(), reports, strict=False):
+            known = self.tuning.setdefault(name, {"budget": self.budget, "trials": 0, "seconds": 0})
+            known["trials"] += report.trials
+            known["seconds"] += report.elapsed
+            print(report, file=sys.stderr, flush=True)
+
+    def measure(self, workload: Workload) -> CaseResult:
+        """Checks all calls of a case, and measures them by turns."""
+        import mdtensor
+
+        device = self.device
+        operands, outputs = device.operands(workload), device.outputs(workload)
+        references = device.reference(workload, operands)
+        calls: dict[tuple[str, str], Call] = {
+            (engine, name): call
+            for engine, library in (("torch", Torch()), ("cupy", NumPy()))
+            if library.word in workload.words
+            for name, call in _calls(library, workload, operands, outputs).items()
+        }
+        name = PLAN if isinstance(workload, Contraction) else CALL
+        calls[OURS, name] = _ours(workload, operands, outputs)
+        errors: dict[tuple[str, str], float] = {}
+        refused: dict[str, str] = {}
+        for key in list(calls):
+            why = self._checked(key, calls[key], workload, outputs, references, errors)
+            if why:
+                refused[" ".join(key)] = why
+                del calls[key]
+        times = self._times(calls)
+        with mdtensor.tuning("off"):
+            plain = _ours(workload, operands, outputs)
+            why = self._checked((UNTUNED, name), plain, workload, outputs, references, errors)
+            if not why:
+                times |= self._times({(UNTUNED, name): plain})
+        measurements = tuple(
+            Measurement(
+                engine,
+                call,
+                statistics.median(each),
+                spread(each),
+                tuple(each),
+                errors[engine, call],
+            )
+            for (engine, call), each in times.items()
+        )
+        return case_of(
+            workload,
+            date=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+            processes="one for all",
+            measurements=measurements,
+            refused=refused,
+            tuning=self.tuning.get(workload.name),
+        )
+
+    def _checked(
+        self,
+        key: tuple[str, str],
+        call: Call,
+        workload: Workload,
+        outputs: Arrays,
+        references: Arrays,
+        errors: dict[tuple[str, str], float],
+    ) -> str:
+        """Why a call takes no part, or an empty string."""
+        try:
+            for _ in range(2):  # the second call takes the path of all later ones
+                self.device.poison(outputs)
+                errors[key] = self.device.error(call(), references)
+        except Exception as error:  # a peer's words about what it cannot do
+            return f"{type(error).__name__}: {error}"[:300]
+        if errors[key] <= workload.tolerance:
+            return ""
+        return f"error {errors[key]:.2e} > {workload.tolerance:.2e}"
+
+    def _times(self, calls: Mapping[tuple[str, str], Call]) -> dict[tuple[str, str], list[float]]:
+        """Seconds of calls by turns; slow ones keep those of a first look."""
+        keys = list(calls)
+        pilot = [each[0] for each in self.device.clock.times(list(calls.values()), 1)]
+        rivals = [n for n, seconds in enumerate(pilot) if seconds <= _RIVALS * min(pilot)]
+        found = self.device.clock.times([calls[keys[n]] for n in rivals], ROUNDS, ahead=True)
+        times = {key: [seconds] for key, seconds in zip(keys, pilot, strict=True)}
+        return times | {keys[n]: each for n, each in zip(rivals, found, strict=True)}
+
+
+def _calls(
+    library: Any, workload: Workload, operands: list[Any], outputs: Arrays
+) -> Mapping[str, Call]:
+    """The ways in which a library says a case; none where its words do not fit a GPU."""
+    try:
+        return library.calls(workload, operands, outputs)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return {}
+
+
+def _ours(workload: Workload, operands: list[Any], outputs: Arrays) -> Call:
+    calls = Tuned().calls(workload, operands, outputs)
+    return calls[PLAN] if PLAN in calls else calls[CALL]
+
+
+def host_seconds(device: Device) -> dict[str, float]:
+    """What a small call costs the host: medians of batches that are not waited for."""
+    import mdtensor
+
+    cupy = device.cupy
+    a, b = cupy.ones((10, 64), "f4"), cupy.ones((64, 500), "f4")
+    out = cupy.empty((10, 500), "f4")
+    x, y = device.torch.from_dlpack(a), device.torch.from_dlpack(b)
+    plan, einsum = mdtensor.compile("ik,kj->ij", a, b), mdtensor.einsum
+    calls: dict[str, Callable[[], Any]] = {
+        "plan, out": lambda: plan(a, b, out=out),
+        "plan": lambda: plan(a, b),
+        "einsum": lambda: einsum("ik,kj->ij", a, b),
+        "torch.matmul": lambda: device.torch.matmul(x, y),
+        "cupy.matmul": lambda: cupy.matmul(a, b),
+        "cupy.empty": lambda: cupy.empty((10, 500), "f4"),
+    }
+    for call in calls.values():
+        call()
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(_HOST_ROUNDS):
+        for name, call in calls.items():
+            cupy.cuda.Device().synchronize()
+            before = time.perf_counter()
+            for _ in range(_HOST_CALLS):
+                call()
+            found[name].append((time.perf_counter() - before) / _HOST_CALLS)
+            cupy.cuda.Device().synchronize()
+    return {name: statistics.median(each) for name, each in found.items()}
+
+
+def main(family: str, only: str | None, budget: float, out: Path | None) -> int:
+    """Tunes and measures the cases of a family; 1 where one failed."""
+    from bench.run import file_for
+
+    device = Device()
+    target = device.engine.target
+    workloads = [workload for workload in CASES[family] if fits(workload, only)]
+    run = Run(
+        date=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+        device={
+            "name": target.name,
+            "cores": target.cores,
+            "driver": target.driver,
+            "vector_bytes": target.vector_bytes,
+        },
+        system={
+            "platform": platform.platform(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "host_seconds": host_seconds(device) if family == EINSUM else {},
+        },
+        versions=device.versions(),
+        settings={"tune_budget": budget, "rounds": ROUNDS, "timer": "events, L2 flushed"},
+    )
+    path = out or file_for(run, f"{family}-{SUFFIX}")
+    write(run, path)
+    cases, failures = Cases(device, budget), 0
+    cases.tune(workloads)
+    for workload in workloads:
+        try:
+            case = cases.measure(workload)
+        except Exception as error:
+            failures += 1
+            print(f"{workload.name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            continue
+        run = run.with_case(case)
+        write(run, path)
+        print(_line(case), flush=True)
+    for label, value in run.summary().items():
+        print(f"{label}: {value:.2f}")
+    print({name: f"{seconds * 1e6:.2f} µs" for name, seconds in run.system["host_seconds"].items()})
+    print(path)
+    return int(failures > 0)
+
+
+def _line(case: CaseResult) -> str:
+    from bench.run import line_of
+
+    tuning = case.tuning or {}
+    return f"{line_of(case)}  {tuning.get('trials', 0)} trials"
