@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ BENCH = "mdtensor.api.trial:open_bench"
 COMPILER = "mdtensor.api.trial:open_compiler"
 TRIAL_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
+OPEN_SECONDS = 120.0
 _MOST_COMPILERS = 14
 # Neither PyOpenCL nor CuPy shall keep the candidates' binaries.
 _ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
@@ -45,13 +47,24 @@ class Measurer:
             self.ahead = 2 * size
         self._problem = ""
         self._compiled: dict[Schedule, Future[Any]] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mdtensor-bench")
+        self._opening: Future[Any] | None = None
 
     def begin(self, problem: Problem) -> None:
-        """From now on, schedules are those of this problem."""
+        """From now on, schedules are those of this problem; its inputs and reference are made."""
         self._problem = packed(problem)
+        request = {"problem": self._problem, "open": True}
+        self._opening = self._thread.submit(self._worker.call, request, OPEN_SECONDS)
         for future in self._compiled.values():
             future.cancel()
         self._compiled = {}
+
+    def opened(self) -> None:
+        """Waits until the worker can measure; where it fails, the first trials will say why."""
+        if self._opening is not None:
+            with suppress(WorkerError):
+                self._opening.result()
+            self._opening = None
 
     def prepare(self, schedule: Schedule) -> None:
         """Has a schedule compiled that will be measured later."""
@@ -61,6 +74,7 @@ class Measurer:
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
         """What measuring a schedule finds; `best` are the seconds of the best one so far."""
+        self.opened()
         try:
             candidate = self._candidate(schedule)
             if "status" in candidate:
@@ -92,6 +106,9 @@ class Measurer:
         """Ends the processes."""
         if self._crew is not None:
             self._crew.close()
+        if self._opening is not None and not self._opening.done():
+            self._worker.kill()
+        self._thread.shutdown()
         self._worker.close()
 
     def __enter__(self) -> Self:

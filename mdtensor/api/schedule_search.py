@@ -66,7 +66,10 @@ class _Candidates:
 
     def prepare(self, configuration: Configuration) -> None:
         """Has a configuration compiled while others are measured."""
-        schedule = self.schedule_of(configuration)
+        self.prepare_schedule(self.schedule_of(configuration))
+
+    def prepare_schedule(self, schedule: Schedule) -> None:
+        """Has a schedule compiled that is not hopeless."""
         if self.measurer.ahead and not self._rejection(schedule):
             self.measurer.prepare(schedule)
 
@@ -89,15 +92,23 @@ def searched(
 ) -> tuple[SearchOutcome, float | None]:
     """Looks for the fastest schedule of a problem, and keeps it in the store; its seconds."""
     started = time.monotonic()
-    space = Space(parameters_of(problem, engine.target))
     candidates = _Candidates(engine, problem, measurer)
+    first = _first_schedules(engine, problem)
+    for schedule in first[: measurer.ahead]:
+        candidates.prepare_schedule(schedule)
+    space = Space(parameters_of(problem, engine.target))
     before = _trials_before(engine, problem, space)
+    seeds = [configuration_from(problem, schedule) for schedule in first]
+    seeds += _sampled(engine, problem, space)
+    measurer.opened()
+    # What had to be made first may take a half of a short budget.
+    left = max(budget / 2, budget - (time.monotonic() - started))
     outcome = search(
         space,
         candidates.measure,
-        seeds=_seeds(engine, problem, space),
+        seeds=seeds,
         known=[(configuration, trial) for configuration, _, trial in before],
-        budget_s=max(0.5, budget * (1 - _CONFIRM_SHARE)),
+        budget_s=max(0.5, left - budget * _CONFIRM_SHARE),
         on_trial=progress,
         prepare=candidates.prepare,
         ahead=measurer.ahead,
@@ -140,14 +151,18 @@ def _trials_before(
     return found
 
 
-def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration]:
-    """Where the search starts: other environments' winners, candidates, and the best of many."""
-    target = engine.target
+def _first_schedules(engine: Engine, problem: Problem) -> list[Schedule]:
+    """Where the search starts: other environments' winners, and what the cost model favours."""
     hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
     schedules = [Schedule.from_json(row.schedule) for row in hints]
     schedules.append(engine.untuned(problem).schedule)
-    schedules += [schedule for _, schedule in ranked(problem, target)[: _RANKED[target.kind]]]
-    rng = Random(0)
+    favourites = ranked(problem, engine.target)[: _RANKED[engine.target.kind]]
+    return [*schedules, *(schedule for _, schedule in favourites)]
+
+
+def _sampled(engine: Engine, problem: Problem, space: Space) -> list[Configuration]:
+    """The best of many configurations, by the cost model."""
+    target, rng = engine.target, Random(0)
     estimates: list[tuple[float, int]] = []
     sampled: list[Configuration] = []
     for _ in range(min(_SAMPLES, space.size)):
@@ -156,8 +171,7 @@ def _seeds(engine: Engine, problem: Problem, space: Space) -> list[Configuration
         if not broken_rule(problem, schedule, target):
             estimates.append((estimated(problem, schedule, target), len(sampled)))
             sampled.append(configuration)
-    chosen = [sampled[index] for _, index in sorted(estimates)[:_SEEDS_SAMPLED]]
-    return [*(configuration_from(problem, each) for each in schedules), *chosen]
+    return [sampled[index] for _, index in sorted(estimates)[:_SEEDS_SAMPLED]]
 
 
 def _confirmed(
