@@ -24,7 +24,7 @@ import numpy as np
 from bench.cuda_cases import CASES
 from bench.engines import OURS, UNTUNED, NumPy, Torch, Tuned
 from bench.families import EINSUM, fits
-from bench.results import CaseResult, Measurement, Run, case_of, write
+from bench.results import CaseResult, Measurement, Run, case_of, read, write
 from bench.timing import spread
 from bench.workload import CALL, PLAN, Call, Workload
 from bench.workloads import Contraction
@@ -299,6 +299,8 @@ def main(family: str, only: str | None, budget: float, out: Path | None) -> int:
         settings={"tune_budget": budget, "rounds": ROUNDS, "timer": "events, L2 flushed"},
     )
     path = out or file_for(run, f"{family}-{SUFFIX}")
+    if path.exists():
+        run = dataclasses.replace(run, cases=read(path).cases)
     write(run, path)
     cases, failures = Cases(device, budget), 0
     cases.tune(workloads)
