@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -60,17 +60,22 @@ class Measurer:
         self._compiled = {}
 
     def opened(self) -> None:
-        """Waits until the worker can measure; where it fails, the first trials will say why."""
+        """Waits until the worker can measure and something is compiled.
+
+        Where that fails, the first trials will say why.
+        """
         if self._opening is not None:
             with suppress(WorkerError):
                 self._opening.result()
             self._opening = None
+            wait(self._compiled.values(), return_when=FIRST_COMPLETED)
 
-    def prepare(self, schedule: Schedule) -> None:
-        """Has a schedule compiled that will be measured later."""
+    def prepare(self, schedule: Schedule) -> Future[Any] | None:
+        """Has a schedule compiled that will be measured later; None where the device compiles."""
         if self._crew is not None and schedule not in self._compiled:
             request = {"problem": self._problem, "schedule": schedule.to_json()}
             self._compiled[schedule] = self._crew.submit(request, COMPILE_SECONDS)
+        return self._compiled.get(schedule)
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
         """What measuring a schedule finds; `best` are the seconds of the best one so far."""

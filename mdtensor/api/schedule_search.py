@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
@@ -64,14 +66,15 @@ class _Candidates:
         hopeless = expected > HOPELESS * self.best.estimate
         return "the cost model expects far more than of the best" if hopeless else ""
 
-    def prepare(self, configuration: Configuration) -> None:
+    def prepare(self, configuration: Configuration) -> Future[Any] | None:
         """Has a configuration compiled while others are measured."""
-        self.prepare_schedule(self.schedule_of(configuration))
+        return self.prepare_schedule(self.schedule_of(configuration))
 
-    def prepare_schedule(self, schedule: Schedule) -> None:
-        """Has a schedule compiled that is not hopeless."""
+    def prepare_schedule(self, schedule: Schedule) -> Future[Any] | None:
+        """Has a schedule compiled that is not hopeless; None where nothing is to be done."""
         if self.measurer.ahead and not self._rejection(schedule):
-            self.measurer.prepare(schedule)
+            return self.measurer.prepare(schedule)
+        return None
 
     def measure(self, configuration: Configuration) -> Trial:
         """Measures a configuration, and keeps what was found."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mdtensor.autotune.space import Configuration, Space
 from mdtensor.autotune.techniques import TECHNIQUES, MakeTechnique, Technique
@@ -18,6 +18,7 @@ from mdtensor.errors import TuningError
 __all__ = ["Measure", "Measured", "SearchOutcome", "Status", "Stopped", "Trial", "search"]
 
 Measure: TypeAlias = Callable[[Configuration], Trial]
+Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
 Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
 # What configurations cost, by index; None for those that are still to be measured.
 Costs: TypeAlias = dict[int, float | None]
@@ -62,7 +63,7 @@ def search(
     technique: str | MakeTechnique = "bandit",
     rng_seed: int = 0,
     on_trial: Callable[[Measured], None] | None = None,
-    prepare: Callable[[Configuration], object] | None = None,
+    prepare: Prepare | None = None,
     ahead: int = 0,
     clock: Callable[[], float] = time.monotonic,
 ) -> SearchOutcome:
@@ -76,6 +77,7 @@ def search(
 
     So many configurations as `ahead` says are proposed before the first of them is measured, and
     `prepare` is told of each: it can begin what takes long, and others can do, such as compiling.
+    Where it returns futures, those are measured first that are done.
 
     >>> from mdtensor.lower.parameter import Parameter
     >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
@@ -124,23 +126,31 @@ def _drawn_ahead(
     space: Space,
     proposals: Iterator[tuple[str, int]],
     costs: Costs,
-    prepare: Callable[[Configuration], object] | None,
+    prepare: Prepare | None,
     ahead: int,
 ) -> Iterator[tuple[str, int]]:
-    """The proposals in order, each drawn when so many others are still to be measured."""
-    waiting: deque[tuple[str, int]] = deque()
+    """The proposals, each drawn when so many others are still to be measured; ready ones first."""
+    waiting: list[tuple[tuple[str, int], Future[Any] | None]] = []
     more = True
     while more or waiting:
         while more and len(waiting) <= ahead:
             proposal = next(proposals, None)
             more = proposal is not None
             if proposal is not None:
-                waiting.append(proposal)
                 costs[proposal[1]] = None
-                if prepare is not None:
-                    prepare(space.configuration(proposal[1]))
+                future = None if prepare is None else prepare(space.configuration(proposal[1]))
+                waiting.append((proposal, future))
         if waiting:
-            yield waiting.popleft()
+            yield waiting.pop(_first_ready([future for _, future in waiting]))[0]
+
+
+def _first_ready(futures: Sequence[Future[Any] | None]) -> int:
+    """The position of the first that is done, waiting until one is."""
+    while True:
+        for position, future in enumerate(futures):
+            if future is None or future.done():
+                return position
+        wait([future for future in futures if future is not None], return_when=FIRST_COMPLETED)
 
 
 def _technique(technique: str | MakeTechnique, space: Space, rng: Random) -> Technique:

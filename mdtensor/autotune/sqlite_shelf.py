@@ -130,8 +130,10 @@ class SqliteShelf:
 
     def winners(self, problem: str | None = None) -> list[WinnerRow]:
         """The winners of a problem in all environments, or all there are."""
-        sql = "select * from winners where ?1 is null or problem = ?1 order by created"
-        return [_winner(row) for row in self._read(sql, (problem,))]
+        where = "" if problem is None else "where problem = ?"
+        values = () if problem is None else (problem,)
+        rows = self._read(f"select * from winners {where} order by created", values)
+        return [_winner(row) for row in rows]
 
     def trials(self, problem: str | None = None, environment: str | None = None) -> list[TrialRow]:
         """The trials of a problem in an environment, or all there are, in order of recording."""
@@ -150,16 +152,13 @@ class SqliteShelf:
 
     def prune(self, before: float | None, problem: str | None, environment: str | None) -> int:
         """Remove the rows that match everything given; how many these were."""
-        where = (
-            "where (?1 is null or created < ?1) and (?2 is null or problem = ?2) "
-            "and (?3 is null or environment = ?3)"
-        )
+        given = {"created < ?": before, "problem = ?": problem, "environment = ?": environment}
+        wanted = {rule: value for rule, value in given.items() if value is not None}
+        where = f"where {' and '.join(wanted)}" if wanted else ""
         removed = 0
         with self._writing() as connection:
             for table in ("trials", "winners"):
-                cursor = connection.execute(
-                    f"delete from {table} {where}", (before, problem, environment)
-                )
+                cursor = connection.execute(f"delete from {table} {where}", tuple(wanted.values()))
                 removed += cursor.rowcount
         # Gives the space back; not worth waiting for whoever else is at work.
         with suppress(sqlite3.OperationalError), self._connected() as connection:

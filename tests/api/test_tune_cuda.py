@@ -52,7 +52,7 @@ def test_a_winner_is_found_and_a_second_process_has_it(own_store: Store, cupy: A
     left, right = rng.random((100, 200), np.float32), rng.random((200, 300), np.float32)
     a, b = cupy.asarray(left), cupy.asarray(right)
     plan = mdt.compile("ij,jk->ik", a, b)
-    (report,) = plan.tune(10, quiet=True)
+    (report,) = plan.tune(6, quiet=True)
     assert report.trials > 50
     (choice,) = plan.choices()
     assert (choice.origin, choice.schedule.asm) == ("tuned", "gpu")
@@ -73,7 +73,7 @@ def test_recorded_calls_are_tuned_for_the_arrays_that_they_had(own_store: Store,
         mdt.einsum("ij,j->i", x, x[0])
         mdt.reduce("ij->i", x, combine="max")
     assert [item.arrays for item in seen] == ["cupy", "cupy"]
-    reports = mdt.tune(seen, budget=12, quiet=True)
+    reports = mdt.tune(seen, budget=6, quiet=True)
     assert all(report.seconds is not None for report in reports)
     np.testing.assert_allclose(
         mdt.reduce("ij->i", x, combine="max").get(), x.get().max(axis=1), rtol=1e-6
@@ -84,11 +84,11 @@ def test_a_hanging_kernel_costs_its_process_only(
     own_store: Store, cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measurer, "BENCH", "tests.api.cuda_faults:open_bench")
-    monkeypatch.setattr(measurer, "TRIAL_SECONDS", 4.0)
+    monkeypatch.setattr(measurer, "TRIAL_SECONDS", 2.0)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     a, b = cupy.ones((64, 64), "f4"), cupy.ones((64, 96), "f4")
     plan = mdt.compile("ij,jk->ik", a, b)
-    plan.tune(30, quiet=True)
+    plan.tune(14, quiet=True)
     engine = pipeline.engine_for("cupy")
     rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
     statuses = {row.status for row in rows}
@@ -106,8 +106,6 @@ def test_hot_calls_go_by_the_table_of_the_current_device(own_store: Store, cupy:
     key = ("ij,jk->ik", a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, 0)
     assert key in dispatch.table
     np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).get(), np.full((8, 4), 16))
-    on_host = mdt.einsum("ij,jk->ik", a.get(), b.get())
-    assert isinstance(on_host, np.ndarray)
 
 
 def test_tiny_numbers_are_kept_as_numpy_keeps_them(cupy: Any) -> None:

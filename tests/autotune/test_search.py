@@ -3,6 +3,7 @@
 import math
 import random
 import statistics
+from concurrent.futures import Future
 
 import pytest
 
@@ -82,6 +83,7 @@ def test_configurations_are_prepared_ahead_each_once_and_in_order(technique):
     def prepare(configuration):
         assert len(prepared) - len(measured) < 5
         prepared.append(space.index(configuration))
+        return
 
     def measure(configuration):
         assert len(prepared) - len(measured) == min(5, space.size - len(measured))
@@ -93,6 +95,28 @@ def test_configurations_are_prepared_ahead_each_once_and_in_order(technique):
     assert prepared == measured
     assert len(set(measured)) == space.size
     assert outcome.best.configuration == {"tile": 18, "step": 9}
+
+
+def test_what_is_ready_is_measured_before_what_is_not():
+    space, futures, measured = small(), {}, []
+
+    def prepare(configuration):
+        future = futures[space.index(configuration)] = Future()
+        if len(futures) != 1:
+            future.set_result(None)
+        return future
+
+    def measure(configuration):
+        measured.append(space.index(configuration))
+        if len(measured) == 7:
+            next(iter(futures.values())).set_result(None)
+        return ok(1e-6)
+
+    search(
+        space, measure, budget_s=60, technique="exhaustive", prepare=prepare, ahead=3, max_trials=12
+    )
+    first, *others = list(futures)[:12]
+    assert measured == [*others[:7], first, *others[7:]]
 
 
 def test_credit_goes_to_who_proposed_even_when_others_were_asked_since():
