@@ -35,6 +35,7 @@ from mdtensor.lower.nest import (
     Iota,
     Let,
     LetIndex,
+    LetHead,
     Literal,
     Load,
     Loop,
@@ -43,6 +44,7 @@ from mdtensor.lower.nest import (
     Pack,
     Pointer,
     Post,
+    Prefetch,
     Ref,
     Set,
     Shift,
@@ -113,6 +115,7 @@ class _Renderer:
         self.offsets: Mapping[str, int] = {}
         self.has_matrices = False
         self.has_long_vectors = False
+        self.tests_alignment = False
 
     # ---- kernel and statements
 
@@ -137,22 +140,22 @@ class _Renderer:
             lines += [
                 f"const {dialect.index} {size} = sizes[{n}];" for n, size in enumerate(nest.sizes)
             ]
-        if self.streaming and dialect.streaming_alignment:
+        self.offsets, pool = pooled(nest, dialect)
+        body = [line for statement in nest.body for line in self.statement(statement)]
+        if self.tests_alignment:
             mask = dialect.streaming_alignment - 1
             lines += [
                 f"const int aligned_{a.name} = ((size_t){a.name} & {mask}) == 0;"
                 for a in nest.arguments
                 if a.role == "output"
             ]
-        self.offsets, pool = pooled(nest, dialect)
         lines += [dialect.pool] if pool else []
-        for statement in nest.body:
-            lines += self.statement(statement)
+        lines += body
         signature = dialect.kernel.format(
             threads=nest.threads, name=nest.name, arguments=", ".join(arguments)
         )
-        body = "\n".join("  " + line for line in lines)
-        return f"{signature}\n{{\n{body}\n}}"
+        text = "\n".join("  " + line for line in lines)
+        return f"{signature}\n{{\n{text}\n}}"
 
     def statement(self, statement: Statement) -> list[str]:
         """The lines of a statement, after the declarations of the values that it uses twice."""
@@ -187,6 +190,11 @@ class _Renderer:
                 return [self._pointer(statement)]
             case Store():
                 return self._store(statement)
+            case Prefetch(buffer, index):
+                text = dialect.prefetch.format(address=self._address(buffer, index))
+                return [text] if dialect.prefetch else []
+            case LetHead():
+                return [self._head(statement)]
             case Allocate():
                 return [line for line in (self._array(statement),) if line]
             case Barrier():
@@ -263,10 +271,16 @@ class _Renderer:
             return [plain]
         kind = self.type(memory, lanes)
         streaming = self.dialect.streaming_store.format(value=text, type=kind, address=address)
-        if not self.dialect.streaming_alignment:
+        if store.aligned or not self.dialect.streaming_alignment:
             return [streaming]
+        self.tests_alignment = True
         aligned = " && ".join(f"aligned_{name}" for name in sorted(self._outputs()))
         return [f"if ({aligned}) {streaming} else {plain}"]
+
+    def _head(self, head: LetHead) -> str:
+        place = f"(size_t)({self._address(head.buffer, head.index)})"
+        missing = f"(-{place} & {head.nbytes - 1}) / {head.memory.itemsize}"
+        return f"const {self.dialect.index} {head.name} = {missing};"
 
     def _copy_async(self, copy: CopyAsync) -> list[str]:
         if not self.dialect.copy_async:

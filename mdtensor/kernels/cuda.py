@@ -148,6 +148,7 @@ CUDA = Dialect(
     streaming_store="__stcs(({type}*)({address}), {value});",
     streaming_alignment=0,
     matrix_functions=_MATRIX_FUNCTIONS,
+    prefetch="",
     copy_async="copy_async<{nbytes}>({target}, {source});",
     commit_copies='asm volatile("cp.async.commit_group;" ::: "memory");',
     await_copies='asm volatile("cp.async.wait_group {pending};" ::: "memory");',

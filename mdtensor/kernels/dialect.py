@@ -17,9 +17,10 @@ class Dialect:
     `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
     them, for small integers: kernels that use such begin with it.
     Streaming stores are made where the outputs begin at multiples of `streaming_alignment` bytes;
-    0 where the nest has seen to that. A language without `copy_async` copies at once. Arrays in
-    local memory that together take more than `declared_local` bytes are `pooled` in the `pool`
-    that a launch provides; 0 where all can be declared.
+    0 where the nest has seen to that. A language without `prefetch` asks for nothing ahead, one
+    without `copy_async` copies at once. Arrays in local memory that together take more than
+    `declared_local` bytes are `pooled` in the `pool` that a launch provides; 0 where all can be
+    declared.
     `exchange` has what a work-item does before and after all put their values into local memory,
     where that is needed, and how it takes those of another one; `arrive` the lines by which a
     group counts itself, `in_order` those by which it takes its number. `words` is the type of what
@@ -55,6 +56,7 @@ class Dialect:
     streaming_store: str
     streaming_alignment: int
     matrix_functions: str
+    prefetch: str
     copy_async: str
     commit_copies: str
     await_copies: str

@@ -107,6 +107,9 @@ OPENCL = Dialect(
     streaming_store="__builtin_nontemporal_store({value}, (__global {type}*)({address}));",
     streaming_alignment=64,
     matrix_functions="",
+    # A pointer to whatever memory: what compilers take for constant, private or global memory
+    # differs, and OpenCL's own function of that name is a call, around which registers are saved.
+    prefetch="__builtin_prefetch((const void*)(size_t)({address}));",
     copy_async="",
     commit_copies="",
     await_copies="",

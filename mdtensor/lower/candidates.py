@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.cost import estimate
+from mdtensor.lower.cost import bytes_moved, estimate
 from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
 from mdtensor.lower.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu_points import point_estimate, ranked_points
+from mdtensor.lower.index import as_index
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.schedule import Schedule, is_valid, validate
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
 from mdtensor.translate.trees import dims_in, params_in
@@ -29,10 +30,11 @@ WORTH_THREADS = 12e-6
 # Elements that vectors may gather for one point: each is code of its own, and Intel's compiler was
 # seen to fail on texts of some hundred thousand characters.
 _MOST_GATHERED = 128
-_ROWS = (1, 2, 4, 6, 8, 12)
+_ROWS = (2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
+_AHEAD_BYTES = 1024  # that a row is asked for ahead of what is read
 _FAR = 1 << 20  # what a stride that is a name counts as
 
 
@@ -157,12 +159,19 @@ def scattering(problem: Problem, schedule: Schedule) -> Schedule:
         staged=("",) * len(problem.streams),
         tail="split",
         streaming=False,
+        peel=False,
+        ahead=0,
         scatter=True,
     )
 
 
-def cpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
-    """Schedules with various lanes, register tiles and staging; all dims in one part."""
+def cpu_candidates(
+    problem: Problem, target: Target, *, general: bool = False
+) -> Iterator[Schedule]:
+    """Schedules with various lanes, register tiles and staging; all dims in one part.
+
+    Those for `general` kernels fit the problem whatever its strides are.
+    """
     base = plain(problem)
     yield base
     if can_scatter(problem):
@@ -193,17 +202,58 @@ def cpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
                         group_order=_innermost(base.group_order, lane),
                     )
                     yield flat
+                    yield from _beyond_caches(problem, flat, target, general=general)
                     yield from _staged(problem, flat)
 
 
 def _row_dims(problem: Problem, lane: int) -> tuple[int, ...]:
     """Kept dims whose points can share what is loaded along the lane dim; -1 for none."""
+    along = [(n, stream) for n, stream in enumerate(problem.streams) if stream.uses(lane)]
     sharing = [
         d
         for d in problem.kept
-        if d != lane and any(not s.uses(d) for s in problem.streams if s.uses(lane))
+        if d != lane and any(not stream.uses(d) or _overlap(problem, n, d) for n, stream in along)
     ]
     return (*sharing, -1) if len(sharing) < 3 else (*sharing[-3:], -1)
+
+
+def _overlap(problem: Problem, number: int, d: int) -> bool:
+    """Whether neighbours along a dim read the same places of a stream."""
+    stride = problem.streams[number].strides[d].constant
+    offsets = {as_index(read.offset).constant for read in problem.reads if read.stream == number}
+    known = {offset for offset in offsets if offset is not None}
+    return stride is not None and any(offset + stride in known for offset in known)
+
+
+def _beyond_caches(
+    problem: Problem, flat: Schedule, target: Target, *, general: bool
+) -> Iterator[Schedule]:
+    """The same for what comes from memory and goes there: asked for ahead, past the caches."""
+    if bytes_moved(problem) < target.l2_bytes * target.cores:
+        return
+    ahead = _ahead(problem, flat)
+    # Where distances are names, it can't be told which reads another iteration has made before.
+    asks = not general or all(map(problem.is_plain, range(problem.finish_streams)))
+    if asks:
+        yield replace(flat, ahead=ahead)
+    order = _innermost(flat.loop_order, flat.lane)
+    peeled = replace(flat, streaming=True, peel=True, loop_order=order)
+    rows = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
+    streaming = [] if general else [replace(flat, streaming=True)]
+    streaming += [] if general and rows else [peeled]
+    for schedule in streaming:
+        if is_valid(problem, schedule):
+            yield schedule
+            if asks:
+                yield replace(schedule, ahead=ahead)
+            return
+
+
+def _ahead(problem: Problem, schedule: Schedule) -> int:
+    """Iterations of the innermost loop that walk through some hundred elements."""
+    d = (schedule.reduce_order or schedule.loop_order)[-1]
+    nbytes = schedule.registers[d] * max(dtype.itemsize for dtype in problem.inputs)
+    return max(1, min(16, _AHEAD_BYTES // nbytes))
 
 
 def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
@@ -302,7 +352,7 @@ def ranked(
         found = ranked_points(problem, target) if by_points else ranked_on_gpu(problem, target)
         return [*found, last]
     found: list[tuple[float, Schedule]] = []
-    for candidate in cpu_candidates(problem, target):
+    for candidate in cpu_candidates(problem, target, general=general):
         if pause is not None:
             pause()
         found.append(

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mdtensor.lower.index import as_index
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
@@ -30,7 +31,15 @@ SPILL = 2.0
 BYTES_PER_CYCLE = (32.0, 14.0, 9.0)
 # Cycles per element that is staged.
 VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
+# Vector loads, of which some touch two lines of the cache, and those of which most do.
+LOAD, CROSSING = 1.5, 2.0
 PAGE = 2048
+LINE = 64
+# Of the shorter of computing and waiting for memory, what does not hide behind the other; and the
+# cycles of asking for a line ahead, which hides more.
+APART, APART_AHEAD, ASKING = 0.3, 0.2, 0.5
+# Vectors that each of the narrower ones costs that a peeled row has before and behind.
+PEELED = 0.6
 # A way of L1, how many there are, and what a load costs that finds its line pushed out.
 WAY_BYTES, WAYS, CONFLICT = 4096, 8, 6.0
 INLINE_LAUNCH = 1.5e-6
@@ -66,7 +75,12 @@ def estimate(
         cycles = _arithmetic(problem, schedule, target, shape, general)
         transfer = _memory(problem, schedule, target, shape)
     packing = _staging(problem, schedule, shape)
-    work = max(cycles, transfer) + 0.3 * min(cycles, transfer) + packing
+    apart = APART
+    if schedule.ahead:
+        lines = bytes_moved(problem) / LINE
+        cycles += ASKING * lines
+        apart = APART_AHEAD if lines * LINE > target.l2_bytes else APART
+    work = max(cycles, transfer) + apart * min(cycles, transfer) + packing
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
         launch = INLINE_LAUNCH if schedule.inline else target.launch_seconds
@@ -97,6 +111,11 @@ def _shape(problem: Problem, schedule: Schedule) -> Shape:
 
 def operations(*exprs: Expr) -> int:
     """Number of different arithmetic operations in expressions that are computed together."""
+    return sum(expr.op != "cast" for expr in _nodes(*exprs))
+
+
+def _nodes(*exprs: Expr) -> set[Expr]:
+    """The different operations in expressions, casts too."""
     found: set[Expr] = set()
 
     def visit(expr: Expr) -> None:
@@ -107,11 +126,26 @@ def operations(*exprs: Expr) -> int:
 
     for expr in exprs:
         visit(expr)
-    return sum(expr.op != "cast" for expr in found)
+    return found
+
+
+def _fused(nodes: set[Expr]) -> int:
+    """How many of the operations are sums that take a product, which are one instruction with it.
+
+    A sum takes one product, and products that several operations take are computed once.
+    """
+    taken = {
+        next(arg for arg in expr.args if arg.op == "mul")
+        for expr in nodes
+        if expr.op in ("add", "sub") and expr.dtype.kind == "f"
+        if any(arg.op == "mul" for arg in expr.args)
+    }
+    return len(taken)
 
 
 def _per_point(problem: Problem) -> float:
-    count = operations(*problem.scalar.results)
+    nodes = _nodes(*problem.scalar.results)
+    count = sum(expr.op != "cast" for expr in nodes) - _fused(nodes)
     if problem.operator is None:
         return max(1.0, count)
     combining = operations(*(problem.operator.in_order or problem.operator.results))
@@ -185,6 +219,8 @@ def _tiles_along(
 ) -> float:
     extent, register = shape.extents[d], shape.registers[d]
     whole, rest = divmod(extent, register)
+    if d == lane and schedule.peel:
+        return whole + (math.log2(width) * PEELED + rest // width) / (register // width)
     if not rest:
         return whole
     if d != lane:
@@ -216,18 +252,45 @@ def _step(
     arithmetic = points * vectors * _per_point(problem) * per_vector
     loads = 0.0
     for number, stream in enumerate(problem.streams):
-        offsets = len({read.offset for read in problem.reads if read.stream == number})
-        count = offsets * math.prod(
-            shape.registers[d] for d in problem.kept if d != lane and stream.uses(d)
-        )
+        count = _different_reads(problem, number, lane, shape)
         if lane < 0 or not stream.uses(lane):
             loads += count * (1 if schedule.staged[number] else _conflicts(problem, number, shape))
         elif stream.strides[lane].constant == 1 or schedule.staged[number]:
-            loads += count * vectors * per_vector * 1.5
+            loads += count * vectors * per_vector * _load_cycles(problem, schedule, number)
         else:
             gathered = count * vectors * schedule.width * _conflicts(problem, number, shape)
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
     return max(arithmetic, loads / LOADS_PER_CYCLE)
+
+
+def _load_cycles(problem: Problem, schedule: Schedule, number: int) -> float:
+    """What a vector load costs, in loads of one line: those that shift by single lanes cross."""
+    places = {
+        (as_index(read.offset).constant or 0) % schedule.width
+        for read in problem.reads
+        if read.stream == number
+    }
+    if len(places) < 2:
+        return LOAD
+    itemsize = problem.inputs[problem.streams[number].buffer].itemsize
+    return LOAD + CROSSING * min(1.0, schedule.width * itemsize / LINE)
+
+
+def _different_reads(problem: Problem, number: int, lane: int, shape: Shape) -> int:
+    """How many places of a stream the points of a register tile read, the lanes' apart.
+
+    Points that are neighbours share what a stencil reads around them.
+    """
+    stream = problem.streams[number]
+    places = {as_index(read.offset).constant for read in problem.reads if read.stream == number}
+    dims = [d for d in problem.kept if d != lane and stream.uses(d) and shape.registers[d] > 1]
+    if len(places) < 2:
+        return len(places) * math.prod(shape.registers[d] for d in dims)
+    found = {place or 0 for place in places}
+    for d in dims:
+        stride = stream.strides[d].constant or 0
+        found = {place + n * stride for place in found for n in range(shape.registers[d])}
+    return len(found)
 
 
 def _conflicts(problem: Problem, number: int, shape: Shape) -> float:

@@ -260,7 +260,11 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes a value to consecutive elements (or `stride` apart), converted to the memory type."""
+    """Writes a value to consecutive elements (or `stride` apart), converted to the memory type.
+
+    A `streaming` one bypasses the caches; an `aligned` one is known to begin at a multiple of its
+    size, so that nothing is left to test.
+    """
 
     buffer: str
     memory: np.dtype
@@ -268,6 +272,29 @@ class Store:
     value: Value
     stride: Index | int = 1
     streaming: bool = False
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Asks for the memory at a place of a buffer, which may be anywhere, before it is read."""
+
+    buffer: str
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class LetHead:
+    """Declares an index variable: elements from a place on to the next multiple of `nbytes`.
+
+    Elements begin at multiples of their own size, as in all arrays that are computed with.
+    """
+
+    name: str
+    buffer: str
+    memory: np.dtype
+    index: Index
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +441,8 @@ Statement = (
     | If
     | Pointer
     | Store
+    | Prefetch
+    | LetHead
     | Allocate
     | Barrier
     | CopyAsync

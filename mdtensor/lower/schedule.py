@@ -29,13 +29,14 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
 
 MOST_STAGES = 8
+MOST_AHEAD = 64
 TAILS = ("split", "pad", "overlap")
 _OF_RESIDENT = (
     *("chunks", "warp", "padding", "prefetch", "stages", "as_source"),
     *("lead", "last_group", "tensor"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
-LATER = ("scatter", "resident", *_OF_RESIDENT, "swath")
+LATER = ("scatter", "peel", "ahead", "resident", *_OF_RESIDENT, "swath")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ class Schedule:
     - `tail`: what is left of the lane dim runs in narrower vectors ("split"), padded ones
       ("pad"), or in one that overlaps its neighbour ("overlap").
     - `streaming`: results bypass the caches.
+    - `peel`: along the lane dim, whole vectors begin where the address of the result is a multiple
+      of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
+    - `ahead`: iterations of the innermost loop by which memory is asked for before it is read; 0
+      for what the processor fetches by itself.
     - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
       `lower.selection`).
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
@@ -93,6 +98,8 @@ class Schedule:
     streaming: bool = False
     inline: bool = False
     scatter: bool = False
+    peel: bool = False
+    ahead: int = 0
     resident: bool = False
     chunks: tuple[int, ...] = ()
     warp: tuple[int, ...] = ()
@@ -142,6 +149,8 @@ class Schedule:
                 f"staged {staged or 'nothing'}",
                 f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
                 + ("; scatter" if self.scatter else "")
+                + ("; peel" if self.peel else "")
+                + (f"; ahead {self.ahead}" if self.ahead else "")
                 + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
                 *self._resident_lines(by_dim),
             )
@@ -214,8 +223,21 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         _validate_scan(problem, schedule)
     else:
         _validate_order(problem, schedule)
+    if not 0 <= schedule.ahead <= (MOST_AHEAD if asm.vectors else 0):
+        raise LoweringError(f"{schedule.asm} asks for no memory {schedule.ahead} iterations ahead")
+    if schedule.peel:
+        _validate_peel(problem, schedule)
     _validate_streaming(problem, schedule)
     _validate_accumulation(problem, schedule)
+
+
+def is_valid(problem: Problem, schedule: Schedule) -> bool:
+    """Whether `validate` accepts the schedule."""
+    try:
+        validate(problem, schedule)
+    except LoweringError:
+        return False
+    return True
 
 
 def _validate_lanes(problem: Problem, schedule: Schedule, vectors: bool) -> None:
@@ -297,8 +319,8 @@ def _validate_scatter(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("the scalar function selects no dim")
     if problem.keeps_order:
         raise LoweringError("scattering would change the order of an operator")
-    if schedule.lane >= 0 or any(schedule.tiles) or any(schedule.staged):
-        raise LoweringError("scattering has no lanes, no tiles, and stages nothing")
+    if schedule.lane >= 0 or any(schedule.tiles) or any(schedule.staged) or schedule.ahead:
+        raise LoweringError("scattering has no lanes, no tiles, stages and asks ahead for nothing")
     if any(threads > 1 for threads in schedule.threads):
         raise LoweringError("work-items do not share what is scattered")
     if schedule.parts[selection.dim] != 1 or any(schedule.registers[d] > 1 for d in problem.kept):
@@ -338,6 +360,26 @@ def _block(schedule: Schedule, d: int) -> int:
     return schedule.registers[d] * schedule.threads[d]
 
 
+def _validate_peel(problem: Problem, schedule: Schedule) -> None:
+    """One run of results is aligned at a time: that of all rows of a register tile."""
+    lane, width = schedule.lane, schedule.width
+    if lane < 0 or problem.reduced[lane] or problem.scanned >= 0:
+        raise LoweringError("rows are peeled along lanes of a kept dim, and not in scans")
+    if schedule.loop_order[-1] != lane or schedule.tail != "split":
+        raise LoweringError("rows are peeled by the innermost loop, and their tails are split")
+    if len(problem.writes) != 1 or problem.writes[0].strides[lane].constant != 1:
+        raise LoweringError("rows are peeled where one result is written to neighbouring places")
+    if _split(problem, schedule):
+        raise LoweringError("rows of partial results are not peeled")
+    strides = problem.writes[0].strides
+    for d in problem.kept:
+        if d != lane and schedule.registers[d] > 1 and not _is_multiple(strides[d], width):
+            raise LoweringError(f"rows of a register tile lie a multiple of {width} apart")
+    for stream, region in zip(problem.streams, schedule.staged, strict=True):
+        if region and stream.uses(lane):
+            raise LoweringError("tiles that are staged along the lanes have no peeled rows")
+
+
 def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
     """Streaming stores are whole vectors, each at an address that is a multiple of its size.
 
@@ -358,7 +400,7 @@ def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
         if write.strides[lane].constant != 1:
             raise LoweringError("streaming stores need results next to each other along the lanes")
         steps = (as_index(write.offset), *others)
-        if any(not _is_multiple(step, width) for step in steps):
+        if not schedule.peel and any(not _is_multiple(step, width) for step in steps):
             raise LoweringError(
                 f"streaming stores need strides and offsets of results in multiples of {width}"
             )

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from mdtensor.errors import LoweringError
 from mdtensor.lower.candidates import (
     can_scatter,
     combining_order,
@@ -31,7 +30,7 @@ from mdtensor.lower.parameter import (
     permutations,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.schedule import Schedule, is_valid
 from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
@@ -39,6 +38,7 @@ _UNROLL = (1, 2, 4, 8)
 _VECTORS = (1, 2, 3, 4, 6, 8, 12)
 _TILES = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_AHEAD = (0, 1, 2, 4, 8, 16, 32)
 _MAX_GROUPS = 256
 _MAX_BODY = 640
 _MAX_PARTIALS = 1 << 24
@@ -109,7 +109,7 @@ def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
             Parameter(after, _product(before, f"r{d}"), (_at_most(after, _MAX_BODY, "body"),))
         )
         before = after
-    return parameters
+    return [*parameters, *_rows(problem)]
 
 
 def _points(problem: Problem, d: int, choices: tuple[int, ...]) -> Callable[..., tuple[int, ...]]:
@@ -198,35 +198,99 @@ def _staging(problem: Problem) -> list[Parameter]:
     return parameters
 
 
-def _finish(problem: Problem) -> tuple[Parameter, ...]:
+def _finish(problem: Problem) -> list[Parameter]:
     def tails(lane: int, width: int) -> tuple[str, ...]:
         if lane not in problem.kept or problem.extent(lane) % width == 0:
             return ("split",)
         return ("split", "pad", "overlap")
 
-    def streaming(lane: int, width: int, tail: str) -> tuple[bool, ...]:
-        return (False, True) if _can_stream(problem, lane, width, tail) else (False,)
+    def peel(lane: int, width: int, tail: str) -> tuple[bool, ...]:
+        return (False, True) if _can(problem, lane, width, tail, peel=True) else (False,)
 
-    return Parameter("tail", tails), Parameter("streaming", streaming)
+    def streaming(lane: int, width: int, tail: str, peel: bool) -> tuple[bool, ...]:
+        possible = _can(problem, lane, width, tail, peel=peel, streaming=True)
+        return (False, True) if possible else (False,)
+
+    def ends_along_lanes(peel: bool, lane: int, loop_order: tuple[int, ...]) -> bool:
+        return not peel or loop_order[-1] == lane
+
+    def shares_head(peel: bool, rows_end: bool) -> bool:
+        return not peel or rows_end
+
+    constraints = [ends_along_lanes, shares_head, *_unlike_peel(problem)]
+    return [
+        Parameter("tail", tails),
+        Parameter("peel", peel, tuple(constraints)),
+        Parameter("streaming", streaming),
+        Parameter("ahead", _AHEAD),
+    ]
 
 
-def _can_stream(problem: Problem, lane: int, width: int, tail: str) -> bool:
-    registers = tuple(width if d == lane else 1 for d in problem.dims)
-    try:
-        validate(
-            problem,
-            replace(
-                plain(problem),
-                lane=lane,
-                width=width,
-                registers=registers,
-                tail=tail,
-                streaming=True,
-            ),
-        )
-    except LoweringError:
-        return False
-    return True
+def _unlike_peel(problem: Problem) -> list[Constraint]:
+    """What rows that are peeled rule out: tiles staged along them, and reductions in parts."""
+
+    def along(number: int) -> Constraint:
+        def staged_elsewhere(peel: bool, lane: int, region: str) -> bool:
+            return not (peel and region and problem.streams[number].uses(lane))
+
+        return over(("peel", "lane", f"staged{number}"), staged_elsewhere, "staged_elsewhere")
+
+    def whole_reduction(peel: bool, parts: int) -> bool:
+        return not peel or parts == 1
+
+    return [
+        *map(along, range(len(problem.streams))),
+        *(over(("peel", f"p{d}"), whole_reduction, "whole_reduction") for d in problem.contracted),
+    ]
+
+
+def _rows(problem: Problem) -> list[Parameter]:
+    """Whether the rows of a register tile begin as far from a whole vector, in the last of them."""
+    parameters = [Parameter("rows_start", (True,))]
+    before = "rows_start"
+    for d in problem.kept:
+        strides = [write.strides[d].constant for write in problem.writes]
+
+        def together(
+            so_far: bool,
+            rows: int,
+            width: int,
+            strides: tuple[int | None, ...] = tuple(strides),
+        ) -> tuple[bool, ...]:
+            near = all(stride is not None and stride % width == 0 for stride in strides)
+            return (so_far and (rows == 1 or near),)
+
+        after = "rows_end" if d == problem.kept[-1] else f"rows{d}"
+        parameters.append(Parameter(after, over((before, f"r{d}", "width"), together, "together")))
+        before = after
+    return parameters if problem.kept else [Parameter("rows_end", (True,))]
+
+
+def _can(
+    problem: Problem,
+    lane: int,
+    width: int,
+    tail: str,
+    *,
+    peel: bool = False,
+    streaming: bool = False,
+) -> bool:
+    """Whether rows along the lanes can be peeled, or streamed."""
+    base = plain(problem)
+    order = tuple(d for d in base.loop_order if d != lane)
+    return is_valid(
+        problem,
+        replace(
+            base,
+            lane=lane,
+            width=width,
+            registers=tuple(width if d == lane else 1 for d in problem.dims),
+            loop_order=(*order, lane) if lane in base.loop_order else order,
+            tail=tail,
+            peel=peel,
+            streaming=streaming,
+        ),
+    )
 
 
 def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, Value]) -> Schedule:
@@ -253,6 +317,8 @@ def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, 
         staged=tuple(str(configuration[f"staged{n}"]) for n in range(len(problem.streams))),
         tail=str(configuration.get("tail", "split")),
         streaming=bool(configuration.get("streaming", False)),
+        peel=bool(configuration.get("peel", False)),
+        ahead=integer_in(configuration, "ahead", 0),
         inline=bool(configuration.get("inline", False)),
     )
     return scattering(problem, schedule) if configuration.get("scatter", False) else schedule
@@ -270,6 +336,8 @@ def configuration_from(problem: Problem, schedule: Schedule) -> dict[str, Value]
         "inline": schedule.inline,
         "tail": schedule.tail,
         "streaming": schedule.streaming,
+        "peel": schedule.peel,
+        "ahead": schedule.ahead,
         "scatter": schedule.scatter,
         "group_order": schedule.group_order,
         "loop_order": schedule.loop_order,

@@ -264,6 +264,22 @@ def _smoothed(i: int, j: int) -> MDHom:
     )
 
 
+def _blurred(i: int, j: int) -> MDHom:
+    """The elements below two neighbours and their own, of an array that is one larger each way."""
+
+    def at(row: int, column: int) -> Access:
+        return Access(0, (AffineIndex.of("i", offset=row), AffineIndex.of("j", offset=column)))
+
+    return MDHom(
+        (Dim("i", i, CC), Dim("j", j, CC)),
+        _function(_A + _B * 2 + _C),
+        (_buffer("x", (i + 1, j + 1)),),
+        (_buffer("y", (i, j)),),
+        (at(0, 0), at(0, 1), at(1, 0)),
+        (Access(0, _ROW_MAJOR),),
+    )
+
+
 _SMALL = (-9, 9)
 _UNSTAGED = ("",) * 2
 _CPU |= {
@@ -303,6 +319,43 @@ _CPU |= {
         _rows_of(6, 7),
         cpu(2, (), registers=(4, 1), lane=0, width=4, staged=_UNSTAGED),
         (_SMALL,) * 2,
+    ),
+    "peeled_stencil": single_case(
+        _blurred(3, 37),
+        cpu(
+            2,
+            (),
+            registers=(1, 16),
+            lane=1,
+            width=8,
+            staged=("",),
+            streaming=True,
+            peel=True,
+            ahead=2,
+        ),
+        (_SMALL,),
+    ),
+    "peeled_rows": single_case(
+        _blurred(5, 32),
+        cpu(2, (), parts=(2, 1), registers=(2, 4), lane=1, width=4, staged=("",), peel=True),
+        (_SMALL,),
+    ),
+    "peeled_general": single_case(
+        _blurred(3, 37),
+        cpu(
+            2,
+            (),
+            parts=(0, 1),
+            registers=(1, 8),
+            lane=1,
+            width=8,
+            staged=("",),
+            streaming=True,
+            peel=True,
+            ahead=1,
+        ),
+        (_SMALL,),
+        general=True,
     ),
     "border_lanes": single_case(
         _smoothed(2, 11), cpu(2, (), registers=(1, 4), lane=1, width=4, staged=_UNSTAGED), (_SMALL,)

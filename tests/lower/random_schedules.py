@@ -42,6 +42,8 @@ def random_schedule(
     if {"local", "private"} & set(staged) and (problem.is_general or rng.random() < 0.5):
         blocks = [r * t for r, t in zip(registers, threads, strict=True)]
         tiles = [tile or 2 * block for tile, block in zip(tiles, blocks, strict=True)]
+    peel = _may_peel(problem, lane) and rng.random() < 0.4
+    streams = (peel or _may_stream(problem, lane, width)) and rng.random() < 0.6
     drawn = Schedule(
         asm=family,
         parts=_parts(rng, problem),
@@ -55,8 +57,10 @@ def random_schedule(
         reduce_order=_shuffled(rng, problem.contracted),
         staged=staged,
         tail=rng.choice(TAILS),
-        streaming=_may_stream(problem, lane, width) and rng.random() < 0.6,
+        streaming=streams,
         inline=rng.random() < 0.3,
+        peel=peel,
+        ahead=rng.choice((0, 0, 1, 3, 16)) if asm.vectors else 0,
     )
     fitting = _fitting(problem, drawn)
     selection = selection_of(problem)
@@ -69,6 +73,8 @@ def random_schedule(
 def _fitting(problem: Problem, schedule: Schedule) -> Schedule:
     """The schedule without what the rules of scans, of operators, of gathers and stores refuse."""
     schedule = replace(schedule, staged=_that_stage(problem, schedule.staged))
+    if schedule.peel:
+        schedule = _peeled(problem, schedule)
     if problem.scanned >= 0:
         schedule = _for_scan(problem, schedule)
     elif problem.keeps_order and problem.contracted:
@@ -77,7 +83,33 @@ def _fitting(problem: Problem, schedule: Schedule) -> Schedule:
     if tiled and not problem.accumulates_in_place and problem.scanned < 0:
         tiles = tuple(0 if problem.reduced[d] else t for d, t in enumerate(schedule.tiles))
         schedule = replace(schedule, tiles=tiles)
-    return replace(schedule, streaming=schedule.streaming and _can_stream(problem, schedule))
+    streams = schedule.streaming and (schedule.peel or _can_stream(problem, schedule))
+    return replace(schedule, streaming=streams)
+
+
+def _may_peel(problem: Problem, lane: int) -> bool:
+    writes = problem.writes
+    kept = lane >= 0 and not problem.reduced[lane] and problem.scanned < 0
+    return kept and len(writes) == 1 and writes[0].strides[lane].constant == 1
+
+
+def _peeled(problem: Problem, schedule: Schedule) -> Schedule:
+    """Rows begin with whole vectors where none of what a register tile writes lies between."""
+    lane, width, registers = schedule.lane, schedule.width, list(schedule.registers)
+    for d in problem.kept:
+        if d != lane and not _is_multiple(problem.writes[0].strides[d], width):
+            registers[d] = 1
+    return replace(
+        schedule,
+        registers=tuple(registers),
+        parts=_with(schedule.parts, problem.contracted, 1),
+        loop_order=(*(d for d in schedule.loop_order if d != lane), lane),
+        staged=tuple(
+            "" if stream.uses(lane) else region
+            for stream, region in zip(problem.streams, schedule.staged, strict=True)
+        ),
+        tail="split",
+    )
 
 
 def _that_stage(problem: Problem, staged: tuple[str, ...]) -> tuple[str, ...]:
@@ -139,6 +171,8 @@ def _scattering(problem: Problem, schedule: Schedule, dim: int) -> Schedule:
         width=1,
         staged=("",) * len(schedule.staged),
         streaming=False,
+        peel=False,
+        ahead=0,
         scatter=True,
     )
 
@@ -251,6 +285,10 @@ def broken(rng: random.Random, schedule: Schedule) -> Schedule:
             {"staged": tuple("local" for _ in schedule.staged)},
             {"tail": "none"},
             {"streaming": True, "tail": "overlap"},
+            {"peel": True, "tail": "overlap"},
+            {"peel": True, "lane": -1, "width": 1},
+            {"ahead": 65},
+            {"ahead": -1},
         )
     )
     return replace(schedule, **wrong)

@@ -157,6 +157,10 @@ def test_cases_reach_every_part_of_a_schedule():
             seen.add("reduced lanes" if problem.reduced[schedule.lane] else "kept lanes")
         if schedule.streaming:
             seen.add("streaming")
+        if schedule.peel:
+            seen.add("peel")
+        if schedule.ahead:
+            seen.add("ahead")
         for d in problem.dims[: len(schedule.threads)]:
             if schedule.threads[d] > 1:
                 seen.add("reduced threads" if problem.reduced[d] else "kept threads")
@@ -166,6 +170,7 @@ def test_cases_reach_every_part_of_a_schedule():
         *(f"{width} lanes" for width in (1, 2, 4, 8, 16)),
         *(f"{rank} dims" for rank in range(5)),
         *("general", "fixed", "reduced lanes", "kept lanes", "streaming"),
+        *("peel", "ahead"),
         *("reduced threads", "kept threads"),
     }
 

@@ -21,7 +21,7 @@ from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 SAMPLES = 60
 # What a schedule says of processors' vectors and threads, and what no product of matrices is.
 FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order", "lead"}
-FIXED |= {"tensor"}
+FIXED |= {"tensor", "peel", "ahead"}
 UNSTAGED = {"staged": ("", ""), "prefetch": False}
 SMALL = replace(H200, max_threads=32)
 

@@ -54,6 +54,20 @@ def test_what_the_rules_are_tried_on_is_valid():
             "need lanes along a dim of the result",
         ),
         ({"streaming": True, "lane": 0, "registers": (4, 1, 1)}, "next to each other along"),
+        ({"ahead": 65}, "cpu asks for no memory 65 iterations ahead"),
+        ({"ahead": -1}, "cpu asks for no memory -1 iterations ahead"),
+        (
+            {"peel": True, "lane": 1, "registers": (1, 4, 1)},
+            "rows are peeled along lanes of a kept dim, and not in scans",
+        ),
+        ({"peel": True, "loop_order": (2, 0)}, "rows are peeled by the innermost loop"),
+        ({"peel": True, "tail": "pad"}, "rows are peeled by the innermost loop, and their tails"),
+        (
+            {"peel": True, "lane": 0, "registers": (4, 1, 1), "loop_order": (2, 0)},
+            "one result is written to neighbouring places",
+        ),
+        ({"peel": True, "parts": (1, 3, 1)}, "rows of partial results are not peeled"),
+        ({"peel": True, "staged": ("", "scratch")}, "staged along the lanes have no peeled rows"),
     ],
 )
 def test_refused(changes, message):
@@ -68,6 +82,7 @@ def test_refused(changes, message):
         ({"threads": (4, 2, 1)}, "work-items share out either kept dims or reduced dims"),
         ({"staged": ("private", "")}, "gpu has no memory region 'private' to stage in"),
         ({"streaming": True}, "streaming stores need lanes along a dim of the result"),
+        ({"ahead": 1}, "gpu asks for no memory 1 iterations ahead"),
     ],
 )
 def test_refused_on_gpus(changes, message):
@@ -85,6 +100,18 @@ def test_streaming_needs_rows_that_start_at_multiples_of_the_width():
     with pytest.raises(LoweringError, match="strides and offsets of results in multiples of 4"):
         validate(general, streaming)
     validate(problem_from_md_hom(matmul(5, 9, 28).md_hom()), streaming)
+
+
+def test_peeled_rows_are_streamed_from_anywhere():
+    ragged = problem_from_md_hom(matmul(5, 9, 30).md_hom())
+    general, _ = generalised(MATMUL)
+    single = replace(PLAIN, streaming=True, peel=True, registers=(1, 1, 8))
+    for problem in (MATMUL, ragged, general):
+        validate(problem, single)
+    validate(MATMUL, replace(single, registers=(2, 1, 8)))
+    for problem in (ragged, general):
+        with pytest.raises(LoweringError, match="rows of a register tile lie a multiple of 4"):
+            validate(problem, replace(single, registers=(2, 1, 8)))
 
 
 def test_streaming_cannot_overlap():

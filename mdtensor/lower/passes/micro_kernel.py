@@ -34,6 +34,7 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
+from mdtensor.lower.passes.ask_ahead import asked_ahead
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, OUTER, Layout
 from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule
@@ -377,7 +378,24 @@ class Body:
                 values = self.values(scalar, self.frame.problem.reads, point, (), piece)
                 for ref, value in zip(self.tile.accumulators[u][p], values, strict=True):
                     self.statements.append(Let(ref, value, mutable=True))
-        return self.statements
+        return [*self.asked_ahead(), *self.statements]
+
+    def asked_ahead(self) -> list[Statement]:
+        """Requests for what the body of a later iteration will load from where it lies.
+
+        What is left of a dim, in narrower vectors, asks for nothing: no iteration follows.
+        """
+        schedule = self.frame.schedule
+        narrow = any(piece.lanes < schedule.width for piece in self.tile.pieces)
+        if not schedule.ahead or narrow or self.lanes == "single":
+            return []
+        loads: dict[int, list[Load]] = {}
+        for value in self.named:
+            if isinstance(value, Load):
+                loads.setdefault(int(value.buffer.removeprefix(self.pointer)), []).append(value)
+        for number in self.frame.layouts:
+            loads.pop(number, None)
+        return asked_ahead(self.frame.problem, schedule, loads)
 
     def with_reduction(self) -> list[Statement]:
         """Every accumulator is combined with what the scalar function gives, step by step."""
@@ -396,7 +414,7 @@ class Body:
                     values = self.values(scalar, reads, point, reduced, piece)
                     results = combined(operator, refs, values, in_order=in_order)
                     self._assign(refs, results, direct or len(refs) == 1)
-        return self.statements
+        return [*self.asked_ahead(), *self.statements]
 
     def _goes_in_order(self) -> bool:
         """Whether an accumulator meets elements in the order of the combined dims."""

@@ -107,7 +107,7 @@ class _Scan:
                     done = finish_values(finish, point, steps, at, values, suffix, found)
                     kept = zip(self.frame.unrolled_kept, point, strict=True)
                     found += stores(self.frame, (*kept, *steps), at, done, placed)
-        return found
+        return [*body.asked_ahead(), *found]
 
     def _steps(self, scanned: int) -> list[tuple[Steps, Piece | None]]:
         """Steps along the scanned dim: one by one, or vector by vector."""

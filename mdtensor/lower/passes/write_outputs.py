@@ -303,6 +303,7 @@ def _stores(
                 value,
                 stride,
                 streaming,
+                aligned=streaming and frame.schedule.peel,
             )
         )
     return statements

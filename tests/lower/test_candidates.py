@@ -1,0 +1,104 @@
+"""Candidates for CPUs, and the space that a search walks: valid, and made for what is read."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from mdtensor.autotune.space import Space
+from mdtensor.lower.candidates import cpu_candidates, ranked
+from mdtensor.lower.cost import estimate
+from mdtensor.lower.generalised import generalised
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.lower.schedule import validate
+from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
+from mdtensor.specs import Target, TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.lower.passes.test_ask_ahead import box, star, stencil
+
+CPU = Target(
+    kind="cpu",
+    name="two cores",
+    dialect="opencl",
+    driver="none",
+    cores=2,
+    vector_bytes=64,
+    vector_registers=32,
+    l1_bytes=48 << 10,
+    l2_bytes=1 << 20,
+    l3_bytes=32 << 20,
+    local_bytes=32 << 10,
+    max_threads=4096,
+    warp=1,
+    rate=4e9 * 16,
+    bandwidth=40e9,
+    launch_seconds=5e-6,
+)
+
+
+def einsum(text: str, *shapes: tuple[int, ...]):
+    return problem_from_md_hom(md_hom_from_einsum(text, [TensorSpec.of(s) for s in shapes]))
+
+
+PROBLEMS = {
+    "box": stencil(box, 4096, 4096),
+    "small box": stencil(box, 224, 224),
+    "star": stencil(star, 256, 256, 256),
+    "matmul": einsum("ij,jk->ik", (1000, 999), (999, 1001)),
+    "matvec": einsum("ij,j->i", (4096, 4096), (4096,)),
+    "product": einsum("ij,i->ij", (4095, 4095), (4095,)),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_candidates_are_valid(name):
+    problem = PROBLEMS[name]
+    for schedule in cpu_candidates(problem, CPU):
+        validate(problem, schedule)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_candidates_for_general_kernels_fit_the_structure(name):
+    problem = PROBLEMS[name]
+    structure, _ = generalised(problem)
+    for schedule in cpu_candidates(problem, CPU, general=True):
+        lowered(structure, schedule)
+
+
+def test_rows_of_a_stencil_share_what_they_read():
+    best = ranked(PROBLEMS["small box"], CPU)[0][1]
+    assert best.registers[0] > 1
+
+
+def test_results_that_no_cache_holds_bypass_them():
+    best = ranked(PROBLEMS["star"], CPU)[0][1]
+    assert best.streaming
+    assert best.peel, "rows of 252 begin anywhere"
+    assert not any(s.streaming or s.ahead for s in cpu_candidates(PROBLEMS["small box"], CPU))
+
+
+def test_shared_reads_count_once():
+    problem = PROBLEMS["small box"]
+    candidates = {s.registers: s for s in cpu_candidates(problem, CPU) if s.lane == 1}
+    times = [estimate(problem, candidates[rows, 32], CPU) for rows in (1, 4)]
+    assert times[1] < 0.8 * times[0]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_configurations_of_the_space_are_valid(name):
+    problem = PROBLEMS[name]
+    space = Space(parameters_of(problem, CPU))
+    rng = Random(1)
+    seen = set[tuple[bool, bool, bool]]()
+    for _ in range(300):
+        schedule = schedule_from(problem, CPU, space.sample(rng))
+        validate(problem, schedule)
+        seen.add((schedule.peel, schedule.streaming, schedule.ahead > 0))
+        again = space.nearest(configuration_from(problem, schedule), rng)
+        assert again is not None
+        assert schedule_from(problem, CPU, again) == schedule
+    assert any(ahead for _, _, ahead in seen)
+    if name in ("box", "star", "product"):
+        assert {peel for peel, _, _ in seen} == {True, False}
