@@ -48,8 +48,8 @@ from mdtensor.lower.passes.look_back import counters_of
 from mdtensor.lower.passes.matrix_tile import validate_tensor
 from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
-from mdtensor.lower.passes.pointwise import pointwise_tiles
 from mdtensor.lower.passes.peel_rows import peeled_loops
+from mdtensor.lower.passes.pointwise import pointwise_tiles
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.passes.scan_together import scan_blocks, scan_memory

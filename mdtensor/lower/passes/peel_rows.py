@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mdtensor.lower.index import as_index, name, total
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, LetHead, Loop, Statement, Step
+from mdtensor.lower.nest import If, IndexCalc, LetHead, LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes.micro_kernel import Frame, powers_of_two
 from mdtensor.lower.passes.write_outputs import Destination
 

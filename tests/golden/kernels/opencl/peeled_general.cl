@@ -33,8 +33,8 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
   long r_d0 = t_d0;
   for (; r_d0 < e_d0; r_d0++) {
     long r_d1 = t_d1;
-    const long lead_d1 = (-(size_t)(O0 + r_d1 + step0_0*r_d0) & 31) / 4;
-    const long whole_d1 = (t_d1 + lead_d1 < e_d1 ? t_d1 + lead_d1 : e_d1);
+    const long head_d1 = (-(size_t)(O0 + r_d1 + step0_0*r_d0) & 31) / 4;
+    const long whole_d1 = (t_d1 + head_d1 < e_d1 ? t_d1 + head_d1 : e_d1);
     if (r_d1 + 4 <= whole_d1) {
       __global float* o0 = O0 + r_d1 + step0_0*r_d0;
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;

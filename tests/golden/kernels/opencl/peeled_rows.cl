@@ -24,8 +24,8 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
   long r_i = t_i;
   for (; r_i + 2 <= e_i; r_i += 2) {
     long r_j = t_j;
-    const long lead_j = (-(size_t)(O0 + r_j + 32*r_i) & 15) / 4;
-    const long whole_j = (t_j + lead_j < e_j ? t_j + lead_j : e_j);
+    const long head_j = (-(size_t)(O0 + r_j + 32*r_i) & 15) / 4;
+    const long whole_j = (t_j + head_j < e_j ? t_j + head_j : e_j);
     if (r_j + 2 <= whole_j) {
       __global float* o0 = O0 + r_j + 32*r_i;
       __global const float* b0 = I0 + r_j + 33*r_i;
@@ -98,8 +98,8 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
   }
   if (r_i + 1 <= e_i) {
     long r_j = t_j;
-    const long lead_j = (-(size_t)(O0 + r_j + 32*r_i) & 15) / 4;
-    const long whole_j = (t_j + lead_j < e_j ? t_j + lead_j : e_j);
+    const long head_j = (-(size_t)(O0 + r_j + 32*r_i) & 15) / 4;
+    const long whole_j = (t_j + head_j < e_j ? t_j + head_j : e_j);
     if (r_j + 2 <= whole_j) {
       __global float* o0 = O0 + r_j + 32*r_i;
       __global const float* b0 = I0 + r_j + 33*r_i;
