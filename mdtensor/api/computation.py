@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api import dispatch, modes, statistics
+from mdtensor.api.in_flight import Launch, in_order, run_all
 from mdtensor.api.launch import maker
 from mdtensor.api.operands import (
     Array,
@@ -26,6 +27,7 @@ from mdtensor.api.operands import (
     check_types,
     spec_of,
 )
+from mdtensor.backends.protocol import Program
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
@@ -178,13 +180,13 @@ class Ready:
         self.temporaries = [maker(spec, np) for spec in computation.temporaries]
         self.fills = [(n, f) for n, f in enumerate(computation.fills) if f is not None]
         self.tally = statistics.tally(statistics.GENERATED, computation.results[0].dtype)
-        self.launches = [
-            (_launch(step, np), (*step.operands, *step.results)) for step in computation.steps
-        ]
-        in_order = tuple(range(computation.operands + 1))
-        simple = len(self.launches) == len(self.makers) == 1 and not self.fills
-        simple = simple and self.launches[0][1] == in_order
-        self.only = self.launches[0][0] if simple else None
+        slots = [(*step.operands, *step.results) for step in computation.steps]
+        first_to_last = tuple(range(computation.operands + 1))
+        simple = slots == [first_to_last] and len(self.makers) == 1 and not self.fills
+        self.only = _launch(computation.steps[0], np) if simple else None
+        begun = [_begun(step) for step in computation.steps] if not simple else []
+        launches = [Launch(*each, numbers) for each, numbers in zip(begun, slots, strict=False)]
+        self.launches = () if simple else in_order(computation.steps, launches)
 
     def __call__(self, arrays: Sequence[np.ndarray], out: Any) -> Any:
         """One result, or a tuple of several; None where `out` needs a copy or is refused."""
@@ -211,8 +213,7 @@ class Ready:
             for n, fill in self.fills:
                 results[n].fill(fill)
             slots = [*arrays, *results, *(make() for make in self.temporaries)]
-            for launch, numbers in self.launches:
-                launch(*(slots[n] for n in numbers))
+            run_all(self.launches, slots)
         self.tally.calls += 1
 
     def _fit(self, results: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
@@ -334,19 +335,35 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
 
 def _launch(step: Step, xp: Any) -> Run:
     """A function of inputs and outputs that runs one step."""
-    md_hom = step.md_hom
-    count = len(md_hom.inputs)
-    if executor is not None or 0 in md_hom.extents.values():
-        compute = executor or _on_host
+    return _interpreted(step) or _program(step, xp).launcher()
 
-        def interpreted(*arrays: Array) -> None:
-            compute(md_hom, arrays[:count], arrays[count:])
 
-        return interpreted
+def _begun(step: Step) -> tuple[Run, Callable[[], None] | None]:
+    """A function that begins one step on NumPy's arrays, and what waits for it, if needed."""
+    if (run := _interpreted(step)) is not None:
+        return run, None
+    return _program(step, np).beginner()
+
+
+def _program(step: Step, xp: Any) -> Program:
     pipeline = importlib.import_module("mdtensor.api.pipeline")
     arrays = "numpy" if xp is np else "cupy"
-    modes.saw(md_hom, arrays)
-    return pipeline.choice_for(md_hom, arrays).program.launcher()
+    modes.saw(step.md_hom, arrays)
+    return pipeline.choice_for(step.md_hom, arrays).program
+
+
+def _interpreted(step: Step) -> Run | None:
+    """What runs a step without kernels: where tests ask for that, and over nothing."""
+    md_hom = step.md_hom
+    count = len(md_hom.inputs)
+    if executor is None and 0 not in md_hom.extents.values():
+        return None
+    compute = executor or _on_host
+
+    def interpreted(*arrays: Array) -> None:
+        compute(md_hom, arrays[:count], arrays[count:])
+
+    return interpreted
 
 
 def _on_host(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:

@@ -151,6 +151,10 @@ class CudaProgram:
             counters = self._counters[stream] = self.device.functions.zeros(self.counter_bytes)
         return counters.ptr
 
+    def beginner(self) -> tuple[Callable[..., None], None]:
+        """The launcher: NumPy's way on a GPU is to return when the work is enqueued."""
+        return self.launcher(), None
+
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up."""
         local, launches, aligned = self._local, self.launches, self.source.unaligned is not None

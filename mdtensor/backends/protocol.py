@@ -27,6 +27,13 @@ class Program(Protocol):
         """A function that does what a call does, made for calling it often."""
         ...
 
+    def beginner(self) -> tuple[Callable[..., None], Callable[[], None] | None]:
+        """A launcher that only begins the work, and a function that waits for it.
+
+        The function is None where the launcher returns when NumPy would.
+        """
+        ...
+
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
         """A launcher for calls on the same arrays; `check` sees the arrays when one is new."""
         ...

@@ -263,10 +263,27 @@ class OpenCLProgram:
 
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up."""
-        if self._has_choices:
-            return self
+        return self if self._has_choices else self._launcher(waits=self.waits)
+
+    def beginner(self) -> tuple[Callable[..., None], Callable[[], None] | None]:
+        """A launcher that only begins the work, and what waits for it and all begun before."""
+        if self.waits and not self._has_choices:
+            return self._launcher(waits=False), self.queue.finish
+        launch = self.launcher()
+        if self.waits or not self.scratch_bytes:
+            return launch, None
+        others = self.device.queue
+
+        def launch_alone(*arrays: np.ndarray) -> None:
+            # What other threads compute meanwhile may use the same scratch memory.
+            others.finish()
+            launch(*arrays)
+
+        return launch_alone, None
+
+    def _launcher(self, *, waits: bool) -> Callable[..., None]:
         local, svm, enqueue = self._local, self.device.cl.SVM, _enqueue
-        queue, finish, waits = self.queue, self.queue.finish, self.waits
+        queue, finish = self.queue, self.queue.finish
 
         def launch(*arrays: np.ndarray) -> None:
             try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.cost import bytes_moved, estimate
+from mdtensor.lower.cost import bytes_moved, estimate, reads_around
 from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
 from mdtensor.lower.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu_points import point_estimate, ranked_points
@@ -34,7 +34,7 @@ _ROWS = (2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
-_AHEAD_BYTES = 1024  # that a row is asked for ahead of what is read
+_AHEAD_BYTES = 4096  # that a row is asked for ahead of what is read
 _FAR = 1 << 20  # what a stride that is a name counts as
 
 
@@ -233,7 +233,7 @@ def _beyond_caches(
         return
     ahead = _ahead(problem, flat)
     # Where distances are names, it can't be told which reads another iteration has made before.
-    asks = not general or all(map(problem.is_plain, range(problem.finish_streams)))
+    asks = not general and reads_around(problem)
     if asks:
         yield replace(flat, ahead=ahead)
     order = _innermost(flat.loop_order, flat.lane)

@@ -32,12 +32,13 @@ BYTES_PER_CYCLE = (32.0, 14.0, 9.0)
 # Cycles per element that is staged.
 VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
 # Vector loads, of which some touch two lines of the cache, and those of which most do.
-LOAD, CROSSING = 1.5, 2.0
+LOAD, CROSSING, CROWDED = 1.5, 2.0, 1.3
 PAGE = 2048
 LINE = 64
-# Of the shorter of computing and waiting for memory, what does not hide behind the other; and the
-# cycles of asking for a line ahead, which hides more.
-APART, APART_AHEAD, ASKING = 0.3, 0.2, 0.5
+# Of the shorter of computing and waiting for memory, what does not hide behind the other; less
+# where what is read at several places is asked for ahead. And the cycles of asking for a line:
+# where every element is read once, processors fetch ahead as well by themselves.
+APART, APART_AHEAD, ASKING = 0.3, 0.15, 1.0
 # Vectors that each of the narrower ones costs that a peeled row has before and behind.
 PEELED = 0.6
 # A way of L1, how many there are, and what a load costs that finds its line pushed out.
@@ -77,9 +78,9 @@ def estimate(
     packing = _staging(problem, schedule, shape)
     apart = APART
     if schedule.ahead:
-        lines = bytes_moved(problem) / LINE
-        cycles += ASKING * lines
-        apart = APART_AHEAD if lines * LINE > target.l2_bytes else APART
+        moved = bytes_moved(problem)
+        cycles += ASKING * moved / LINE
+        apart = APART_AHEAD if moved > target.l2_bytes and reads_around(problem) else APART
     work = max(cycles, transfer) + apart * min(cycles, transfer) + packing
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
@@ -256,24 +257,38 @@ def _step(
         if lane < 0 or not stream.uses(lane):
             loads += count * (1 if schedule.staged[number] else _conflicts(problem, number, shape))
         elif stream.strides[lane].constant == 1 or schedule.staged[number]:
-            loads += count * vectors * per_vector * _load_cycles(problem, schedule, number)
+            loads += count * vectors * per_vector * _load_cycles(problem, schedule, number, shape)
         else:
             gathered = count * vectors * schedule.width * _conflicts(problem, number, shape)
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
     return max(arithmetic, loads / LOADS_PER_CYCLE)
 
 
-def _load_cycles(problem: Problem, schedule: Schedule, number: int) -> float:
-    """What a vector load costs, in loads of one line: those that shift by single lanes cross."""
-    places = {
-        (as_index(read.offset).constant or 0) % schedule.width
-        for read in problem.reads
-        if read.stream == number
+def _load_cycles(problem: Problem, schedule: Schedule, number: int, shape: Shape) -> float:
+    """What a vector load costs, in loads of one line: those that shift by single lanes cross.
+
+    Lines of rows that lie ways apart push each other out of the cache where they are many.
+    """
+    offsets = {
+        as_index(read.offset).constant or 0 for read in problem.reads if read.stream == number
     }
-    if len(places) < 2:
+    if len({offset % schedule.width for offset in offsets}) < 2:
         return LOAD
     itemsize = problem.inputs[problem.streams[number].buffer].itemsize
-    return LOAD + CROSSING * min(1.0, schedule.width * itemsize / LINE)
+    cycles = LOAD + CROSSING * min(1.0, schedule.width * itemsize / LINE)
+    strides = problem.streams[number].strides
+    for d in problem.kept:
+        stride = abs(strides[d].constant or 0)
+        if d != schedule.lane and stride and stride * itemsize % WAY_BYTES == 0:
+            rows = shape.registers[d] + (max(offsets) - min(offsets)) // stride
+            cycles *= CROWDED if rows > WAYS else 1.0
+    return cycles
+
+
+def reads_around(problem: Problem) -> bool:
+    """Whether points read a stream at several places, as those of a stencil do."""
+    offsets = {(read.stream, read.offset) for read in problem.reads if not read.computed}
+    return len(offsets) > len({stream for stream, _ in offsets})
 
 
 def _different_reads(problem: Problem, number: int, lane: int, shape: Shape) -> int:

@@ -1,0 +1,108 @@
+"""Steps in flight: those of a computation are begun one after the other and waited for once.
+
+Work that threads of the device do is begun and goes on while the calling thread does the next
+step's; those threads take steps in their order. What the calling thread does itself begins only
+when nothing in flight reads or writes the same elements: the borders of a stencil are computed
+beside its inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.views import Access, AffineIndex
+
+if TYPE_CHECKING:
+    from mdtensor.api.computation import Step
+
+_MANY = 1 << 20  # indices along an axis that are compared one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What runs a step on arrays; `finish` waits for it, None where it returns when all is done."""
+
+    run: Callable[..., None]
+    finish: Callable[[], None] | None
+    slots: tuple[int, ...]
+    waits: bool = False
+
+
+def in_order(steps: Sequence[Step], launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    """The launches of steps, with `waits` for those that what is in flight must end before."""
+    flying: list[Step] = []
+    ordered: list[Launch] = []
+    for step, launch in zip(steps, launches, strict=True):
+        waits = False
+        if launch.finish is not None:
+            flying.append(step)
+        elif not all(are_apart(step, other) for other in flying):
+            waits = True
+            flying.clear()
+        ordered.append(Launch(launch.run, launch.finish, launch.slots, waits))
+    return tuple(ordered)
+
+
+def run_all(launches: Sequence[Launch], slots: Sequence[Any]) -> None:
+    """Runs launches on the arrays of all slots, and returns when all results are written.
+
+    Nothing is in flight any more either when one of them raises.
+    """
+    finish: Callable[[], None] | None = None
+    try:
+        for launch in launches:
+            if launch.waits and finish is not None:
+                finish()
+                finish = None
+            # Before it runs: where it raises, something may be in flight already.
+            finish = launch.finish or finish
+            launch.run(*(slots[n] for n in launch.slots))
+    finally:
+        if finish is not None:
+            finish()
+
+
+def are_apart(one: Step, other: Step) -> bool:
+    """Whether two steps give the same in either order: none reads or writes what one writes."""
+    written, also_written = set(one.results), set(other.results)
+    if written & set(other.operands) or also_written & set(one.operands):
+        return False
+    return all(
+        _miss(one.md_hom, mine, other.md_hom, theirs)
+        for mine in one.md_hom.out_view
+        for theirs in other.md_hom.out_view
+        if one.results[mine.buffer] == other.results[theirs.buffer]
+    )
+
+
+def _miss(one: MDHom, mine: Access, other: MDHom, theirs: Access) -> bool:
+    """Whether two accesses have no element in common: along some axis they have no index."""
+    for first, second in zip(mine.index, theirs.index, strict=True):
+        if isinstance(first, AffineIndex) and isinstance(second, AffineIndex):
+            low, high = first.bounds(one.extents)
+            least, most = second.bounds(other.extents)
+            if high < least or most < low:
+                return True
+            few = _count(first, one) <= _MANY and _count(second, other) <= _MANY
+            if few and not np.intersect1d(_places(first, one), _places(second, other)).size:
+                return True
+    return False
+
+
+def _count(index: AffineIndex, md_hom: MDHom) -> int:
+    return math.prod(md_hom.extents[dim] for dim in index.dims)
+
+
+def _places(index: AffineIndex, md_hom: MDHom) -> np.ndarray:
+    """All that an index is."""
+    places = np.array([index.offset])
+    for dim, coefficient in index.coefficients:
+        steps = coefficient * np.arange(md_hom.extents[dim])
+        places = np.unique(np.add.outer(places, steps))
+    return places
