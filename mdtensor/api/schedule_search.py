@@ -103,7 +103,10 @@ def searched(
     before = _trials_before(engine, problem, space)
     seeds = [configuration_from(problem, schedule) for schedule in first]
     seeds += _sampled(engine, problem, space)
-    measurer.opened()
+    try:
+        measurer.opened()
+    except KeyboardInterrupt:
+        return SearchOutcome((), "interrupted", time.monotonic() - started), None
     # What had to be made first may take a half of a short budget.
     left = max(budget / 2, budget - (time.monotonic() - started))
     outcome = search(

@@ -85,6 +85,18 @@ def test_several_computations_are_tuned_by_the_same_processes(
     assert made[0] is made[1]
 
 
+def test_ctrl_c_while_a_bench_is_opened_ends_the_search(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: measurer.Measurer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measurer.Measurer, "opened", interrupted)
+    (report,) = plan_of(40, 24, 40).tune(30, quiet=True)
+    assert (report.interrupted, report.trials, report.seconds) == (True, 0, None)
+    assert report.elapsed < 20
+
+
 def test_what_hangs_or_crashes_is_recorded_and_tuning_goes_on(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
