@@ -18,14 +18,15 @@ from mdtensor.translate.trees import dims_in, with_dims
 LITERAL_STRIDES = (-1, 0, 1)
 # Neighbours that are that close are told apart by the offset itself, so that loads are shared.
 LITERAL_OFFSET = 32
+LITERAL_STEPS = 8
 
 
 def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     """The structure of a problem, and the sizes that give back this one problem.
 
-    Extents become names, and strides too unless they are -1, 0 or 1; offsets and constants beside
-    indices unless they are small. Equal strides of one access keep separate names. Labels become
-    numbers, so that equal structures compare equal.
+    Extents become names, and strides too unless they are -1, 0 or 1; offsets unless they are small
+    or a few strides, and constants beside indices unless they are small. Equal strides of one
+    access keep separate names. Labels become numbers, so that equal structures compare equal.
     """
     return _Names(problem).structure()
 
@@ -106,7 +107,31 @@ class _Names:
             if (read.stream, read.offset) == (given.stream, given.offset)
         )
         first = next(same, None)
+        if (steps := self.steps(given)) is not None:
+            return steps
         return self.offset(label + "at" if first is None else f"read{first}_at", given.offset)
+
+    def steps(self, given: Read) -> Index | None:
+        """The offset as a few steps along the dims of its stream and what is left, if it is such.
+
+        So neighbours along all dims are told apart by numbers of steps, and share what they read.
+        """
+        rest = as_index(given.offset).constant
+        assert rest is not None
+        if abs(rest) <= LITERAL_OFFSET:
+            return None
+        strides = {
+            f"stride{given.stream}_{d}": stride.constant or 0
+            for d, stride in enumerate(self.problem.streams[given.stream].strides)
+            if stride.constant not in LITERAL_STRIDES
+        }
+        found = as_index(0)
+        for label, stride in sorted(strides.items(), key=lambda pair: -abs(pair[1])):
+            count = round(rest / stride)
+            rest -= count * stride
+            found = found + name(label) * count
+        few = all(abs(count) <= LITERAL_STEPS for _, count in found.terms)
+        return found + rest if few and abs(rest) <= LITERAL_OFFSET else None
 
     def function(self, label: str, given: ScalarFunction) -> ScalarFunction:
         results = tuple(

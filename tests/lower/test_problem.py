@@ -14,6 +14,9 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, index_of, param
+from mdtensor.translate.stencils.borders import Border
+from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
+from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.kernels.kernel_cases import CASES
@@ -246,3 +249,28 @@ def test_places_of_different_functions_are_different_structures():
 
     assert structure(moved(2)) == structure(moved(2))
     assert structure(moved(2)) != structure(CASES["border_lanes"].md_hom())
+
+
+def test_neighbours_in_a_structure_are_steps_apart():
+    def blurred(extent: int):
+        made = stencil_from_function(
+            lambda u: u[-1, 0] + u[0, -2] + u[0, 0] + u[1, 1], [TensorSpec.of((extent, extent))]
+        )
+        return problem_from_md_hom(md_homs_from_stencil(made, Border("valid"))[0])
+
+    structure, sizes = generalised(blurred(100))
+    assert [repr(read.offset) for read in structure.reads] == [
+        *("2", "stride0_0", "stride0_0 + 2", "2*stride0_0 + 3")
+    ]
+    assert not any(label.endswith("_at") for label in structure.sizes)
+    assert generalised(blurred(4000))[0] == structure
+    assert generalised(blurred(4000))[1] != sizes
+
+
+def test_far_offsets_of_a_structure_are_names():
+    made = stencil_from_function(
+        lambda u: u[-9, 0] + u[0, 0] + u[0, 40], [TensorSpec.of((100, 200))]
+    )
+    problem = problem_from_md_hom(md_homs_from_stencil(made, Border("valid"))[0])
+    offsets = [repr(read.offset) for read in generalised(problem)[0].reads]
+    assert offsets == ["0", "read1_at", "read2_at"]

@@ -16,11 +16,10 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
   const long N1 = sizes[1];
   const long stride0_0 = sizes[2];
   const long step0_0 = sizes[3];
-  const long read2_at = sizes[4];
-  const long B_d0 = sizes[5];
-  const long B_d1 = sizes[6];
-  const long P_d0 = sizes[7];
-  const long P_d1 = sizes[8];
+  const long B_d0 = sizes[4];
+  const long B_d1 = sizes[5];
+  const long P_d0 = sizes[6];
+  const long P_d1 = sizes[7];
   const long z_d0 = group;
   const long lo_d0 = z_d0*B_d0;
   const long hi_d0 = (lo_d0 + B_d0 < N0 ? lo_d0 + B_d0 : N0);
@@ -40,7 +39,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       const float4 x0 = vload4(0, b0);
       const float4 x1 = vload4(0, b0 + 1);
-      const float4 x2 = vload4(0, b0 + read2_at);
+      const float4 x2 = vload4(0, b0 + stride0_0);
       float4 a0_0 = ((x0 + (x1 * (float4)(2.0f))) + x2);
       vstore4(a0_0, 0, o0);
       r_d1 += 4;
@@ -50,7 +49,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       const float2 x0 = vload2(0, b0);
       const float2 x1 = vload2(0, b0 + 1);
-      const float2 x2 = vload2(0, b0 + read2_at);
+      const float2 x2 = vload2(0, b0 + stride0_0);
       float2 a0_0 = ((x0 + (x1 * (float2)(2.0f))) + x2);
       vstore2(a0_0, 0, o0);
       r_d1 += 2;
@@ -60,7 +59,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       const float x0 = b0[0];
       const float x1 = b0[1];
-      const float x2 = b0[read2_at];
+      const float x2 = b0[stride0_0];
       float a0_0 = ((x0 + (x1 * 2.0f)) + x2);
       o0[0] = a0_0;
       r_d1 += 1;
@@ -69,10 +68,10 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global float* o0 = O0 + r_d1 + step0_0*r_d0;
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       __builtin_prefetch((const void*)(size_t)(b0 + 9));
-      __builtin_prefetch((const void*)(size_t)(b0 + read2_at + 8));
+      __builtin_prefetch((const void*)(size_t)(b0 + stride0_0 + 8));
       const float8 x0 = vload8(0, b0);
       const float8 x1 = vload8(0, b0 + 1);
-      const float8 x2 = vload8(0, b0 + read2_at);
+      const float8 x2 = vload8(0, b0 + stride0_0);
       float8 a0_0 = ((x0 + (x1 * (float8)(2.0f))) + x2);
       __builtin_nontemporal_store(a0_0, (__global float8*)(o0));
     }
@@ -81,7 +80,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       const float4 x0 = vload4(0, b0);
       const float4 x1 = vload4(0, b0 + 1);
-      const float4 x2 = vload4(0, b0 + read2_at);
+      const float4 x2 = vload4(0, b0 + stride0_0);
       float4 a0_0 = ((x0 + (x1 * (float4)(2.0f))) + x2);
       vstore4(a0_0, 0, o0);
       r_d1 += 4;
@@ -91,7 +90,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       const float2 x0 = vload2(0, b0);
       const float2 x1 = vload2(0, b0 + 1);
-      const float2 x2 = vload2(0, b0 + read2_at);
+      const float2 x2 = vload2(0, b0 + stride0_0);
       float2 a0_0 = ((x0 + (x1 * (float2)(2.0f))) + x2);
       vstore2(a0_0, 0, o0);
       r_d1 += 2;
@@ -101,7 +100,7 @@ void kernel_0(__global const float* I0, __global float* O0, __global uchar* scra
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;
       const float x0 = b0[0];
       const float x1 = b0[1];
-      const float x2 = b0[read2_at];
+      const float x2 = b0[stride0_0];
       float a0_0 = ((x0 + (x1 * 2.0f)) + x2);
       o0[0] = a0_0;
       r_d1 += 1;
