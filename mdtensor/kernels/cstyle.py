@@ -19,6 +19,7 @@ from mdtensor.lower.nest import (
     F32,
     Allocate,
     Arrive,
+    Atomic,
     Await,
     AwaitCopies,
     Barrier,
@@ -209,7 +210,7 @@ class _Renderer:
             case AwaitCopies(pending):
                 text = dialect.await_copies.format(pending=pending)
                 return [text] if dialect.copy_async else []
-            case Exchange() | Arrive() | Post() | Await():
+            case Exchange() | Atomic() | Arrive() | Post() | Await():
                 return told(statement, dialect)
             case Comment(text):
                 return [f"// {text}"]

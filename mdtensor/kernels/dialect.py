@@ -25,9 +25,9 @@ class Dialect:
     where that is needed, and how it takes those of another one; `arrive` the lines by which a
     group counts itself, `in_order` those by which it takes its number. `words` is the type of what
     groups tell each other and an expression for one such word in memory; `bits` are, by element
-    type, a value's bits as an unsigned number, and the value of such a number.
-    `matrix_functions` come before kernels with products of matrices, which are loops in a language
-    without.
+    type, a value's bits as an unsigned number, and the value of such a number. `atomics` combine
+    an integer of so many bytes into local memory. `matrix_functions` come before kernels with
+    products of matrices, which are loops in a language without.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Dialect:
     in_order: tuple[str, ...]
     words: tuple[str, str]
     bits: Mapping[str, tuple[str, str]]
+    atomics: Mapping[tuple[str, int], str]
     group: str
     item: str
     half_load: str

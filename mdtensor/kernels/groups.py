@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.nest import Arrive, Await, Exchange, LoopNest, Post
+from mdtensor.lower.nest import Arrive, Atomic, Await, Exchange, LoopNest, Post
 
 
 def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:
@@ -18,12 +18,16 @@ def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:
     return [line.format(span=span, last=count - 1) for line in dialect.in_order]
 
 
-def told(statement: Exchange | Arrive | Post | Await, dialect: Dialect) -> list[str]:
+def told(statement: Exchange | Atomic | Arrive | Post | Await, dialect: Dialect) -> list[str]:
     """The lines of a statement."""
     match statement:
         case Arrive(name, counter, count):
             places = {"name": name, "counter": repr(counter), "count": repr(count)}
             return [line.format(**places) for line in dialect.arrive]
+        case Atomic(op, buffer, memory, index, value):
+            form = dialect.atomics[op, memory.itemsize]
+            place, kind = f"{buffer} + ({index!r})", dialect.types[memory.name]
+            return [form.format(place=place, value=value.name, type=kind)]
         case Exchange():
             return _exchange(statement, dialect)
         case Post():

@@ -15,6 +15,8 @@ from mdtensor.lower.cost import bytes_moved, estimate, reads_around
 from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
 from mdtensor.lower.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu_points import point_estimate, ranked_points
+from mdtensor.lower.gpu_scans import ranked_scans, scan_estimate
+from mdtensor.lower.gpu_scatters import ranked_scatters, scatter_estimate
 from mdtensor.lower.index import as_index
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
@@ -348,9 +350,10 @@ def ranked(
         last = (0.0, gpu_schedule(problem, target))
         if general:
             return [last]
-        by_points = not problem.contracted
-        found = ranked_points(problem, target) if by_points else ranked_on_gpu(problem, target)
-        return [*found, last]
+        rank = ranked_on_gpu if problem.contracted else ranked_points
+        rank = ranked_scans if problem.scanned >= 0 else rank
+        found = [*ranked_scatters(problem, target), *rank(problem, target)]
+        return [*sorted(found, key=lambda pair: pair[0]), last]
     found: list[tuple[float, Schedule]] = []
     for candidate in cpu_candidates(problem, target, general=general):
         if pause is not None:
@@ -368,6 +371,10 @@ def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
     if target.kind != "gpu":
         return estimate(problem, schedule, target)
+    if schedule.resident and schedule.scatter:
+        return scatter_estimate(problem, schedule, target)
+    if schedule.resident and problem.scanned >= 0:
+        return scan_estimate(problem, schedule, target)
     by_points = schedule.resident and not problem.contracted
     return (point_estimate if by_points else gpu_estimate)(problem, schedule, target)
 

@@ -68,6 +68,7 @@ class _Names:
             reads=tuple(self.read(f"read{n}_", read) for n, read in enumerate(problem.reads)),
             writes=writes,
             finish=finish,
+            reaches=(),
         )
         return replace(general, sizes=tuple(self.sizes)), tuple(self.sizes.values())
 

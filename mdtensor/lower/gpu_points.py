@@ -31,22 +31,27 @@ _MOST_SPAN = 64  # of offsets along a dim; what lies further apart shares nothin
 _SIDE = 32  # elements along each side of a tile that is turned
 LINE, WARP = 128, 32
 CLOCK_UNDER_LOAD = 0.86
-# Parts of what the driver promises: of memory, and of the cache behind all cores.
-MEMORY, L2_OF_MEMORY = 0.87, 1.3
-INSTRUCTIONS_OF_ITEM = 60.0  # for indices
+# The constants were fitted to some 860 times of eight computations on an H200; see docs/adr/0010.
+# Parts of the bandwidth that the driver promises: of memory, of the cache behind all cores.
+MEMORY, L2 = 0.786, 1.69
+# Cycles of a core: of an access, of a line that one loads, of lines beyond two that a point stores.
+ACCESS, LOADED_LINE, STORED_LINE = 1.98, 0.92, 7.0
+INSTRUCTION, INSTRUCTIONS_OF_ITEM = 0.228, 60.0
+NORM = 4.2  # how little of the shorter ones of these times hides behind the longest
 REGISTERS_OF_CORE, ITEMS_OF_CORE, GROUPS_OF_CORE = 65536, 2048, 32
-LATENCY, BASE = 800e-9, 2.2e-6
+REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 3.25, 24
+LATENCY, BASE, LAST_WAVE = 381e-9, 3.7e-6, 0.464
+GROUP_START = 0.6e-9  # seconds from the start of a group to that of the next
+BLOCKS_OF_PART = (4, 8)
 
 
 def point_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules for a problem with fixed extents and no reduction."""
     seen: set[Schedule] = set()
     for schedule in (*_flat(problem), *_turned(problem)):
-        streamed = replace(schedule, streaming=True)
-        for choice in (schedule, streamed):
-            if choice not in seen and not misfit(problem, choice, target):
-                seen.add(choice)
-                yield choice
+        if schedule not in seen and not misfit(problem, schedule, target):
+            seen.add(schedule)
+            yield schedule
 
 
 def _flat(problem: Problem) -> Iterator[Schedule]:
@@ -66,7 +71,17 @@ def _flat(problem: Problem) -> Iterator[Schedule]:
         threads = _work_items(problem, order, registers, width, items)
         near = math.gcd(points, lanes)
         for lead in _leads(problem, along, near):
-            yield _schedule(problem, order, registers, threads, {along: near}, lead)
+            schedule = _schedule(problem, order, registers, threads, {along: near}, lead)
+            yield schedule
+            if others and registers.get(order[0], 1) <= 2:
+                yield from _walking(schedule, order[0])
+
+
+def _walking(schedule: Schedule, d: int) -> Iterator[Schedule]:
+    """Groups that compute several blocks along a dim, whose shared reads are in the first cache."""
+    for blocks in BLOCKS_OF_PART:
+        parts = tuple(-(-n // blocks) if e == d else n for e, n in enumerate(schedule.parts))
+        yield replace(schedule, parts=parts)
 
 
 def _work_items(
@@ -151,6 +166,7 @@ def _schedule(
         loop_order=tuple(order),
         reduce_order=(),
         staged=staged,
+        tail="overlap",
         resident=True,
         chunks=tuple(chunks.get(d, 1) for d in dims),
         padding=tuple(1 if region else 0 for region in staged) if any(staged) else (),
@@ -183,6 +199,7 @@ def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     tilings, items = frame.tilings, math.prod(schedule.threads)
     points = math.prod(schedule.registers)
     groups = math.prod(t.parts.constant or 1 for t in tilings)
+    blocks = math.prod(-(-(t.part.constant or 1) // t.block) for t in tilings)
     warps = -(-items // WARP)
     loaded, fetched = _Work(), 0.0
     for number, stream in enumerate(problem.streams):
@@ -195,27 +212,28 @@ def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     for write in problem.writes:
         as_stream, as_read = Stream(write.buffer, write.strides), Read(0, write.offset)
         stored += _accesses(frame, as_stream, [as_read], problem.outputs[write.buffer])
-    count = operations(*problem.scalar.results)
-    issued = loaded.instructions + stored.instructions + points * count + INSTRUCTIONS_OF_ITEM
-    clock = target.rate / 128 * CLOCK_UNDER_LOAD
-    each = groups * warps / target.cores / clock
+    accesses = loaded.instructions + stored.instructions
+    computed = points * operations(*problem.scalar.results)
+    scattered = max(0.0, stored.lines - 2 * points) + 0.3 * stored.lines
+    each = groups * blocks * warps / target.cores / (target.rate / 128 * CLOCK_UNDER_LOAD)
     busy = max(1, min(GROUPS_OF_CORE, ITEMS_OF_CORE // items, _by_registers(points, items)))
     under_way = loaded.under_way * warps * min(busy * target.cores, groups)
-    bandwidth = target.bandwidth * MEMORY
     moved = bytes_moved(problem)
     terms = (
-        moved / min(bandwidth, under_way / LATENCY),
-        groups * fetched / (bandwidth * L2_OF_MEMORY),
-        each * (loaded.lines + stored.lines),
-        each * issued / 4,
+        moved / min(target.bandwidth * MEMORY, under_way / LATENCY),
+        groups * fetched / (target.bandwidth * L2),
+        each * (loaded.lines * LOADED_LINE + scattered * STORED_LINE),
+        each * accesses * ACCESS,
+        each * (accesses + computed + INSTRUCTIONS_OF_ITEM) * INSTRUCTION,
     )
-    rounds = groups / (busy * target.cores)
-    tail = max(1.0, math.ceil(rounds) / rounds) if rounds < 8 else 1.0
-    return BASE + sum(term**4 for term in terms) ** 0.25 * (1 + (tail - 1) * 0.3)
+    seconds = sum(term**NORM for term in terms) ** (1 / NORM)
+    rounds = max(1.0, groups / (busy * target.cores))
+    return BASE + max(seconds * (1 + LAST_WAVE / rounds), groups * GROUP_START)
 
 
 def _by_registers(points: int, items: int) -> int:
-    return REGISTERS_OF_CORE // (items * max(32, min(255, 24 + 3 * points)))
+    needed = REGISTERS_OF_ITEM + REGISTERS_OF_POINT * points
+    return int(REGISTERS_OF_CORE // (items * max(32, min(255, needed))))
 
 
 def _accesses(frame: Frame, stream: Stream, reads: Sequence[Read], memory: np.dtype) -> _Work:
@@ -257,13 +275,14 @@ def _lines(frame: Frame, stream: Stream, itemsize: int) -> float:
 
 
 def _footprint(tilings: Sequence[DimTiling], stream: Stream, reads: Sequence[Read]) -> float:
-    """Elements of a stream that a block reads, about: reads near each other share them."""
+    """Elements of a stream that a group reads, about: reads near each other share them."""
     used = [(abs(s.constant or 0), t) for s, t in zip(stream.strides, tilings, strict=True)]
     used = sorted(((s, t) for s, t in used if s), key=lambda pair: -pair[0])
     steps = [_steps(as_index(read.offset).constant or 0, [s for s, _ in used]) for read in reads]
     spans = [max(along) - min(along) for along in zip(*steps, strict=True)]
     return math.prod(
-        t.block + min(span, _MOST_SPAN) for (_, t), span in zip(used, spans, strict=True)
+        (t.part.constant or t.block) + min(span, _MOST_SPAN)
+        for (_, t), span in zip(used, spans, strict=True)
     )
 
 

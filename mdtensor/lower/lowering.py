@@ -54,6 +54,7 @@ from mdtensor.lower.passes.resident import item_numbers, resident_memory, reside
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.passes.scan_together import scan_blocks, scan_memory
 from mdtensor.lower.passes.scatter import copies, scatter
+from mdtensor.lower.passes.scatter_together import scatter_blocks, scatter_memory
 from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
@@ -89,7 +90,7 @@ def lowered(
     if schedule.last_group:
         return (_finished_by_last_group(frame, partials, first),)
     if problem.scanned < 0:
-        return first, _second_stage(problem, schedule, partials, head)
+        return first, _second_stage(frame, partials, head)
     between = _between(frame, partials, first)
     return first, between, replace(_nest(frame, partials, head), name="kernel_2")
 
@@ -125,7 +126,8 @@ def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
     problem, tilings = frame.problem, frame.tilings
     selection = selection_of(problem)
     assert selection is not None
-    count = as_index(copies(frame))
+    together, own = frame.schedule.resident, 1 if frame.schedule.resident else copies(frame)
+    count = as_index(own)
     for d in problem.contracted:
         count = count * tilings[d].parts
     strides, size = dense(problem)
@@ -138,28 +140,30 @@ def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
     for k, dtype in enumerate(problem.scalar.result_dtypes):
         memory = register_dtype(dtype)
         body.append(partials.pointer(k, memory, const=False))
-        offset = group * copies(frame) * size
-        destinations.append(Destination(f"R{k}", memory, strides, offset, False))
+        destinations.append(Destination(f"R{k}", memory, strides, group * own * size, False))
 
     def inside(_level: int) -> list[Statement]:
         return scatter(inner, selection.dim, destinations, size)
 
-    body += cache_tiles(tilings, order, inside)
+    if together:
+        body += [*item_numbers(frame), *scatter_memory(inner, selection.dim)]
+        body += scatter_blocks(inner, selection.dim, destinations)
+    else:
+        body += cache_tiles(tilings, order, inside)
     groups = as_index(1)
     for tiling in tilings:
         groups = groups * tiling.parts
-    cells = CELL * len(destinations)
     first = LoopNest(
         "kernel_0",
         _arguments(problem),
         _size_names(frame),
-        1,
+        frame.items,
         tuple(body),
         groups,
-        count * size * cells,
+        count * size * (CELL * len(destinations)),
         head,
     )
-    return first, _second_stage(problem, frame.schedule, partials, head)
+    return first, _second_stage(frame, partials, head)
 
 
 def _between(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
@@ -416,14 +420,15 @@ def _guarded(
     return list(body) if tiling.threads == 1 else [If(name(var), "<", end, body)]
 
 
-def _second_stage(problem: Problem, schedule: Schedule, partials: Partials, head: str) -> LoopNest:
+def _second_stage(of: Frame, partials: Partials, head: str) -> LoopNest:
     """A kernel that combines the partial results of groups."""
+    problem, schedule = of.problem, of.schedule
     second = combination(problem, partials)
     plain = by_a_kernel(second, schedule)
     if asm_of(schedule.asm).cooperative:
         plain = shared_out(second, plain)
     validate(second, plain)
-    frame = Frame(second, plain, tilings_of(second, plain), {})
+    frame = Frame(second, plain, tilings_of(second, plain), {}, of.aligned)
     nest = _nest(frame, None, head)
     first = _arguments(problem)
     if not first:

@@ -343,6 +343,17 @@ class AwaitCopies:
 
 
 @dataclass(frozen=True, slots=True)
+class Atomic:
+    """Combines a value into an integer in local memory by add, min or max, as one step."""
+
+    op: str
+    buffer: str
+    memory: np.dtype
+    index: Index
+    value: Ref
+
+
+@dataclass(frozen=True, slots=True)
 class Arrive:
     """Declares an index variable: 1 in the last of `count` groups that come here, else 0.
 
@@ -449,6 +460,7 @@ Statement = (
     | CommitCopies
     | AwaitCopies
     | Exchange
+    | Atomic
     | Arrive
     | Post
     | Await

@@ -22,7 +22,8 @@ from mdtensor.translate.scalar import ScalarFunction, param
 
 CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
 _FEW, _MANY, _ITEMS = 64, 1 << 20, 128
-_AT_ONCE = 4  # results of groups that a work-item of the last one combines in one step
+_COLUMNS, _ITEMS_TOGETHER = 32, 256
+_AT_ONCE = 4  # results of groups that a work-item combines in one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,43 @@ def by_a_kernel(combined: Problem, schedule: Schedule) -> Schedule:
 def shared_out(problem: Problem, plain: Schedule) -> Schedule:
     """The schedule of a reduction over groups, the first dim, for work-items that work together.
 
-    Where results are few, the work-items of a group share one; else each has some of its own.
+    Neighbouring results are those of neighbours; as many work-items share each of them as there
+    are results of groups for. For names in place of extents, all that is known is that both are
+    many.
     """
+    extents = [extent.constant for extent in problem.extents]
+    if any(extent is None for extent in extents):
+        return _shared_out_unknown(problem, plain)
+    threads, registers = [1] * len(extents), list(plain.registers)
+    columns = _COLUMNS
+    for d in reversed(range(1, len(extents))):
+        threads[d] = min(columns, _power_of_two(extents[d] or 1))
+        columns //= threads[d]
+    columns = math.prod(threads)
+    groups = extents[0] or 1
+    if not problem.keeps_order:
+        threads[0] = min(_ITEMS_TOGETHER // columns, _power_of_two(-(-groups // _AT_ONCE)))
+    registers[0] = min(_AT_ONCE, _power_of_two(-(-groups // threads[0])))
+    order = (0, *plain.loop_order) if columns > 1 else (*plain.loop_order, 0)
+    kept = zip(extents[1:], threads[1:], strict=True)
+    return replace(
+        plain,
+        parts=(1, *(-(-(extent or 1) // n) for extent, n in kept)),
+        threads=tuple(threads),
+        registers=tuple(registers),
+        group_order=order,
+        resident=True,
+        chunks=(1,) * len(extents),
+    )
+
+
+def _power_of_two(least: int) -> int:
+    """The smallest power of two that is not less than a number."""
+    return 1 << max(0, least - 1).bit_length()
+
+
+def _shared_out_unknown(problem: Problem, plain: Schedule) -> Schedule:
+    """Where results are few, the work-items of a group share one; else each has some of its own."""
     threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
     extents = [extent.constant for extent in problem.extents]
     results = math.prod(extent or _MANY for extent in extents[1:])

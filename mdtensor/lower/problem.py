@@ -83,7 +83,8 @@ class Problem:
     structures, which use numbers. `reduced[d]` tells whether elements along dim d are combined by
     `operator`. The dim `scanned` is one of them: every partial result along it is a result too
     (-1 where there is none; else it is the only one). Streams from `finish_streams` on are read
-    by the `finish` alone.
+    by the `finish` alone. `reaches` has the first and the last element of each input, counted from
+    where its addresses are; () where they are not known.
     """
 
     labels: tuple[str, ...]
@@ -99,6 +100,7 @@ class Problem:
     sizes: tuple[str, ...] = ()
     scanned: int = -1
     finish: Finish | None = None
+    reaches: tuple[tuple[int, int], ...] = ()
 
     @property
     def written_dtypes(self) -> tuple[np.dtype, ...]:
@@ -207,8 +209,15 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
         ),
         scanned=next((n for n, dim in enumerate(dims) if isinstance(dim.combine, PrefixSum)), -1),
         finish=finish,
+        reaches=tuple(_reach(buffer) for buffer in real.inputs),
     )
     return merged(problem)
+
+
+def _reach(buffer: Buffer) -> tuple[int, int]:
+    """Where the first and the last element of a buffer lie."""
+    spans = [s * (n - 1) for s, n in zip(buffer.spec.strides, buffer.spec.shape, strict=True)]
+    return sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
 
 
 class _Views:

@@ -53,13 +53,14 @@ class Schedule:
     - `staged`: per stream, the region to which its tile is copied first, or "".
     - `tail`: what is left of the lane dim runs in narrower vectors ("split"), padded ones
       ("pad"), or in one that overlaps its neighbour ("overlap").
+      Without lanes, "overlap" lets the last block of a dim begin inside the one before.
     - `streaming`: results bypass the caches.
     - `peel`: along the lane dim, whole vectors begin where the address of the result is a multiple
       of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
     - `ahead`: iterations of the innermost loop by which memory is asked for before it is read; 0
       for what the processor fetches by itself.
     - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
-      `lower.selection`).
+      `lower.selection`); if `resident`, by all work-items of a group in local memory.
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
     - `resident`: a work-item keeps its accumulators in registers while tiles of reduced dims go
       by (see `lower.passes.resident`); without a reduction, what its points share (see
@@ -261,8 +262,6 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
     count = len(problem.extents)
     if not asm_of(schedule.asm).cooperative:
         raise LoweringError(f"{schedule.asm} keeps no accumulators over tiles")
-    if schedule.scatter:
-        raise LoweringError("scatters keep no accumulators over tiles")
     streams = len(problem.streams)
     lengths = dict.fromkeys(("chunks", "warp", "lead"), count)
     for field, length in (lengths | {"padding": streams, "as_source": streams}).items():
@@ -321,10 +320,23 @@ def _validate_scatter(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("scattering would change the order of an operator")
     if schedule.lane >= 0 or any(schedule.tiles) or any(schedule.staged) or schedule.ahead:
         raise LoweringError("scattering has no lanes, no tiles, stages and asks ahead for nothing")
-    if any(threads > 1 for threads in schedule.threads):
-        raise LoweringError("work-items do not share what is scattered")
+    if schedule.resident:
+        _validate_scatter_together(problem, schedule, selection.dim)
+    elif any(threads > 1 for threads in schedule.threads):
+        raise LoweringError("work-items that share what is scattered are resident")
     if schedule.parts[selection.dim] != 1 or any(schedule.registers[d] > 1 for d in problem.kept):
         raise LoweringError("kept dims have no register tiles where results are scattered")
+
+
+def _validate_scatter_together(problem: Problem, schedule: Schedule, dim: int) -> None:
+    """Work-items share a copy in local memory where the operator has atomic operations."""
+    if problem.is_general or schedule.last_group or schedule.warp or any(schedule.lead):
+        raise LoweringError("what is scattered in local memory has fixed extents, no warps or lead")
+    others = [d for d in problem.kept if d != dim]
+    if any(schedule.threads[d] > 1 for d in problem.kept):
+        raise LoweringError("work-items share out reduced dims where results are scattered")
+    if any(schedule.parts[d] < problem.extent(d) for d in others):
+        raise LoweringError("a group scatters along one dim, and has one point of the others")
 
 
 def _validate_scan(problem: Problem, schedule: Schedule) -> None:

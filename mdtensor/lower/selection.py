@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.lower.problem import Problem
-from mdtensor.translate.scalar import Expr
+from mdtensor.translate.scalar import Expr, cast, const
 from mdtensor.translate.trees import dims_in
 
 
@@ -36,14 +36,15 @@ def selection_of(problem: Problem) -> Selection | None:
     operator = problem.operator
     if operator is None or operator.identity is None or not problem.contracted:
         return None
-    if problem.scanned >= 0 or any(result.op != "select" for result in problem.scalar.results):
+    results = [_converted_inside(result) for result in problem.scalar.results]
+    if problem.scanned >= 0 or any(result.op != "select" for result in results):
         return None
-    conditions = {result.args[0] for result in problem.scalar.results}
-    others = [result.args[2] for result in problem.scalar.results]
+    conditions = {result.args[0] for result in results}
+    others = [result.args[2] for result in results]
     neutral = zip(others, operator.identity, strict=True)
     if len(conditions) != 1 or any(e.op != "const" or e.value != v for e, v in neutral):
         return None
-    values = tuple(result.args[1] for result in problem.scalar.results)
+    values = tuple(result.args[1] for result in results)
     found = _equation(conditions.pop())
     if found is None:
         return None
@@ -54,6 +55,21 @@ def selection_of(problem: Problem) -> Selection | None:
     if problem.reduced[dim] or walked or any(label in dims_in(expr) for expr in elsewhere):
         return None
     return Selection(dim, index, values)
+
+
+def _converted_inside(expr: Expr) -> Expr:
+    """A conversion of what is selected as a selection of what is converted."""
+    if expr.op != "cast" or expr.args[0].op != "select":
+        return expr
+    condition, *choices = expr.args[0].args
+    return Expr("select", (condition, *(_converted(c, expr.dtype) for c in choices)), expr.dtype)
+
+
+def _converted(expr: Expr, dtype: np.dtype) -> Expr:
+    if expr.op != "const":
+        return cast(expr, dtype)
+    assert isinstance(expr.value, int | float)
+    return const(np.asarray(expr.value).astype(dtype).item(), dtype)
 
 
 def _equation(condition: Expr) -> tuple[str, Expr] | None:

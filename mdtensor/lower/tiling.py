@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import Index, as_index, name
@@ -20,7 +20,8 @@ class DimTiling:
     `remainder` is what is left of the extent after whole register tiles; None where unknown.
     Of the register tile, `chunk` points are neighbours; 0 where all are. Chunks of `in_row`
     work-items lie in a row, of all of them if it is 0; then come these work-items' next chunks.
-    The first block begins `lead` points before the dim does.
+    The first block begins `lead` points before the dim does. With `overlap`, the last one ends
+    where the dim does, and begins inside the one before.
     """
 
     label: str
@@ -33,6 +34,7 @@ class DimTiling:
     chunk: int = 0
     lead: int = 0
     in_row: int = 0
+    overlap: bool = False
 
     @property
     def near(self) -> int:
@@ -53,6 +55,8 @@ class DimTiling:
     def is_ragged(self) -> bool:
         """Whether the last block may be cut off by the end of the dim."""
         extent = self.extent.constant
+        if self.overlap:
+            return False
         return extent is None or self.lead > 0 or extent % self.block != 0
 
     @property
@@ -132,14 +136,23 @@ def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
             length = -(-blocks // max(1, schedule.parts[d])) * block
             part, parts = as_index(length), as_index(max(1, -(-(extent + lead) // length)))
             tile = 0 if tile >= length else tile
-        if schedule.resident and (not problem.reduced[d] or d == problem.scanned):
+        walked = not problem.reduced[d] or d == problem.scanned or schedule.scatter
+        if schedule.resident and walked:
             tile = 0 if part.constant == block else block
         chunk = schedule.chunks[d] if schedule.chunks else 0
-        row = _in_row(problem, schedule, d)
-        extent_of = problem.extents[d]
-        result.append(
-            DimTiling(label, extent_of, register, threads, part, parts, tile, chunk, lead, row)
+        tiling = DimTiling(
+            label,
+            problem.extents[d],
+            register,
+            threads,
+            part,
+            parts,
+            tile,
+            chunk,
+            lead,
+            _in_row(problem, schedule, d),
         )
+        result.append(replace(tiling, overlap=_overlaps(problem, schedule, d, tiling)))
     return tuple(result)
 
 
@@ -149,3 +162,19 @@ def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:
         return 0
     whole = math.prod(schedule.threads) % WARP == 0 and schedule.group_order[-1] == d
     return math.gcd(schedule.threads[d], WARP) if whole else 1
+
+
+def _overlaps(problem: Problem, schedule: Schedule, d: int, tiling: DimTiling) -> bool:
+    """Whether the last block of a dim may begin inside the one before, as the schedule asks.
+
+    Points are computed twice then, which only those without a reduction can be; and along elements
+    that are accessed several at once, a block begins where the others do.
+    """
+    extent, alone = tiling.extent.constant, tiling.part.constant == tiling.block
+    if not schedule.resident or schedule.tail != "overlap" or problem.contracted or not alone:
+        return False
+    if extent is None or extent < tiling.block or tiling.lead:
+        return False
+    accesses = (*problem.streams, *problem.writes)
+    beside = any(access.strides[d].constant in (1, -1) for access in accesses)
+    return not beside or extent % tiling.near == 0

@@ -2,8 +2,8 @@
 
 `python -m tests.lower.fuzz_cuda --count 2000 --seed 1`, with CuPy and a GPU; `--md-homs` for random
 md_homs. Work-items that forget to wait for each other may still be right on a CPU, which runs them
-by turns; here they would not be. Half of the schedules of reductions keep their accumulators in
-registers. Several processes share the work, since compiling takes longer than running.
+by turns; here they would not be. Half of the schedules are of work-items that keep what they can
+in registers. Several processes share the work, since compiling takes longer than running.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.source import KernelSource
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase
-from tests.lower.random_resident import random_resident_schedule
+from tests.lower.random_resident import random_gpu_schedule
 from tests.lower.running import MismatchError
 
 SECONDS = 60  # for one case, compilation included
@@ -96,13 +96,11 @@ def gpu() -> OnGpu:
 
 
 def case_of(name: str) -> fuzz.Case | MDHomCase:
-    """The case of that name, with other schedules for half of the reductions."""
+    """The case of that name, with other schedules for half of its stages."""
     case = fuzz.random_case(name)
     rng = random.Random(f"{name}/resident")
     schedules = tuple(
-        random_resident_schedule(rng, problem)
-        if problem.contracted and problem.scanned < 0 and rng.random() < 0.5
-        else schedule
+        random_gpu_schedule(rng, problem) if rng.random() < 0.5 else schedule
         for problem, schedule in zip(case.problems(), case.schedules, strict=True)
     )
     if isinstance(case, MDHomCase):

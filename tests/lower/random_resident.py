@@ -60,7 +60,8 @@ def random_resident_schedule(rng: random.Random, problem: Problem) -> Schedule:
         stages=rng.choice((0, 1, 2, 2, 3, 4)) if tiled and any(staged) else 0,
         as_source=tuple(rng.random() < 0.5 for _ in problem.streams),
     )
-    return _in_order(problem, drawn) if problem.keeps_order else drawn
+    ordered = problem.keeps_order and problem.contracted
+    return _in_order(problem, drawn) if ordered else drawn
 
 
 def _may_stream(problem: Problem) -> bool:
@@ -99,6 +100,7 @@ def random_pointwise_schedule(rng: random.Random, problem: Problem) -> Schedule:
     drawn = random_resident_schedule(rng, problem)
     if problem.is_general or any(drawn.staged) or rng.random() < 0.5:
         return drawn
+    drawn = replace(drawn, tail=rng.choice(("split", "overlap")))
     near = drawn.chunks or drawn.registers
     return replace(drawn, lead=tuple(rng.randrange(n) for n in near))
 
@@ -131,3 +133,12 @@ def random_scan_schedule(rng: random.Random, problem: Problem) -> Schedule:
         parts=tuple(1000 for _ in ones),
         group_order=order,
     )
+
+
+def random_gpu_schedule(rng: random.Random, problem: Problem) -> Schedule:
+    """A schedule whose work-items keep what they can in registers, for any problem."""
+    if problem.scanned >= 0:
+        return random_scan_schedule(rng, problem)
+    if not problem.contracted:
+        return random_pointwise_schedule(rng, problem)
+    return replace(random_resident_schedule(rng, problem), last_group=rng.random() < 0.5)

@@ -40,7 +40,7 @@ PROBLEMS = {
     "star": stencil(256, "valid"),
     "star in a border": stencil(256, "constant"),
     "outer": problem_of("i,j->ij", (3000,), (1000,)),
-    "turned": problem_of("ijk->kji", (64, 48, 80)),
+    "turned": problem_of("ijk->kji", (256, 64, 512)),
     "flat": problem_of("i,i->i", (1 << 20,), (1 << 20,)),
     "bytes": problem_of("ij,j->ij", (999, 1001), (1001,), dtype="i1"),
     "doubles": problem_of("ij,j->ij", (500, 1000), (1000,), dtype="f8"),

@@ -99,7 +99,8 @@ class Frame:
     def is_clamped(self, d: int) -> bool:
         """Whether points beyond the end of a kept dim are computed as if they were its last."""
         reduces = bool(self.problem.contracted) and self.problem.scanned < 0
-        inside = self.schedule.resident and reduces and not self.problem.reduced[d]
+        resident = self.schedule.resident and not self.schedule.scatter
+        inside = resident and reduces and not self.problem.reduced[d]
         return inside and self.tilings[d].is_ragged
 
     def clamped_together(self, d: int) -> int:

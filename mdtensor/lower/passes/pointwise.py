@@ -27,7 +27,7 @@ from mdtensor.lower.passes.micro_kernel import (
 )
 from mdtensor.lower.passes.reduced_tiles import copied
 from mdtensor.lower.passes.resident import whole_part
-from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
+from mdtensor.lower.passes.tile_accesses import loose_dims, room_in, tile_pointers, wide
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
 from mdtensor.lower.tiling import DimTiling
 
@@ -43,7 +43,7 @@ def pointwise_tiles(
     statements: list[Statement] = []
     for d in frame.problem.dims:
         if not tilings[d].tile:
-            statements += whole_part(tilings[d])
+            statements += _only_block(tilings[d]) if tilings[d].overlap else whole_part(tilings[d])
     for copy in copies:
         statements += copy.declared()
     tiled = [d for d in frame.schedule.group_order if tilings[d].tile]
@@ -51,6 +51,13 @@ def pointwise_tiles(
     for d in reversed(tiled):
         body = blocks_along(tilings[d], body)
     return [*statements, *body]
+
+
+def _only_block(tiling: DimTiling) -> list[Statement]:
+    """Declares the block of a part, which begins early enough to end inside the dim."""
+    begin = IndexCalc("min", name(tiling.var("lo")), tiling.extent - tiling.block)
+    end = LetIndex(tiling.var("e"), name(tiling.var("hi")))
+    return [LetIndex(tiling.var("t"), begin), end]
 
 
 def blocks_along(tiling: DimTiling, body: Sequence[Statement]) -> list[Statement]:
@@ -67,20 +74,49 @@ def _block(
     starts = {d: name(tilings[d].var("t")) for d in problem.dims}
     statements = copied(frame, copies, starts)
     statements += [LetIndex(tilings[d].var("r"), tilings[d].first) for d in problem.dims]
-    whole = _whole_tile(frame, destinations)
-    checks, room = room_in(frame)
+    loose = loose_dims(frame)
+    whole = _whole_tile(frame, destinations, loose)
+    checks, room = room_in(frame, [d for d in problem.dims if d not in loose])
     if room is None:
         return [*statements, *whole]
     single = _single_points(frame, destinations)
     return [*statements, *checks, If(as_index(0), "<=", room, tuple(whole), tuple(single))]
 
 
-def _whole_tile(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
-    """All points of a work-item, with wide accesses."""
+def _whole_tile(
+    frame: Frame, destinations: Sequence[Destination], loose: Sequence[int]
+) -> list[Statement]:
+    """All points of a work-item, with wide accesses; along loose dims some may lie outside."""
     counts = {d: frame.tilings[d].register for d in frame.problem.dims}
+    tile = tile_of(frame, counts)
     pointers, placed = tile_pointers(frame, destinations)
-    points = _points(frame, tile_of(frame, counts), placed)
-    return [*pointers, *wide(frame, destinations, placed, points)]
+    computed, written = _points(frame, tile, placed)
+    together = [store for each in written for store in each]
+    checks, room = room_in(frame, loose, "loose")
+    if room is None:
+        return [*pointers, *wide(frame, destinations, placed, [*computed, *together])]
+    computed = wide(frame, destinations, placed, computed)
+    together = wide(frame, destinations, placed, together)
+    single: list[Statement] = []
+    for point, each in zip(tile.points, written, strict=True):
+        single += _where_inside(frame, point, loose, each)
+    chosen = If(as_index(0), "<=", room, tuple(together), tuple(single))
+    return [*pointers, *computed, *checks, chosen]
+
+
+def _where_inside(
+    frame: Frame, point: Sequence[int], dims: Sequence[int], statements: Sequence[Statement]
+) -> list[Statement]:
+    """The statements, where a point lies inside some dims."""
+    found = tuple(statements)
+    for d, position in zip(frame.unrolled_kept, point, strict=True):
+        if d in dims:
+            tiling = frame.tilings[d]
+            index = name(tiling.var("r")) + position
+            found = (If(index, "<", name(tiling.var("e")), found),)
+            if tiling.lead:
+                found = (If(as_index(-1), "<", index, found),)
+    return [*found]
 
 
 def _single_points(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
@@ -88,7 +124,8 @@ def _single_points(frame: Frame, destinations: Sequence[Destination]) -> list[St
     tilings = frame.tilings
     pointers, placed = tile_pointers(frame, destinations)
     tile = tile_of(frame, dict.fromkeys(frame.problem.dims, 1))
-    statements = [*pointers, *_points(frame, tile, placed)]
+    computed, (written,) = _points(frame, tile, placed)
+    statements = [*pointers, *computed, *written]
     for d in reversed(frame.schedule.loop_order):
         tiling = tilings[d]
         index, first, near = tiling.var("r"), name(tiling.var("f")), tiling.near
@@ -106,13 +143,16 @@ def _single_points(frame: Frame, destinations: Sequence[Destination]) -> list[St
     return [*firsts, *statements]
 
 
-def _points(frame: Frame, tile: Tile, placed: Sequence[Destination]) -> list[Statement]:
-    """Computes, finishes and writes the points of a tile."""
-    statements = list(Body(frame, tile, {}, "b", None).without_reduction())
+def _points(
+    frame: Frame, tile: Tile, placed: Sequence[Destination]
+) -> tuple[list[Statement], list[list[Statement]]]:
+    """Computes and finishes the points of a tile; the statements that write each one."""
+    computed = list(Body(frame, tile, {}, "b", None).without_reduction())
     finish = Body(frame, tile, {}, "b", None, prefix="e")
+    written: list[list[Statement]] = []
     for u, point in enumerate(tile.points):
         (held,) = tile.accumulators[u]
-        refs = finish_values(finish, point, (), _ONE, held, f"{u}", statements)
+        refs = finish_values(finish, point, (), _ONE, held, f"{u}", computed)
         steps = tuple(zip(frame.unrolled_kept, point, strict=True))
-        statements += stores(frame, steps, _ONE, refs, placed)
-    return statements
+        written.append(stores(frame, steps, _ONE, refs, placed))
+    return computed, written

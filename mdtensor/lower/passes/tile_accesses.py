@@ -6,7 +6,7 @@ For tiles that are computed where they lie: without a reduction, or along a scan
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,21 +18,26 @@ from mdtensor.lower.passes.micro_kernel import Frame, stream_pointer
 from mdtensor.lower.passes.stage_inputs import INNER
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads, wide_stores
 from mdtensor.lower.passes.write_outputs import Destination
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.tiling import DimTiling
 
 
-def room_in(frame: Frame) -> tuple[list[Statement], Index | None]:
-    """Declares a number that is negative where a work-item's points are not all inside their dims.
+def room_in(
+    frame: Frame, dims: Collection[int] | None = None, prefix: str = "room"
+) -> tuple[list[Statement], Index | None]:
+    """Declares a number that is negative where a work-item's points are not all inside some dims.
 
-    None where they always are.
+    None where they always are; the dims are all by default.
     """
-    left = [left for t in frame.tilings if t.is_ragged for left in _room(t)]
+    among = frame.problem.dims if dims is None else dims
+    ragged = [frame.tilings[d] for d in among if frame.tilings[d].is_ragged]
+    left = [left for tiling in ragged for left in _room(tiling)]
     if not left:
         return [], None
     statements: list[Statement] = []
     room = as_index(0)
     for n, along in enumerate(left):
-        held = f"room{n}"
+        held = f"{prefix}{n}"
         statements.append(LetIndex(held, IndexCalc("min", along, room)))
         room = name(held)
     return statements, room
@@ -43,6 +48,38 @@ def _room(tiling: DimTiling) -> list[Index]:
     first, span = name(tiling.var("r")), tiling.positions(tiling.register)[-1] + 1
     after = name(tiling.var("e")) - first - span
     return [after, first] if tiling.lead else [after]
+
+
+def loose_dims(frame: Frame) -> tuple[int, ...]:
+    """Dims along which elements of points beyond the ends can be read: others of the same array."""
+    problem = frame.problem
+    ranges = [(0, (tiling.extent.constant or 1) - 1) for tiling in frame.tilings]
+    plain = problem.reaches and not any(read.computed for read in problem.all_reads)
+    found: list[int] = []
+    for d, tiling in enumerate(frame.tilings):
+        parts, part = tiling.parts.constant, tiling.part.constant
+        if not plain or not tiling.is_ragged or parts is None or part is None:
+            continue
+        tried = [*ranges]
+        tried[d] = (-tiling.lead, parts * part - tiling.lead - 1)
+        if _within_reach(problem, tried):
+            ranges = tried
+            found.append(d)
+    return tuple(found)
+
+
+def _within_reach(problem: Problem, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether all addresses of indices in those ranges are of elements of their arrays."""
+    for read in problem.all_reads:
+        stream = problem.streams[read.stream]
+        low = high = as_index(read.offset).constant or 0
+        for stride, (first, last) in zip(stream.strides, ranges, strict=True):
+            ends = sorted((stride.constant or 0) * index for index in (first, last))
+            low, high = low + ends[0], high + ends[1]
+        least, most = problem.reaches[stream.buffer]
+        if low < least or high > most:
+            return False
+    return True
 
 
 def tile_pointers(

@@ -107,49 +107,34 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   }
 }
 
-extern "C" __global__ __launch_bounds__(4)
+extern "C" __global__ __launch_bounds__(1)
 void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ given_I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
   const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
   const float* I0 = (const float*)(scratch);
   const long long lo_groups = 0;
   const long long hi_groups = 3;
-  const long long x_groups = (item) % (4);
-  const long long y_groups = (item) / (4);
-  __shared__ __align__(16) float L0[4];
-  const long long turn1 = (item) % (2);
-  const long long turn2 = (item) % (4);
   const long long t_groups = lo_groups;
   const long long e_groups = hi_groups;
-  float* o0 = O0;
   const float* b0 = I0;
   float a0_0 = 0.0f;
-  long long r_groups = x_groups + t_groups;
-  for (; r_groups + 4 <= e_groups + 3; r_groups += 4) {
+  long long r_groups = t_groups;
+  for (; r_groups + 4 <= e_groups; r_groups += 4) {
+    const float* p0 = b0 + r_groups;
+    const float x0 = p0[0];
+    a0_0 = (a0_0 + x0);
+    const float x1 = p0[1];
+    a0_0 = (a0_0 + x1);
+    const float x2 = p0[2];
+    a0_0 = (a0_0 + x2);
+    const float x3 = p0[3];
+    a0_0 = (a0_0 + x3);
+  }
+  for (; r_groups < e_groups; r_groups++) {
     const float* p0 = b0 + r_groups;
     const float x0 = p0[0];
     a0_0 = (a0_0 + x0);
   }
-  __syncthreads();
-  L0[item] = a0_0;
-  __syncthreads();
-  if (turn1 < 1) {
-    if (item + 1 < 4) {
-      const float t0_0_1_0 = (L0[item] + L0[item + 1]);
-      L0[item] = t0_0_1_0;
-    }
-  }
-  __syncthreads();
-  if (turn2 < 1) {
-    if (item + 2 < 4) {
-      const float t0_0_2_0 = (L0[item] + L0[item + 2]);
-      L0[item] = t0_0_2_0;
-    }
-  }
-  __syncthreads();
-  a0_0 = L0[0];
-  if (item < 1) {
-    o0[0] = a0_0;
-  }
+  float* o0 = O0;
+  o0[0] = a0_0;
 }

@@ -91,7 +91,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
   }
 }
 
-extern "C" __global__ __launch_bounds__(2)
+extern "C" __global__ __launch_bounds__(32)
 void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ given_I1, const float* __restrict__ given_I2, const float* __restrict__ given_I3, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
   const long long group = blockIdx.x;
@@ -101,59 +101,57 @@ void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ give
   const float* I2 = given_I1;
   const float* I3 = given_I2;
   const float* I4 = given_I3;
-  const long long z_j = (group) % (6);
-  const long long g_j = (group) / (6);
-  const long long lo_j = z_j;
-  const long long hi_j = (lo_j + 1 < 6 ? lo_j + 1 : 6);
-  const long long z_i = g_j;
-  const long long lo_i = z_i;
-  const long long hi_i = (lo_i + 1 < 5 ? lo_i + 1 : 5);
+  const long long z_i = group;
+  const long long lo_i = 4*z_i;
+  const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
   const long long lo_groups = 0;
   const long long hi_groups = 2;
-  const long long x_groups = (item) % (2);
-  const long long y_groups = (item) / (2);
-  __shared__ __align__(16) float L0[2];
-  const long long turn1 = (item) % (2);
+  const long long lo_j = 0;
+  const long long hi_j = 6;
+  const long long x_j = (item) % (8);
+  const long long x_j_rest = (item) / (8);
+  const long long x_i = x_j_rest;
   const long long t_groups = lo_groups;
   const long long e_groups = hi_groups;
   const long long t_i = lo_i;
   const long long e_i = hi_i;
   const long long t_j = lo_j;
   const long long e_j = hi_j;
-  long long r_i = t_i;
-  for (; r_i < e_i; r_i++) {
-    long long r_j = t_j;
-    for (; r_j < e_j; r_j++) {
-      float* o0 = O0 + r_j + 6*r_i;
-      const float* b0 = I0 + r_j + 6*r_i;
-      const float* b1 = I3 + r_j + 6*r_i;
-      const float* b2 = I4 + r_j;
-      float a0_0 = 0.0f;
-      long long r_groups = x_groups + t_groups;
-      for (; r_groups + 2 <= e_groups + 1; r_groups += 2) {
-        const float* p0 = b0 + 30*r_groups;
-        const float* p1 = b1;
-        const float* p2 = b2;
-        const float x0 = p0[0];
-        a0_0 = (a0_0 + x0);
-      }
-      __syncthreads();
-      L0[item] = a0_0;
-      __syncthreads();
-      if (turn1 < 1) {
-        if (item + 1 < 2) {
-          const float t0_0_1_0 = (L0[item] + L0[item + 1]);
-          L0[item] = t0_0_1_0;
-        }
-      }
-      __syncthreads();
-      a0_0 = L0[0];
-      if (item < 1) {
-        const float xe0 = b1[0];
-        const float xe1 = b2[0];
-        const float c0 = (((a0_0 * 2.0f) + (xe0 * 3.0f)) + xe1);
-        const float f0_0_0 = ((0.0f > c0) ? 0.0f : c0);
-        o0[0] = f0_0_0;
+  const long long r_i = x_i + t_i;
+  const long long r_j = x_j + t_j;
+  const long long q_i_0 = (r_i < 4 ? r_i : 4);
+  const long long q_j_0 = (r_j < 5 ? r_j : 5);
+  const float* b0 = I0;
+  const float* b1 = I3;
+  const float* b2 = I4;
+  float a0_0 = 0.0f;
+  long long r_groups = t_groups;
+  for (; r_groups + 2 <= e_groups; r_groups += 2) {
+    const float* p0 = b0 + 30*r_groups;
+    const float* p1 = b1;
+    const float* p2 = b2;
+    const float x0 = p0[q_j_0 + 6*q_i_0];
+    a0_0 = (a0_0 + x0);
+    const float x1 = p0[q_j_0 + 6*q_i_0 + 30];
+    a0_0 = (a0_0 + x1);
+  }
+  float* o0 = O0 + r_j + 6*r_i;
+  const long long room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
+  const long long room1 = (-t_j + e_j - 8 < room0 ? -t_j + e_j - 8 : room0);
+  if (0 <= room1) {
+    const float xe0_0 = b1[q_j_0 + 6*q_i_0];
+    const float xe0_1 = b2[q_j_0];
+    const float c0 = (((a0_0 * 2.0f) + (xe0_0 * 3.0f)) + xe0_1);
+    const float f0_0 = ((0.0f > c0) ? 0.0f : c0);
+    o0[0] = f0_0;
+  } else {
+    if (r_i < e_i) {
+      if (r_j < e_j) {
+        const float xe0_0 = b1[q_j_0 + 6*q_i_0];
+        const float xe0_1 = b2[q_j_0];
+        const float c1 = (((a0_0 * 2.0f) + (xe0_0 * 3.0f)) + xe0_1);
+        const float f0_0 = ((0.0f > c1) ? 0.0f : c1);
+        o0[0] = f0_0;
       }
     }
   }

@@ -77,49 +77,34 @@ void kernel_0(__global const float* I0, __global const float* I1, __global float
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(4, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void kernel_1(__global const float* given_I0, __global const float* given_I1, __global float* O0, __global uchar* scratch)
 {
   const long group = get_group_id(0);
-  const long item = get_local_id(0);
   __global const float* I0 = (__global const float*)(scratch);
   const long lo_groups = 0;
   const long hi_groups = 3;
-  const long x_groups = (item) % (4);
-  const long y_groups = (item) / (4);
-  __local float L0[4];
-  const long turn1 = (item) % (2);
-  const long turn2 = (item) % (4);
   const long t_groups = lo_groups;
   const long e_groups = hi_groups;
-  __global float* o0 = O0;
   __global const float* b0 = I0;
   float a0_0 = 0.0f;
-  long r_groups = x_groups + t_groups;
-  for (; r_groups + 4 <= e_groups + 3; r_groups += 4) {
+  long r_groups = t_groups;
+  for (; r_groups + 4 <= e_groups; r_groups += 4) {
+    __global const float* p0 = b0 + r_groups;
+    const float x0 = p0[0];
+    a0_0 = (a0_0 + x0);
+    const float x1 = p0[1];
+    a0_0 = (a0_0 + x1);
+    const float x2 = p0[2];
+    a0_0 = (a0_0 + x2);
+    const float x3 = p0[3];
+    a0_0 = (a0_0 + x3);
+  }
+  for (; r_groups < e_groups; r_groups++) {
     __global const float* p0 = b0 + r_groups;
     const float x0 = p0[0];
     a0_0 = (a0_0 + x0);
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  L0[item] = a0_0;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  if (turn1 < 1) {
-    if (item + 1 < 4) {
-      const float t0_0_1_0 = (L0[item] + L0[item + 1]);
-      L0[item] = t0_0_1_0;
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  if (turn2 < 1) {
-    if (item + 2 < 4) {
-      const float t0_0_2_0 = (L0[item] + L0[item + 2]);
-      L0[item] = t0_0_2_0;
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  a0_0 = L0[0];
-  if (item < 1) {
-    o0[0] = a0_0;
-  }
+  __global float* o0 = O0;
+  o0[0] = a0_0;
 }

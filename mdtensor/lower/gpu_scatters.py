@@ -1,0 +1,99 @@
+"""Schedules on a GPU that go straight to a selected point, in local memory, and what they cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from mdtensor.lower.cost import bytes_moved
+from mdtensor.lower.gpu_candidates import kept_order, misfit
+from mdtensor.lower.gpu_cost import BASE, SECOND_KERNEL
+from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.passes.scatter_together import LOCAL_BYTES, atomic_operations
+from mdtensor.lower.passes.wide_accesses import lanes_of
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.selection import selection_of
+from mdtensor.lower.tiling import tilings_of
+from mdtensor.specs import Target
+
+_ITEMS = (128, 256, 512, 1024)
+_CHUNKS = (1, 2, 4)
+_GROUPS_OF_CORE = (1, 2, 4)
+MEMORY, CLOCK_UNDER_LOAD = 0.87, 0.86
+ATOMICS_OF_CORE = 1.0  # a cycle, where elements select points at random
+# Times as long where more than 512 work-items of a group combine, or fewer than 1024 of a core.
+MANY_ITEMS, FEW_ITEMS = 1.2, 1.2
+LATENCY, ITEMS_OF_CORE = 800e-9, 2048
+
+
+def scatter_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Valid schedules for a problem with fixed extents; none where nothing can be scattered so."""
+    selection = selection_of(problem)
+    if selection is None or problem.keeps_order or problem.operator is None:
+        return
+    held = sum(register_dtype(dtype).itemsize for dtype in problem.operator.dtypes)
+    if (
+        not atomic_operations(problem.operator)
+        or problem.extent(selection.dim) * held > LOCAL_BYTES
+    ):
+        return
+    longest = max(problem.contracted, key=problem.extent)
+    lanes = max(lanes_of(dtype) for dtype in problem.inputs)
+    kept = kept_order(problem)
+    others = math.prod(problem.extent(d) for d in kept if d != selection.dim)
+    for items, chunks, groups in itertools.product(_ITEMS, _CHUNKS, _GROUPS_OF_CORE):
+        block = items * chunks * lanes
+        parts = max(1, min(-(-problem.extent(longest) // block), groups * target.cores // others))
+        registers = tuple(chunks * lanes if d == longest else 1 for d in problem.dims)
+        schedule = Schedule(
+            asm="gpu",
+            parts=tuple(
+                parts
+                if d == longest
+                else 1
+                if problem.reduced[d] or d == selection.dim
+                else problem.extent(d)
+                for d in problem.dims
+            ),
+            tiles=(0,) * len(problem.dims),
+            threads=tuple(items if d == longest else 1 for d in problem.dims),
+            registers=registers,
+            lane=-1,
+            width=1,
+            group_order=(*kept, *problem.contracted),
+            loop_order=kept,
+            reduce_order=problem.contracted,
+            staged=("",) * len(problem.streams),
+            scatter=True,
+            resident=True,
+            chunks=tuple(lanes if d == longest else 1 for d in problem.dims),
+        )
+        if not misfit(problem, schedule, target):
+            yield schedule
+
+
+def scatter_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that such a schedule takes, roughly."""
+    items, tilings = math.prod(schedule.threads), tilings_of(problem, schedule)
+    groups = math.prod(tiling.parts.constant or 1 for tiling in tilings)
+    selection = selection_of(problem)
+    assert selection is not None
+    elements = math.prod(problem.extent(d) for d in problem.dims if d != selection.dim)
+    busy = min(ITEMS_OF_CORE // items, -(-groups // target.cores))
+    under_way = busy * min(groups, target.cores) * items * 16 * 2.0
+    reading = bytes_moved(problem) / min(target.bandwidth * MEMORY, under_way / LATENCY)
+    clock = target.rate / 128 * CLOCK_UNDER_LOAD
+    combining = elements / (target.cores * ATOMICS_OF_CORE * clock)
+    combining *= MANY_ITEMS if items > 512 else 1.0
+    combining *= FEW_ITEMS if busy * items < 1024 else 1.0
+    points = problem.extent(selection.dim) * groups / target.cores / items
+    return BASE + max(reading, combining) + SECOND_KERNEL + points * 4 / clock
+
+
+def ranked_scatters(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:
+    """All candidates with their estimates, the best first."""
+    found = scatter_candidates(problem, target)
+    pairs = [(scatter_estimate(problem, schedule, target), schedule) for schedule in found]
+    return sorted(pairs, key=lambda pair: pair[0])
