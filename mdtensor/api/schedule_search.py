@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -15,7 +15,7 @@ from mdtensor.api.measurer import Measurer
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search import SearchOutcome, search
 from mdtensor.autotune.space import Configuration, Space
-from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.autotune.worker import WorkerError
 from mdtensor.lower.candidates import broken_rule, estimated, ranked
 from mdtensor.lower.key import problem_key
@@ -28,6 +28,8 @@ HOPELESS = 4.0
 _SAMPLES = 600
 _RANKED = {"cpu": 6, "gpu": 24}  # of the cost model's favourites, by kind of device
 _SEEDS_SAMPLED = 10
+# Of the first schedules, those that are measured even where the space does not hold them.
+_OUTSIDE = 8
 _CONFIRMED = 5
 _CONFIRM_SHARE = 0.12
 
@@ -76,9 +78,22 @@ class _Candidates:
             return self.measurer.prepare(schedule)
         return None
 
+    def outside(self, space: Space, schedules: Sequence[Schedule]) -> list[tuple[Schedule, Trial]]:
+        """Measures those of the schedules that the space does not hold."""
+
+        def is_missing(schedule: Schedule) -> bool:
+            nearest = space.nearest(configuration_from(self.problem, schedule), Random(0))
+            return nearest is None or self.schedule_of(nearest) != schedule
+
+        missing = list(filter(is_missing, dict.fromkeys(schedules)))
+        return [(schedule, self.measure_schedule(schedule)) for schedule in missing]
+
     def measure(self, configuration: Configuration) -> Trial:
         """Measures a configuration, and keeps what was found."""
-        schedule = self.schedule_of(configuration)
+        return self.measure_schedule(self.schedule_of(configuration))
+
+    def measure_schedule(self, schedule: Schedule) -> Trial:
+        """Measures a schedule, and keeps what was found."""
         if reason := self._rejection(schedule):
             return Trial("rejected", detail=reason)
         trial = self.measurer.trial(schedule, self.best.seconds)
@@ -105,6 +120,8 @@ def searched(
     seeds += _sampled(engine, problem, space)
     try:
         measurer.opened()
+        # So nothing that is tuned becomes slower than it was.
+        outside = candidates.outside(space, first[:_OUTSIDE])
     except KeyboardInterrupt:
         return SearchOutcome((), "interrupted", time.monotonic() - started), None
     # What had to be made first may take a half of a short budget.
@@ -120,6 +137,7 @@ def searched(
         ahead=measurer.ahead,
     )
     found = [(schedule, trial) for _, schedule, trial in before if trial.status == "ok"]
+    found += [(schedule, trial) for schedule, trial in outside if trial.status == "ok"]
     found += [
         (candidates.schedule_of(measured.configuration), measured.trial)
         for measured in outcome.ranked()
@@ -128,6 +146,11 @@ def searched(
         return outcome, None
     found.sort(key=lambda pair: pair[1].cost)
     schedule, seconds = _confirmed(measurer, found[:_CONFIRMED])
+    made = tuple(
+        Measured(configuration_from(problem, schedule), trial, "outside", 0.0)
+        for schedule, trial in outside
+    )
+    outcome = replace(outcome, trials=(*made, *outcome.trials))
     engine.store.set_winner(
         candidates.key,
         engine.environment,

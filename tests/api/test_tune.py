@@ -5,16 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import measurer, pipeline, tune
+from mdtensor.api import measurer, pipeline, schedule_search, tune
+from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
 from mdtensor.errors import TuningError
+from mdtensor.lower.candidates import plain
 from mdtensor.lower.key import problem_key
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from tests.api.survive_tuning import survive
 
@@ -59,6 +63,23 @@ def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Stor
     texts = [row.schedule for row in rows]
     assert all(Schedule.from_json(text).to_json() == text for text in texts)
     assert max(Counter(texts).values()) == 1
+
+
+def test_favourites_that_the_space_does_not_hold_are_measured_too(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(31, 16, 16)
+    engine, problem = pipeline.engine_for(), plan.choices()[0].problem
+    odd = replace(plain(problem), registers=(9, 1, 1))
+
+    def first(engine: Engine, problem: Problem) -> list[Schedule]:
+        return [plain(problem), odd]
+
+    monkeypatch.setattr(schedule_search, "_first_schedules", first)
+    (report,) = plan.tune(1.5, quiet=True)
+    rows = own_store.trials(problem_key(problem), engine.environment)
+    assert [row.status for row in rows if row.schedule == odd.to_json()] == ["ok"]
+    assert report.trials == sum(row.status != "rejected" for row in rows)
 
 
 def test_tuning_again_makes_no_trial(own_store: Store) -> None:

@@ -313,7 +313,6 @@ def test_a_gpu_gets_schedules_with_resident_accumulators_too(kind):
     pairs = [pair for c in cases for pair in zip(c.problems(), c.schedules, strict=True)]
     resident = [s.resident for problem, s in pairs if problem.contracted and problem.scanned < 0]
     assert 0.3 < np.mean(resident) < 0.7
-    assert not any(s.resident for problem, s in pairs if not problem.contracted)
 
 
 def test_random_schedules_are_mostly_accepted():
