@@ -155,40 +155,47 @@ def _plain(option: Any) -> Hashable:
 def recalled(quick: Hashable | None, operands: Sequence[Any], out: Any) -> Any:
     """The result of a call that was made before with these options and layouts; None if none was.
 
-    It is for plain NumPy arrays, which need no conversion.
+    It is for plain arrays of NumPy, or of CuPy on the current device, which need no conversion.
     """
-    if quick is None:
+    if quick is None or not operands:
+        return None
+    kind: object = type(operands[0])
+    if kind is not np.ndarray and kind is not dispatch.cupy_array:
         return None
     layouts: list[object] = []
     for array in operands:
-        if type(array) is not np.ndarray:
+        if type(array) is not kind:
             return None
         layouts.append((array.shape, array.strides, array.dtype))
-    ready = _quick.get((quick, *layouts))
+    place = None if kind is np.ndarray else dispatch.current_device()
+    ready = _quick.get((quick, place, *layouts))
     return None if ready is None else ready(operands, out)
 
 
 class Ready:
-    """A computation whose kernels are chosen: called with NumPy arrays, it only runs.
+    """A computation whose kernels are chosen: called with arrays of its module, it only runs.
 
-    The arrays have the layouts that it was made for.
+    The arrays have the layouts that it was made for; those of CuPy lie on the device that was
+    current then.
     """
 
-    def __init__(self, computation: Computation) -> None:
-        self.makers = [maker(spec, np) for spec in computation.results]
+    def __init__(self, computation: Computation, xp: Any = np) -> None:
+        self.kind: type = xp.ndarray
+        self.may_share_memory: Callable[[Any, Any], bool] = xp.may_share_memory
+        self.makers = [maker(spec, xp) for spec in computation.results]
         self.layouts = [_layout(spec) for spec in computation.results]
-        self.temporaries = [maker(spec, np) for spec in computation.temporaries]
+        self.temporaries = [maker(spec, xp) for spec in computation.temporaries]
         self.fills = [(n, f) for n, f in enumerate(computation.fills) if f is not None]
         self.tally = statistics.tally(statistics.GENERATED, computation.results[0].dtype)
         slots = [(*step.operands, *step.results) for step in computation.steps]
         first_to_last = tuple(range(computation.operands + 1))
         simple = slots == [first_to_last] and len(self.makers) == 1 and not self.fills
-        self.only = _launch(computation.steps[0], np) if simple else None
-        begun = [_begun(step) for step in computation.steps] if not simple else []
+        self.only = _launch(computation.steps[0], xp) if simple else None
+        begun = [_begun(step, xp) for step in computation.steps] if not simple else []
         launches = [Launch(*each, numbers) for each, numbers in zip(begun, slots, strict=False)]
         self.launches = () if simple else in_order(computation.steps, launches)
 
-    def __call__(self, arrays: Sequence[np.ndarray], out: Any) -> Any:
+    def __call__(self, arrays: Sequence[Array], out: Any) -> Any:
         """One result, or a tuple of several; None where `out` needs a copy or is refused."""
         results: list[Array] = []
         if out is None:
@@ -200,12 +207,11 @@ class Ready:
         self.run(arrays, results)
         if out is not None:
             return out
-        if len(results) > 1:
-            return tuple(r[()] if r.ndim == 0 else r for r in results)
-        result = results[0]
-        return result if result.ndim else result[()]
+        if self.kind is np.ndarray:
+            results = [r if r.ndim else r[()] for r in results]
+        return tuple(results) if len(results) > 1 else results[0]
 
-    def run(self, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+    def run(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         """Fills the results."""
         if self.only is not None:
             self.only(*arrays, results[0])
@@ -216,16 +222,25 @@ class Ready:
             run_all(self.launches, slots)
         self.tally.calls += 1
 
-    def _fit(self, results: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
-        if not all(type(r) is np.ndarray for r in results):
+    def _fit(self, results: Sequence[Any], arrays: Sequence[Array]) -> bool:
+        if not all(type(r) is self.kind for r in results):
             return False
         if [(r.shape, r.strides, r.dtype) for r in results] != self.layouts:
             return False
         return all(
-            r.flags.writeable
-            and not any(np.may_share_memory(r, a) for a in (*arrays, *results[:n]))
+            getattr(r.flags, "writeable", True)  # CuPy has no such flag
+            and not any(self.may_share_memory(r, a) for a in (*arrays, *results[:n]))
             for n, r in enumerate(results)
         )
+
+
+def _place(xp: Any) -> int | None:
+    """The number of the device that holds CuPy's arrays; None for NumPy's."""
+    if xp is np:
+        return None
+    if dispatch.cupy_array is None:
+        dispatch.knows_cupy(xp)
+    return dispatch.current_device()
 
 
 def _several(out: Any) -> tuple[Array, ...]:
@@ -275,13 +290,14 @@ def call(
     if (plans := planner.get()) is not None:
         return plans(computation, operands, out)
     results = _allocated(computation, arrays, given, xp)
-    if xp is np and executor is None and not modes.is_watching():
-        ready = _ready.get(seen)
+    if executor is None and not modes.is_watching():
+        place = _place(xp)
+        ready = _ready.get((place, seen))
         if ready is None:
-            ready = Ready(computation)
-            _remember(_ready, seen, ready)
+            ready = Ready(computation, xp)
+            _remember(_ready, (place, seen), ready)
         if quick is not None and all(a is o for a, o in zip(arrays, operands, strict=True)):
-            _remember(_quick, (quick, *layouts), ready)
+            _remember(_quick, (quick, place, *layouts), ready)
         ready.run(arrays, results)
     else:
         _run(computation, arrays, results, xp)
@@ -338,11 +354,11 @@ def _launch(step: Step, xp: Any) -> Run:
     return _interpreted(step) or _program(step, xp).launcher()
 
 
-def _begun(step: Step) -> tuple[Run, Callable[[], None] | None]:
-    """A function that begins one step on NumPy's arrays, and what waits for it, if needed."""
+def _begun(step: Step, xp: Any) -> tuple[Run, Callable[[], None] | None]:
+    """A function that begins one step, and what waits for it, if needed."""
     if (run := _interpreted(step)) is not None:
         return run, None
-    return _program(step, np).beginner()
+    return _program(step, xp).beginner()
 
 
 def _program(step: Step, xp: Any) -> Program:

@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.api import computation, dispatch, modes, pipeline, statistics
 from mdtensor.api.arguments import Arguments, zeros_like_spec
 from mdtensor.api.computation import Computation, Ready
-from mdtensor.api.operands import spec_of
+from mdtensor.api.operands import array_module, spec_of
 from mdtensor.api.plan import Plan
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.translate.python.tuples import as_tuple
@@ -89,7 +89,7 @@ class CallPlan(Plan):
     def _first(self, operands: Sequence[Array]) -> Any:
         if self._only is None or not _runs_kernels(operands):
             return self._arguments(operands)
-        ready, order = Ready(self._only), self._order
+        ready, order = Ready(self._only, array_module(operands)), self._order
 
         def launch(*arrays: Array) -> Any:
             return ready([arrays[number] for number in order], None)
@@ -103,10 +103,10 @@ class CallPlan(Plan):
         if self._only is None or not _runs_kernels(operands):
             self._arguments(operands, **self._named(out))
             return
-        ready, order = Ready(self._only), self._order
+        ready, order = Ready(self._only, array_module(operands)), self._order
         count = len(operands)
         if ready.only is not None and self.md_homs and order == tuple(range(count)):
-            program = pipeline.choice_for(self.md_homs[0]).program
+            program = pipeline.choice_for(self.md_homs[0], pipeline.kind_of(operands[0])).program
             self._launch_into = program.remembering_launcher(self._check_out)
         else:
             self._tally = statistics.uncounted()  # `ready` counts
@@ -134,8 +134,9 @@ class CallPlan(Plan):
 
 def _runs_kernels(operands: Sequence[Array]) -> bool:
     """Whether a plan may run kernels on operands without asking the function."""
+    kinds: set[object] = {type(operand) for operand in operands}
     return (
-        all(type(operand) is np.ndarray for operand in operands)
+        (kinds == {np.ndarray} or kinds == {dispatch.cupy_array})
         and computation.executor is None
         and not modes.is_watching()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from random import Random
@@ -18,6 +18,7 @@ from mdtensor.autotune.space import Configuration, Space
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.autotune.worker import WorkerError
 from mdtensor.lower.candidates import broken_rule, estimated, ranked
+from mdtensor.lower.gpu_cost import least_seconds
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -62,8 +63,11 @@ class _Candidates:
         target = self.engine.target
         if reason := broken_rule(self.problem, schedule, target):
             return reason
-        if self.best.seconds is None or (target.kind == "gpu" and not schedule.resident):
+        if self.best.seconds is None:
             return ""
+        if target.kind == "gpu" and not schedule.resident:  # of which the cost model knows little
+            least = least_seconds(self.problem, schedule, target)
+            return "it cannot be as fast as the best" if least > self.best.seconds else ""
         expected = estimated(self.problem, schedule, target)
         hopeless = expected > HOPELESS * self.best.estimate
         return "the cost model expects far more than of the best" if hopeless else ""
@@ -78,15 +82,12 @@ class _Candidates:
             return self.measurer.prepare(schedule)
         return None
 
-    def outside(self, space: Space, schedules: Sequence[Schedule]) -> list[tuple[Schedule, Trial]]:
-        """Measures those of the schedules that the space does not hold."""
-
-        def is_missing(schedule: Schedule) -> bool:
-            nearest = space.nearest(configuration_from(self.problem, schedule), Random(0))
-            return nearest is None or self.schedule_of(nearest) != schedule
-
-        missing = list(filter(is_missing, dict.fromkeys(schedules)))
-        return [(schedule, self.measure_schedule(schedule)) for schedule in missing]
+    def place_of(self, space: Space, schedule: Schedule) -> Configuration | None:
+        """The configuration that stands for a schedule; None where the space does not hold it."""
+        nearest = space.nearest(configuration_from(self.problem, schedule), Random(0))
+        if nearest is None or self.schedule_of(nearest) != schedule:
+            return None
+        return nearest
 
     def measure(self, configuration: Configuration) -> Trial:
         """Measures a configuration, and keeps what was found."""
@@ -96,6 +97,10 @@ class _Candidates:
         """Measures a schedule, and keeps what was found."""
         if reason := self._rejection(schedule):
             return Trial("rejected", detail=reason)
+        return self.measure_anyway(schedule)
+
+    def measure_anyway(self, schedule: Schedule) -> Trial:
+        """The same without asking whether it can be worth it."""
         trial = self.measurer.trial(schedule, self.best.seconds)
         text = schedule.to_json()
         self.engine.store.record_trial(self.key, self.engine.environment, text, trial)
@@ -111,33 +116,37 @@ def searched(
     """Looks for the fastest schedule of a problem, and keeps it in the store; its seconds."""
     started = time.monotonic()
     candidates = _Candidates(engine, problem, measurer)
-    first = _first_schedules(engine, problem)
+    untuned = engine.untuned(problem).schedule
+    first = [untuned, *_first_schedules(engine, problem)]
     for schedule in first[: measurer.ahead]:
         candidates.prepare_schedule(schedule)
     space = Space(parameters_of(problem, engine.target))
-    before = _trials_before(engine, problem, space)
+    before = _trials_before(candidates, space)
     seeds = [configuration_from(problem, schedule) for schedule in first]
     seeds += _sampled(engine, problem, space)
     try:
         measurer.opened()
-        # So nothing that is tuned becomes slower than it was.
-        outside = candidates.outside(space, first[:_OUTSIDE])
+        made = {untuned: candidates.measure_anyway(untuned)}
+        for schedule in first[:_OUTSIDE]:
+            if schedule not in made and candidates.place_of(space, schedule) is None:
+                made[schedule] = candidates.measure_schedule(schedule)
     except KeyboardInterrupt:
         return SearchOutcome((), "interrupted", time.monotonic() - started), None
+    known = _placed(candidates, space, made.items())
     # What had to be made first may take a half of a short budget.
     left = max(budget / 2, budget - (time.monotonic() - started))
     outcome = search(
         space,
         candidates.measure,
         seeds=seeds,
-        known=[(configuration, trial) for configuration, _, trial in before],
+        known=[(configuration, trial) for configuration, _, trial in (*before, *known)],
         budget_s=max(0.5, left - budget * _CONFIRM_SHARE),
         on_trial=progress,
         prepare=candidates.prepare,
         ahead=measurer.ahead,
     )
     found = [(schedule, trial) for _, schedule, trial in before if trial.status == "ok"]
-    found += [(schedule, trial) for schedule, trial in outside if trial.status == "ok"]
+    found += [(schedule, trial) for schedule, trial in made.items() if trial.status == "ok"]
     found += [
         (candidates.schedule_of(measured.configuration), measured.trial)
         for measured in outcome.ranked()
@@ -145,12 +154,14 @@ def searched(
     if not found:
         return outcome, None
     found.sort(key=lambda pair: pair[1].cost)
-    schedule, seconds = _confirmed(measurer, found[:_CONFIRMED])
-    made = tuple(
-        Measured(configuration_from(problem, schedule), trial, "outside", 0.0)
-        for schedule, trial in outside
+    # With what is taken untuned, so that nothing becomes slower.
+    rivals = dict([*found[:_CONFIRMED], *(pair for pair in found if pair[0] == untuned)])
+    schedule, seconds = _confirmed(measurer, tuple(rivals.items()))
+    earlier = tuple(
+        Measured(configuration_from(problem, schedule), trial, "first", 0.0)
+        for schedule, trial in made.items()
     )
-    outcome = replace(outcome, trials=(*made, *outcome.trials))
+    outcome = replace(outcome, trials=(*earlier, *outcome.trials))
     engine.store.set_winner(
         candidates.key,
         engine.environment,
@@ -164,27 +175,36 @@ def searched(
 
 
 def _trials_before(
-    engine: Engine, problem: Problem, space: Space
+    candidates: _Candidates, space: Space
 ) -> list[tuple[Configuration, Schedule, Trial]]:
     """Trials of earlier searches on this device, from which this one goes on."""
-    rng = Random(0)
-    found: list[tuple[Configuration, Schedule, Trial]] = []
-    for row in engine.store.trials(problem_key(problem), engine.environment):
-        schedule = Schedule.from_json(row.schedule)
-        configuration = space.nearest(configuration_from(problem, schedule), rng)
-        if configuration is None:
-            continue
-        if schedule_from(problem, engine.target, configuration) == schedule:
-            trial = Trial(row.status, row.seconds, row.spread, row.detail)
-            found.append((configuration, schedule, trial))
-    return found
+    engine = candidates.engine
+    rows = engine.store.trials(candidates.key, engine.environment)
+    return _placed(
+        candidates,
+        space,
+        [
+            (
+                Schedule.from_json(row.schedule),
+                Trial(row.status, row.seconds, row.spread, row.detail),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _placed(
+    candidates: _Candidates, space: Space, trials: Iterable[tuple[Schedule, Trial]]
+) -> list[tuple[Configuration, Schedule, Trial]]:
+    """The trials of schedules that the space holds, and where."""
+    placed = ((candidates.place_of(space, schedule), schedule, trial) for schedule, trial in trials)
+    return [(place, schedule, trial) for place, schedule, trial in placed if place is not None]
 
 
 def _first_schedules(engine: Engine, problem: Problem) -> list[Schedule]:
     """Where the search starts: other environments' winners, and what the cost model favours."""
     hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
     schedules = [Schedule.from_json(row.schedule) for row in hints]
-    schedules.append(engine.untuned(problem).schedule)
     favourites = ranked(problem, engine.target)[: _RANKED[engine.target.kind]]
     return [*schedules, *(schedule for _, schedule in favourites)]
 

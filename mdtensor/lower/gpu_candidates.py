@@ -38,6 +38,8 @@ _DEPTHS = (8, 16, 32)
 _WORTH_STAGES = 16  # turns of a group from which several staged tiles can pay
 _SHARING = (1, 4, 8, 32, 128, 256)
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
 _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -92,6 +94,11 @@ def item_counts(extent: int) -> tuple[int, ...]:
     counts |= {n for n in range(1, _COUNTS[-1] + 1) if extent % n == 0}
     counts |= {-(-extent // points) for points in POINTS}
     return tuple(sorted(n for n in counts if n <= _COUNTS[-1]))
+
+
+def part_counts(target: Target) -> tuple[int, ...]:
+    """Numbers of groups that may share a reduced dim: round ones, and so many of each core."""
+    return tuple(sorted({*_PARTS, *(n * target.cores for n in _PARTS_OF_CORE)}))
 
 
 def most_items(target: Target) -> int:
@@ -200,6 +207,7 @@ def blocked(
     parts = [1] * count
     for d in problem.kept:
         parts[d] = -(-problem.extent(d) // (registers[d] * threads[d]))
+    padding = [4 if region and _turns(problem, n) else 0 for n, region in enumerate(staged)]
     tiled = [d for d in problem.contracted if tiles[d]]
     return Schedule(
         asm="gpu",
@@ -216,7 +224,7 @@ def blocked(
         resident=True,
         chunks=tuple(chunks),
         warp=tuple(warp) if sharing == 1 else (),
-        padding=tuple(4 if region and _turns(problem, n) else 0 for n, region in enumerate(staged)),
+        padding=tuple(padding) if any(padding) else (),
         prefetch=len(tiled) == 1 and any(staged),
     )
 
@@ -350,7 +358,7 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
         ("registers", registers, REGISTERS),
         ("local_memory", local, target.local_bytes),
         ("instructions", computations, MOST_COMPUTATIONS),
-        ("copies_of_an_item", _pieces(problem, schedule), MOST_PIECES),
+        ("copies_of_an_item", _pieces(problem, schedule), _most_pieces(schedule)),
     )
     for what, value, most in limits:
         if value > most:
@@ -385,6 +393,11 @@ def _pieces(problem: Problem, schedule: Schedule) -> int:
             )
             most = max(most, -(-math.prod(extents) // items))
     return most
+
+
+def _most_pieces(schedule: Schedule) -> int:
+    """Elements of a staged tile that a work-item can copy; those of matrices go by eights."""
+    return MOST_PIECES * (8 if schedule.tensor else 1)
 
 
 def ranked_on_gpu(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:

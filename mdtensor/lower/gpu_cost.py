@@ -10,10 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_matrices import matrix_estimate
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.selection import selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.specs import Target
 
@@ -113,6 +115,19 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     moving = _transfer(problem, schedule, target, shape, busy)
     longest, shortest = max(computing, moving), min(computing, moving)
     return longest + 0.3 * shortest + BASE + _combining_groups(problem, schedule)
+
+
+def least_seconds(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a schedule takes in any case: a work-item computes no more than a point a cycle.
+
+    The dim of a problem that is scattered is not walked through.
+    """
+    selection = selection_of(problem) if schedule.scatter else None
+    walked = [d for d in problem.dims if selection is None or d != selection.dim]
+    points = math.prod(problem.extent(d) for d in walked)
+    groups = math.prod(t.parts.constant or 1 for t in tilings_of(problem, schedule))
+    at_once = min(groups * math.prod(schedule.threads), target.cores * WARP * SCHEDULERS)
+    return points / at_once / (target.rate / 128)
 
 
 def _combining_groups(problem: Problem, schedule: Schedule) -> float:

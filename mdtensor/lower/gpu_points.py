@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,7 +70,7 @@ def _flat(problem: Problem) -> Iterator[Schedule]:
         registers = {along: points, **dict(zip(others, others_points, strict=True))}
         threads = _work_items(problem, order, registers, width, items)
         near = math.gcd(points, lanes)
-        for lead in _leads(problem, along, near):
+        for lead in leads_of(problem, along, near):
             schedule = _schedule(problem, order, registers, threads, {along: near}, lead)
             yield schedule
             if others and registers.get(order[0], 1) <= 2:
@@ -98,8 +98,11 @@ def _work_items(
     return threads
 
 
-def _leads(problem: Problem, along: int, near: int) -> Iterable[int]:
-    """How far a first block may begin before a dim, so that something read or written fits."""
+def leads_of(problem: Problem, along: int, near: int) -> tuple[int, ...]:
+    """How far a first block may begin before a dim, so that something read or written fits.
+
+    `near` is the number of neighbours along the dim that are a work-item's.
+    """
     found = {0: None}
     reads = [r for r in problem.all_reads if problem.streams[r.stream].strides[along].constant == 1]
     writes = [w for w in problem.writes if w.strides[along].constant == 1]

@@ -50,6 +50,8 @@ def _along(problem: Problem, target: Target) -> Iterator[Schedule]:
     lanes = max(lanes_of(dtype) for dtype in (*problem.outputs, *problem.inputs))
     kept = kept_order(problem)
     for items, chunks in itertools.product(_ITEMS, (1, 2, 4, 8)):
+        if chunks * lanes > _MOST_POINTS:
+            continue
         block = items * chunks * lanes
         points = {d: (chunks * lanes, lanes)}
         if block < 2 * extent and items >= WARP:

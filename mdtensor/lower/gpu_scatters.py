@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from mdtensor.lower.cost import bytes_moved
-from mdtensor.lower.gpu_candidates import kept_order, misfit
+from mdtensor.lower.gpu_candidates import kept_order, misfit, part_counts
 from mdtensor.lower.gpu_cost import BASE, SECOND_KERNEL
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.passes.scatter_together import LOCAL_BYTES, atomic_operations
@@ -28,24 +28,33 @@ MANY_ITEMS, FEW_ITEMS = 1.2, 1.2
 LATENCY, ITEMS_OF_CORE = 800e-9, 2048
 
 
+def can_scatter_together(problem: Problem) -> bool:
+    """Whether work-items can combine into a copy in local memory, by atomic operations."""
+    selection = selection_of(problem)
+    if selection is None or problem.keeps_order or problem.operator is None:
+        return False
+    held = sum(register_dtype(dtype).itemsize for dtype in problem.operator.dtypes)
+    small = problem.extent(selection.dim) * held <= LOCAL_BYTES
+    return small and bool(atomic_operations(problem.operator))
+
+
+def scattered_dim(problem: Problem) -> int:
+    """The reduced dim that work-items and groups share."""
+    return max(problem.contracted, key=problem.extent)
+
+
 def scatter_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules for a problem with fixed extents; none where nothing can be scattered so."""
     selection = selection_of(problem)
-    if selection is None or problem.keeps_order or problem.operator is None:
+    if selection is None or not can_scatter_together(problem):
         return
-    held = sum(register_dtype(dtype).itemsize for dtype in problem.operator.dtypes)
-    if (
-        not atomic_operations(problem.operator)
-        or problem.extent(selection.dim) * held > LOCAL_BYTES
-    ):
-        return
-    longest = max(problem.contracted, key=problem.extent)
+    longest = scattered_dim(problem)
     lanes = max(lanes_of(dtype) for dtype in problem.inputs)
     kept = kept_order(problem)
     others = math.prod(problem.extent(d) for d in kept if d != selection.dim)
     for items, chunks, groups in itertools.product(_ITEMS, _CHUNKS, _GROUPS_OF_CORE):
-        block = items * chunks * lanes
-        parts = max(1, min(-(-problem.extent(longest) // block), groups * target.cores // others))
+        most = min(problem.extent(longest), max(1, groups * target.cores // others))
+        parts = max(n for n in part_counts(target) if n <= most)
         registers = tuple(chunks * lanes if d == longest else 1 for d in problem.dims)
         schedule = Schedule(
             asm="gpu",

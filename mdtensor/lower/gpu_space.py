@@ -1,31 +1,33 @@
 """The space of a problem's schedules on a GPU: its parameters, and what they mean as a schedule.
 
-Limits are checked on running products, dim after dim, so that a space of many dims has few
-different sub-trees. What only the whole schedule tells, such as the bytes of staged tiles, is
-checked by `gpu_candidates.misfit` before anything is compiled.
+Every kind of schedule that the problem has is a value of the first parameter; what it leaves open
+are the values of the others (see `gpu_kinds`). Limits are checked on running products, dim after
+dim, so that a space of many dims has few different sub-trees. What only the whole schedule tells,
+such as the bytes of staged tiles, is checked by `gpu_candidates.misfit` before anything is
+compiled.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from mdtensor.lower.candidates import can_scatter, combining_order, plain, scattering
-from mdtensor.lower.gpu_candidates import (
-    MOST_PARTIALS,
-    MOST_STEPS,
-    POINTS,
-    can_be_resident,
-    can_be_staged,
-    can_stream,
-    item_counts,
-    kept_order,
-    most_items,
-    shared_dim,
-    warp_of,
-)
+from mdtensor.lower.candidates import combining_order, plain, scattering
+from mdtensor.lower.gpu_candidates import MOST_STEPS, kept_order, most_items, warp_of
 from mdtensor.lower.gpu_cost import REGISTERS
+from mdtensor.lower.gpu_kinds import (
+    LOOK_BACK,
+    MATRICES,
+    RESIDENT,
+    SCATTER,
+    SCATTER_TOGETHER,
+    SIMPLE,
+    WHOLE,
+    Kind,
+    kinds_of,
+)
+from mdtensor.lower.gpu_points import leads_of
 from mdtensor.lower.parameter import (
     Constraint,
     Parameter,
@@ -39,80 +41,69 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 
-_STEPS = (1, 2, 4, 8, 16, 32)
-_CHUNKS = (1, 2, 4, 8)
-_DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
-_PADDINGS = (0, 1, 4)
-_SWATHS = (0, 2, 4, 8, 16)
-_STAGES = (0, 2, 3, 4, 5)
 _LANES = (0, 1, 2, 4, 8, 16, 32)
 _FEW_WORDS = 32  # registers for all that is no accumulator, at the least
+_MOST_HELD = 64  # points whose results wait for each other, without a reduction
 
+_Given = TypeVar("_Given", bool, int)
+Kinds = Mapping[str, Kind]
 Values = Callable[..., tuple[Value, ...]]
 
 
 def gpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     """The parameters of a problem with fixed extents."""
+    kinds = kinds_of(problem, target)
     return (
-        *_families(problem),
-        *_points(problem),
-        *_work_items(problem, target),
-        *_staged_tiles(problem),
-        *_parts(problem, target),
-        *_orders(problem),
-        *_results(problem, target),
+        Parameter("kind", tuple(kinds)),
+        *_points(problem, kinds),
+        *_work_items(problem, target, kinds),
+        *_staged_tiles(problem, kinds),
+        *_parts(problem, kinds),
+        *_orders(problem, kinds),
+        *_results(problem, kinds),
     )
 
 
-def _families(problem: Problem) -> list[Parameter]:
-    """Whether results are scattered, or accumulators stay in registers."""
-    scatter = Parameter("scatter", (False, True) if can_scatter(problem) else (False,))
-    if not can_be_resident(problem):
-        return [scatter, Parameter("resident", (False,))]
-
-    def resident(scatter: bool) -> tuple[bool, ...]:
-        return (False,) if scatter else (True, False)
-
-    return [scatter, Parameter("resident", resident)]
+def _given(kinds: Kinds, choices: Callable[[Kind], Iterable[Value]], name: str) -> Values:
+    """The values of a parameter that depend on the kind alone."""
+    by_kind = {each: tuple(choices(kind)) for each, kind in kinds.items()}
+    return over(("kind",), by_kind.__getitem__, name)
 
 
-def _points(problem: Problem) -> Iterable[Parameter]:
+def _points(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
     """Points of a work-item along every dim, and how many of them are neighbours."""
     words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
-    of_kept = {f"r{d}": _choices_of_points(problem, d) for d in problem.kept}
-    of_reduced = {f"r{d}": _choices_of_points(problem, d) for d in problem.contracted}
+    stepped = [d for d in problem.contracted if d != problem.scanned]
+    held = [d for d in problem.dims if d not in stepped]
     most = (REGISTERS - _FEW_WORDS) // words
-    yield from _multiplied("accumulators", of_kept, most, "registers", can_scatter(problem))
-    yield from _multiplied("steps", of_reduced, MOST_STEPS, "instructions")
+    if not stepped:
+        most = min(most, _MOST_HELD)
+    yield from _multiplied("accumulators", "r", held, kinds, lambda k: k.points, most, "registers")
+    yield from _multiplied(
+        "steps", "r", stepped, kinds, lambda k: k.points, MOST_STEPS, "instructions"
+    )
     for d in problem.dims:
-        yield Parameter(f"c{d}", over(("resident", f"r{d}"), _chunks, "chunks"))
+        yield Parameter(f"c{d}", over(("kind", f"r{d}"), _chunks(kinds, d), "chunks"))
 
 
-def _choices_of_points(problem: Problem, d: int) -> tuple[int, ...]:
-    extent = problem.extent(d)
-    if not problem.reduced[d]:
-        return tuple(n for n in POINTS if n <= extent)
-    if problem.keeps_order and d != problem.contracted[-1]:
-        return (1,)
-    return tuple(n for n in _STEPS if n <= max(8, extent))
+def _chunks(kinds: Kinds, d: int) -> Callable[[str, int], tuple[int, ...]]:
+    def chunks(kind: str, count: int) -> tuple[int, ...]:
+        possible = [n or count for n in kinds[kind].chunks[d]]
+        return tuple(dict.fromkeys(n for n in possible if count % n == 0))
 
-
-def _chunks(resident: bool, count: int) -> tuple[int, ...]:
-    if not resident:
-        return (count,)
-    return tuple(dict.fromkeys((*(n for n in _CHUNKS if count % n == 0), count)))
+    return chunks
 
 
 def _multiplied(
     product: str,
-    choices: Mapping[str, tuple[int, ...]],
+    prefix: str,
+    dims: Iterable[int],
+    kinds: Kinds,
+    choices: Callable[[Kind], tuple[tuple[int, ...], ...]],
     limit: int,
     what: str,
-    unless_scattered: bool = False,
 ) -> Iterable[Parameter]:
-    """Parameters, each followed by the product so far: `product1`, `product2` and so on.
+    """A parameter for every dim, each followed by the product so far: `product1` and so on.
 
     The choices of a parameter read the product before it, which has them chosen in this order:
     what follows depends on the product then, and on none of its factors.
@@ -122,9 +113,10 @@ def _multiplied(
         return product <= limit
 
     yield Parameter(f"{product}0", (1,))
-    for n, (name, values) in enumerate(choices.items()):
-        before, after = f"{product}{n}", f"{product}{n + 1}"
-        yield Parameter(name, _in_order(before, values, unless_scattered))
+    for n, d in enumerate(dims):
+        before, name, after = f"{product}{n}", f"{prefix}{d}", f"{product}{n + 1}"
+        by_kind = {each: choices(kind)[d] for each, kind in kinds.items()}
+        yield Parameter(name, over((before, "kind"), _of_kind(by_kind), "choices"))
         constraint = over((after,), fits, f"fits_{what}")
         yield Parameter(after, over((before, name), _product, "product"), (constraint,))
 
@@ -133,93 +125,112 @@ def _product(before: int, factor: int) -> tuple[int]:
     return (before * factor,)
 
 
-def _in_order(before: str, values: tuple[int, ...], unless_scattered: bool) -> Values:
-    def choices(before: int, scatter: bool = False) -> tuple[int, ...]:
-        return (1,) if scatter else values
+def _of_kind(by_kind: Mapping[str, tuple[int, ...]]) -> Callable[[int, str], tuple[int, ...]]:
+    def choices(before: int, kind: str) -> tuple[int, ...]:
+        return by_kind[kind]
 
-    return over((before, "scatter") if unless_scattered else (before,), choices, "choices")
+    return choices
 
 
-def _work_items(problem: Problem, target: Target) -> Iterable[Parameter]:
+def _work_items(problem: Problem, target: Target, kinds: Kinds) -> Iterable[Parameter]:
     """Work-items of a group along every dim, and how they lie in warps.
 
-    Of the reduced dims they share that whose elements lie nearest; and only resident accumulators
-    let them share kept dims besides.
+    Only what is resident lets them share kept dims and reduced ones.
     """
-    shared, kept = shared_dim(problem), kept_order(problem)
-    choices = {f"x{d}": item_counts(problem.extent(d)) for d in (shared, *kept) if d >= 0}
-    most = most_items(target)
-    yield from _multiplied("items", choices, most, "work_items", can_scatter(problem))
-    sharing = [f"x{shared}"] if shared >= 0 else []
-    yield Parameter("sharing", over(sharing, _same, "same"), (_share_one_kind(len(choices)),))
+    kept, shared = kept_order(problem), _shared_dims(problem, kinds)
+    dims = (*shared, *kept)
+    yield from _multiplied(
+        "items", "x", dims, kinds, lambda k: k.items, most_items(target), "work_items"
+    )
+    reduced = [f"x{d}" for d in shared if d != problem.scanned]
+    constraint = _share_one_kind(kinds, len(dims))
+    yield Parameter("sharing", over(reduced, _all_of, "all_of"), (constraint,))
     columns = [f"x{d}" for d in kept[-1:]]
-    yield Parameter("lanes", over(("resident", "sharing", *columns), _lanes, "lanes"))
+    yield Parameter("lanes", over(("kind", "sharing", *columns), _lanes(kinds), "lanes"))
 
 
-def _same(count: int = 1) -> tuple[int]:
-    return (count,)
+def _shared_dims(problem: Problem, kinds: Kinds) -> list[int]:
+    """The reduced dims that work-items of some kind share."""
+    several = [
+        max(map(max, column)) > 1 for column in zip(*(k.items for k in kinds.values()), strict=True)
+    ]
+    return [d for d in problem.contracted if several[d]]
 
 
-def _share_one_kind(dims: int) -> Constraint:
-    def share_one_kind_of_dims(resident: bool, sharing: int, items: int) -> bool:
-        return resident or sharing in (1, items)
+def _all_of(*counts: int) -> tuple[int]:
+    product = 1
+    for count in counts:
+        product *= count
+    return (product,)
 
-    names = ("resident", "sharing", f"items{dims}")
+
+def _share_one_kind(kinds: Kinds, dims: int) -> Constraint:
+    def share_one_kind_of_dims(kind: str, sharing: int, items: int) -> bool:
+        return kinds[kind].resident or sharing in (1, items)
+
+    names = ("kind", "sharing", f"items{dims}")
     return over(names, share_one_kind_of_dims, "share_one_kind_of_dims")
 
 
-def _lanes(resident: bool, sharing: int, columns: int = 0) -> tuple[int, ...]:
+def _lanes(kinds: Kinds) -> Callable[..., tuple[int, ...]]:
     """Work-items of a warp along the columns; 0 where they are numbered row by row."""
-    if not resident or sharing > 1 or not columns:
-        return (0,)
-    return tuple(n for n in _LANES if n == 0 or columns % n == 0)
+
+    def lanes(kind: str, sharing: int, columns: int = 0) -> tuple[int, ...]:
+        if not kinds[kind].lanes or sharing > 1 or not columns:
+            return (0,)
+        return tuple(n for n in _LANES if n == 0 or columns % n == 0)
+
+    return lanes
 
 
-def _staged_tiles(problem: Problem) -> Iterable[Parameter]:
+def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
     """Which inputs are copied to local memory first, in tiles of which reduced dims, and how."""
     streams = range(len(problem.streams))
     for n in streams:
-        yield Parameter(f"staged{n}", _regions if can_be_staged(problem, n) else ("",))
-        yield Parameter(f"padding{n}", over((f"staged{n}",), _paddings, "paddings"))
-        yield Parameter(f"as_source{n}", over((f"staged{n}",), _either_if, "layouts"))
+        regions = {each: kind.staged[n] for each, kind in kinds.items()}
+        yield Parameter(f"staged{n}", over(("kind",), regions.__getitem__, "regions"))
+        names = ("kind", f"staged{n}")
+        paddings = _if_staged(kinds, lambda kind: kind.padding, 0)
+        yield Parameter(f"padding{n}", over(names, paddings, "paddings"))
+        layouts = _if_staged(kinds, lambda kind: kind.as_source, False)
+        yield Parameter(f"as_source{n}", over(names, layouts, "layouts"))
     yield Parameter("staging", over([f"staged{n}" for n in streams], _staging, "staging"))
     for d in problem.contracted:
-        yield _tile(problem, d)
+        yield _tile(problem, kinds, d)
     tiles = [f"t{d}" for d in problem.contracted]
     yield Parameter("tiled", over(tiles, _tiled, "tiled"))
-    yield Parameter("stages", over(("staging", "tiled"), _stages, "stages"))
-    yield Parameter("prefetch", over(("staging", "tiled"), _prefetches, "prefetches"))
+    names = ("kind", "staging", "tiled")
+    yield Parameter("stages", over(names, _stages(kinds), "stages"))
+    yield Parameter("prefetch", over(names, _prefetches(kinds), "prefetches"))
 
 
-def _regions(resident: bool) -> tuple[str, ...]:
-    return ("", "local") if resident else ("",)
+def _if_staged(
+    kinds: Kinds, choices: Callable[[Kind], tuple[Value, ...]], otherwise: Value
+) -> Callable[[str, str], tuple[Value, ...]]:
+    def chosen(kind: str, region: str) -> tuple[Value, ...]:
+        return choices(kinds[kind]) if region else (otherwise,)
 
-
-def _paddings(region: str) -> tuple[int, ...]:
-    return _PADDINGS if region else (0,)
+    return chosen
 
 
 def _staging(*regions: str) -> tuple[bool]:
     return (any(regions),)
 
 
-def _tile(problem: Problem, d: int) -> Parameter:
-    if problem.keeps_order and d != problem.contracted[0]:
-        return Parameter(f"t{d}", (0,))
-    depths = (0, *(n for n in _DEPTHS if n <= max(32, problem.extent(d))))
-
-    def choices(staging: bool) -> tuple[int, ...]:
-        return depths if staging else (0,)
+def _tile(problem: Problem, kinds: Kinds, d: int) -> Parameter:
+    def choices(kind: str, staging: bool) -> tuple[int, ...]:
+        return kinds[kind].tiles[d] if staging else (0,)
 
     def holds_whole_blocks(tile: int, points: int, items: int = 1) -> bool:
         return tile % (points * items) == 0
 
-    names = (f"t{d}", f"r{d}", *([f"x{d}"] if d == shared_dim(problem) else []))
-    return Parameter(f"t{d}", choices, (over(names, holds_whole_blocks, "holds_whole_blocks"),))
-
-
-def _either_if(region: str) -> tuple[bool, ...]:
-    return (False, True) if region else (False,)
+    several = d in _shared_dims(problem, kinds)
+    names = (f"t{d}", f"r{d}", *([f"x{d}"] if several else []))
+    return Parameter(
+        f"t{d}",
+        over(("kind", "staging"), choices, "choices"),
+        (over(names, holds_whole_blocks, "holds_whole_blocks"),),
+    )
 
 
 def _tiled(*tiles: int) -> tuple[int]:
@@ -227,65 +238,107 @@ def _tiled(*tiles: int) -> tuple[int]:
     return (sum(map(bool, tiles)),)
 
 
-def _stages(staging: bool, tiled: int) -> tuple[int, ...]:
-    return _STAGES if staging and tiled else (0,)
+def _stages(kinds: Kinds) -> Callable[[str, bool, int], tuple[int, ...]]:
+    def stages(kind: str, staging: bool, tiled: int) -> tuple[int, ...]:
+        return kinds[kind].stages if staging and tiled else (0,)
+
+    return stages
 
 
-def _prefetches(staging: bool, tiled: int) -> tuple[bool, ...]:
-    return (False, True) if staging and tiled == 1 else (False,)
+def _prefetches(kinds: Kinds) -> Callable[[str, bool, int], tuple[bool, ...]]:
+    def prefetches(kind: str, staging: bool, tiled: int) -> tuple[bool, ...]:
+        return (False, True) if kinds[kind].prefetch and staging and tiled == 1 else (False,)
+
+    return prefetches
 
 
-def _parts(problem: Problem, target: Target) -> Iterable[Parameter]:
-    """Parts of reduced dims, for groups that share a reduction."""
-    kept_points = math.prod(problem.extent(d) for d in problem.kept)
-    counts = sorted({*_PARTS, *(n * target.cores for n in _PARTS_OF_CORE)})
+def _parts(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
+    """Groups that share a reduced dim, and blocks of a kept one that are a group's."""
+
+    def of_groups(d: int) -> Callable[[Kind], tuple[int, ...]]:
+        return lambda kind: kind.parts[d]
+
+    def of_blocks(d: int) -> Callable[[Kind], tuple[int, ...]]:
+        return lambda kind: kind.blocks[d]
+
     for d in problem.contracted:
-        most = min(problem.extent(d), MOST_PARTIALS // kept_points)
-        if problem.keeps_order and d != problem.contracted[0]:
-            most = 1
-        yield Parameter(f"p{d}", tuple(n for n in counts if n <= max(1, most)))
+        whole = [_whole_matrices(problem, kinds, d)] if MATRICES in kinds else []
+        yield Parameter(f"p{d}", _given(kinds, of_groups(d), "groups"), tuple(whole))
+    for d in problem.kept:
+        yield Parameter(f"b{d}", _given(kinds, of_blocks(d), "blocks"))
 
 
-def _orders(problem: Problem) -> list[Parameter]:
+def _whole_matrices(problem: Problem, kinds: Kinds, d: int) -> Constraint:
+    extent = problem.extent(d)
+
+    def has_whole_matrices(kind: str, parts: int, tile: int) -> bool:
+        return kinds[kind].tensor is None or extent % (parts * tile) == 0
+
+    return over(("kind", f"p{d}", f"t{d}"), has_whole_matrices, "has_whole_matrices")
+
+
+def _orders(problem: Problem, kinds: Kinds) -> list[Parameter]:
     """Orders of dims, and whether groups are numbered in swaths."""
     kept, reduced = kept_order(problem), combining_order(problem)
+
+    def loops(kind: Kind) -> Iterable[Value]:
+        first, *later = kind.before or (-1,)
+        orders = permutations(kept)
+        return (o for o in orders if all(o.index(first) < o.index(d) for d in later))
+
     return [
         Parameter("grid_order", permutations(kept)),
-        Parameter("loop_order", permutations(kept)),
+        Parameter("loop_order", _given(kinds, loops, "loops")),
         Parameter("reduce_order", (reduced,) if problem.keeps_order else permutations(reduced)),
-        Parameter("reduced_last", (False, True) if kept and reduced else (bool(reduced),)),
-        Parameter("swath", _SWATHS if len(kept) > 1 else (0,)),
+        Parameter("reduced_last", _given(kinds, lambda kind: kind.last, "last")),
+        Parameter("swath", _given(kinds, lambda kind: kind.swaths, "swaths")),
     ]
 
 
-def _results(problem: Problem, target: Target) -> list[Parameter]:
-    """Whether results bypass the caches, and who combines those of groups."""
-    possible = can_stream(problem)
-    counted = target.counts_groups and bool(problem.contracted) and not problem.keeps_order
+def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
+    """Where blocks begin and end, whether results bypass the caches, and who combines them."""
+    kept = kept_order(problem)
 
-    def streaming(resident: bool) -> tuple[bool, ...]:
-        return (False, True) if resident and possible else (False,)
+    def leads(kind: str, staging: bool, near: int = 0) -> tuple[int, ...]:
+        return leads_of(problem, kept[-1], near) if kinds[kind].leads and not staging else (0,)
 
-    def last_group(resident: bool) -> tuple[bool, ...]:
-        return (False, True) if resident and counted else (False,)
+    near = [f"c{d}" for d in kept[-1:]]
+    if not kept:
+        near = []
+    return [
+        Parameter("lead", over(("kind", "staging", *near), leads if kept else _no_lead, "leads")),
+        Parameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
+        Parameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
+        Parameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
+    ]
 
-    return [Parameter("streaming", streaming), Parameter("last_group", last_group)]
+
+def _no_lead(kind: str, staging: bool) -> tuple[int]:
+    return (0,)
 
 
-def schedule_on_gpu(problem: Problem, configuration: Mapping[str, Value]) -> Schedule:
+def schedule_on_gpu(
+    problem: Problem, target: Target, configuration: Mapping[str, Value]
+) -> Schedule:
     """The schedule that a configuration of the space stands for."""
+    name = str(configuration["kind"])
+    kind = kinds_of(problem, target)[name]
 
     def by_dim(prefix: str, default: int) -> tuple[int, ...]:
         return tuple(integer_in(configuration, f"{prefix}{d}", default) for d in problem.dims)
 
-    kept, streams = kept_order(problem), range(len(problem.streams))
-    registers, threads = by_dim("r", 1), by_dim("x", 1)
+    kept = kept_order(problem)
+    registers, threads, blocks = by_dim("r", 1), by_dim("x", 1), by_dim("b", 1)
+    lead = integer_in(configuration, "lead", 0)
+    leads = tuple(lead if kept and d == kept[-1] else 0 for d in problem.dims)
     parts = list(by_dim("p", 1))
-    for d in problem.kept:
-        parts[d] = -(-problem.extent(d) // (registers[d] * threads[d]))
+    for d in problem.dims:
+        if not problem.reduced[d] or parts[d] == WHOLE:
+            whole = -(-(problem.extent(d) + leads[d]) // (registers[d] * threads[d]))
+            parts[d] = -(-whole // blocks[d])
     reduce_order, grid_order = (dims_in(configuration, f"{n}_order") for n in ("reduce", "grid"))
     last = bool(configuration["reduced_last"])
-    simple = replace(
+    schedule = replace(
         plain(problem, "gpu"),
         parts=tuple(parts),
         threads=threads,
@@ -294,30 +347,44 @@ def schedule_on_gpu(problem: Problem, configuration: Mapping[str, Value]) -> Sch
         loop_order=dims_in(configuration, "loop_order"),
         reduce_order=reduce_order,
         swath=integer_in(configuration, "swath", 0),
+        tail=str(configuration["tail"]),
     )
-    if configuration["scatter"]:
-        return scattering(problem, simple)
-    if not configuration["resident"]:
-        return simple
+    if kind.resident:
+        schedule = replace(
+            _resident(problem, kind, schedule, configuration), lead=leads if lead else ()
+        )
+    scatters = name in (SCATTER, SCATTER_TOGETHER)
+    return scattering(problem, schedule) if scatters else schedule
+
+
+def _resident(
+    problem: Problem, kind: Kind, schedule: Schedule, configuration: Mapping[str, Value]
+) -> Schedule:
+    """The schedule with all that a resident one says besides."""
+    streams = range(len(problem.streams))
     lanes = integer_in(configuration, "lanes", 0)
+    warp = kind.warp
+    if lanes:
+        warp = tuple(warp_of(schedule.threads, kept_order(problem), lanes))
     return replace(
-        simple,
-        tiles=by_dim("t", 0),
+        schedule,
+        tiles=tuple(integer_in(configuration, f"t{d}", 0) for d in problem.dims),
         staged=tuple(str(configuration[f"staged{n}"]) for n in streams),
         resident=True,
-        chunks=by_dim("c", 1),
-        warp=tuple(warp_of(threads, kept, lanes)) if lanes else (),
-        padding=tuple(integer_in(configuration, f"padding{n}", 0) for n in streams),
+        chunks=tuple(integer_in(configuration, f"c{d}", 1) for d in problem.dims),
+        warp=warp,
+        padding=_unless_none(integer_in(configuration, f"padding{n}", 0) for n in streams),
         prefetch=bool(configuration["prefetch"]),
         stages=integer_in(configuration, "stages", 0),
         as_source=_unless_none(bool(configuration[f"as_source{n}"]) for n in streams),
         streaming=bool(configuration["streaming"]),
         last_group=bool(configuration["last_group"]),
+        tensor=kind.tensor or (),
     )
 
 
-def _unless_none(flags: Iterable[bool]) -> tuple[bool, ...]:
-    given = tuple(flags)
+def _unless_none(values: Iterable[_Given]) -> tuple[_Given, ...]:
+    given = tuple(values)
     return given if any(given) else ()
 
 
@@ -326,31 +393,56 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
 
     What the space does not hold is repaired by `Space.nearest`.
     """
+    kind = _kind_of(problem, schedule)
     configuration: dict[str, Value] = {
-        "scatter": schedule.scatter,
-        "resident": schedule.resident,
+        "kind": kind,
         "prefetch": schedule.prefetch,
         "stages": schedule.stages if schedule.stages > 1 else 0,
         "streaming": schedule.streaming,
         "last_group": schedule.last_group,
         "swath": schedule.swath if schedule.swath > 1 else 0,
         "lanes": _lanes_of(problem, schedule),
+        "lead": sum(schedule.lead),
+        "tail": schedule.tail,
         "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),
         "loop_order": schedule.loop_order,
         "reduce_order": schedule.reduce_order,
         "reduced_last": problem.reduced[schedule.group_order[-1]],
     }
     chunks = schedule.chunks or schedule.registers
+    leads = schedule.lead or (0,) * len(schedule.parts)
     for d in problem.dims:
-        configuration |= {f"r{d}": schedule.registers[d], f"x{d}": schedule.threads[d]}
+        points, items = schedule.registers[d], schedule.threads[d]
+        whole = -(-(problem.extent(d) + leads[d]) // (points * items))
+        configuration |= {f"r{d}": points, f"x{d}": items}
         configuration |= {f"c{d}": chunks[d], f"t{d}": schedule.tiles[d]}
-        configuration[f"p{d}"] = schedule.parts[d]
+        configuration |= {f"p{d}": schedule.parts[d], f"b{d}": _blocks_of(whole, schedule.parts[d])}
+    if kind == LOOK_BACK:
+        configuration[f"p{problem.scanned}"] = WHOLE
     padding = schedule.padding or (0,) * len(schedule.staged)
     as_source = schedule.as_source or (False,) * len(schedule.staged)
     for n, region in enumerate(schedule.staged):
         configuration |= {f"staged{n}": region, f"padding{n}": padding[n] if region else 0}
         configuration[f"as_source{n}"] = as_source[n] and bool(region)
     return configuration
+
+
+def _kind_of(problem: Problem, schedule: Schedule) -> str:
+    if schedule.scatter:
+        return SCATTER_TOGETHER if schedule.resident else SCATTER
+    if schedule.tensor:
+        return MATRICES
+    if not schedule.resident:
+        return SIMPLE
+    return LOOK_BACK if problem.scanned >= 0 and schedule.parts[problem.scanned] > 1 else RESIDENT
+
+
+def _blocks_of(whole: int, parts: int) -> int:
+    """The least power of two of blocks in a part that gives so many parts."""
+    blocks = 1
+    while blocks < whole and -(-whole // blocks) > parts:
+        blocks *= 2
+    return blocks
 
 
 def _lanes_of(problem: Problem, schedule: Schedule) -> int:

@@ -296,7 +296,7 @@ def _can(
 def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, Value]) -> Schedule:
     """The schedule that a configuration stands for."""
     if target.kind == "gpu":
-        return schedule_on_gpu(problem, configuration)
+        return schedule_on_gpu(problem, target, configuration)
     lane, width = integer_in(configuration, "lane", -1), integer_in(configuration, "width", 1)
     vectors = integer_in(configuration, "vectors", 1)
     registers = tuple(

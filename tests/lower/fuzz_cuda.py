@@ -1,14 +1,16 @@
 """Random einsums or md_homs by random schedules of the GPU family, as CUDA, against the oracle.
 
 `python -m tests.lower.fuzz_cuda --count 2000 --seed 1`, with CuPy and a GPU; `--md-homs` for random
-md_homs. Work-items that forget to wait for each other may still be right on a CPU, which runs them
-by turns; here they would not be. Half of the schedules are of work-items that keep what they can
-in registers. Several processes share the work, since compiling takes longer than running.
+md_homs, `--space` for schedules from the space of the search. Work-items that forget to wait for
+each other may still be right on a CPU, which runs them by turns; here they would not be. Otherwise
+half of the schedules are of work-items that keep what they can in registers. Several processes
+share the work, since compiling takes longer than running.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import random
@@ -22,14 +24,22 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from mdtensor.autotune.space import Space
 from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.gpu_candidates import misfit
+from mdtensor.lower.gpu_kinds import kinds_of
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.space import parameters_of, schedule_from
+from mdtensor.specs import Target
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase
 from tests.lower.random_resident import random_gpu_schedule
 from tests.lower.running import MismatchError
 
+SPACE = "from the space"
 SECONDS = 60  # for one case, compilation included
 
 
@@ -95,10 +105,32 @@ def gpu() -> OnGpu:
     return OnGpu()
 
 
+def drawn(problem: Problem, target: Target, rng: random.Random, most: int = 48) -> Schedule:
+    """A schedule from the space of a device, of any kind that the problem has.
+
+    `most` are the computations in an unrolled register tile: what the compiler has to do.
+    """
+    space = Space(parameters_of(problem, target), node_limit=200_000)
+    while True:
+        kind = rng.choice(list(kinds_of(problem, target)))
+        place = space.nearest({**space.sample(rng), "kind": kind}, rng, pinned=["kind"])
+        assert place is not None
+        schedule = schedule_from(problem, target, place)
+        if math.prod(schedule.registers) <= most and not misfit(problem, schedule, target):
+            return schedule
+
+
 def case_of(name: str) -> fuzz.Case | MDHomCase:
-    """The case of that name, with other schedules for half of its stages."""
+    """The case of that name, with other schedules for half of its stages, or all from the space."""
+    name, _, space = name.partition(" ")
     case = fuzz.random_case(name)
     rng = random.Random(f"{name}/resident")
+    if space:
+        case = replace(case, general=False)
+        schedules = tuple(drawn(p, gpu().device.target, rng, 256) for p in case.problems())
+        if isinstance(case, MDHomCase):
+            return replace(case, schedules=schedules)
+        return replace(case, schedule=schedules[0])
     schedules = tuple(
         random_gpu_schedule(rng, problem) if rng.random() < 0.5 else schedule
         for problem, schedule in zip(case.problems(), case.schedules, strict=True)
@@ -128,10 +160,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
+    parser.add_argument("--space", action="store_true", help="schedules from the search's space")
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     options = parser.parse_args()
     kind = fuzz.MD_HOM if options.md_homs else ""
     names = fuzz.names_of(options.seed, ("gpu",), options.count, options.first, kind)
+    if options.space:
+        names = [f"{name} {SPACE}" for name in names]
     start = time.monotonic()
     counts: Counter[str] = Counter()
     context = multiprocessing.get_context("spawn")

@@ -1,8 +1,10 @@
-"""The space of schedules on GPUs: each schedule has its place there, and each place a schedule."""
+"""The space of schedules on GPUs: each schedule has its place there, and each place a schedule.
+
+That holds for schedules of every kind, those that the cost models favour among them.
+"""
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import fields, replace
 
@@ -11,23 +13,44 @@ import pytest
 from mdtensor.autotune.space import Space
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import misfit
+from mdtensor.lower.gpu_kinds import kinds_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
-from tests.kernels.kernel_cases import einsum
-from tests.lower import fuzz
+from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
 from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 
 SAMPLES = 60
 # What a schedule says of processors' vectors and threads, and what no product of matrices is.
 FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order", "lead"}
 FIXED |= {"tensor", "peel", "ahead"}
+WITH_MATRICES = replace(H200, matrices=True, local_bytes=227 << 10)
+# One problem or more for every kind of schedule.
+OF_KINDS = {
+    **{f"points: {name}": problem for name, problem in test_gpu_points.PROBLEMS.items()},
+    **{f"scan: {name}": test_gpu_scans.problem_of(name) for name in test_gpu_scans.LARGE},
+    **{
+        f"scatter: {name}": problem_from_md_hom(md_hom)
+        for name, md_hom in test_scatter_together.MD_HOMS.items()
+    },
+    **{f"halves: {text}": problem_of(text, "f2") for text in SHAPES},
+}
+KINDS = {
+    "points: star": {"simple", "resident"},
+    "scan: a vector": {"simple", "resident", "look_back"},
+    "scatter: a histogram": {"simple", "scatter", "scatter_together", "resident"},
+    "halves: ik,kj->ij": {"simple", "resident", "matrices"},
+}
 UNSTAGED = {"staged": ("", ""), "prefetch": False}
 SMALL = replace(H200, max_threads=32)
 
 
 def space_of(problem: Problem) -> Space:
     return Space(parameters_of(problem, H200), node_limit=100_000)
+
+
+def space_with_matrices(problem: Problem) -> Space:
+    return Space(parameters_of(problem, WITH_MATRICES), node_limit=100_000)
 
 
 @pytest.mark.parametrize("text", SHAPES)
@@ -41,17 +64,64 @@ def test_every_candidate_has_its_place(text: str, dtype: str) -> None:
         assert schedule_from(problem, H200, place) == schedule
 
 
-@pytest.mark.parametrize("text", SHAPES)
-def test_every_place_has_a_valid_schedule(text: str) -> None:
-    problem, rng = problem_of(text), random.Random(1)
-    space = space_of(problem)
-    for _ in range(SAMPLES):
+@pytest.mark.parametrize("name", OF_KINDS)
+def test_candidates_of_every_kind_have_their_place(name: str) -> None:
+    problem, rng = OF_KINDS[name], random.Random(0)
+    space = space_with_matrices(problem)
+    found = [schedule for _, schedule in ranked(problem, WITH_MATRICES)]
+    tensors = [schedule for schedule in found if schedule.tensor]
+    for schedule in (*found[:20], *found[:: -(-len(found) // 30)], *tensors[::7], found[-1]):
+        assert not misfit(problem, schedule, WITH_MATRICES)
+        place = space.nearest(configuration_from(problem, schedule), rng)
+        assert place is not None
+        assert schedule_from(problem, WITH_MATRICES, place) == schedule
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_problem_has_schedules_of_several_kinds(name: str) -> None:
+    problem, rng = OF_KINDS[name], random.Random(6)
+    space = space_with_matrices(problem)
+    assert set(kinds_of(problem, WITH_MATRICES)) == KINDS[name]
+    for kind in KINDS[name]:
+        place = space.nearest({"kind": kind}, rng, pinned=["kind"])
+        assert place is not None
+        validate(problem, schedule_from(problem, WITH_MATRICES, place))
+
+
+def test_neighbours_of_a_kind_differ_in_what_it_leaves_open() -> None:
+    for name, fields_of_kind in (
+        ("points: star in a border", {"registers", "threads", "chunks", "lead", "tail", "parts"}),
+        ("points: turned", {"staged", "padding", "swath", "streaming", "warp"}),
+        ("scan: a vector", {"registers", "threads", "chunks"}),
+        ("scatter: a histogram", {"registers", "threads", "chunks", "parts"}),
+        ("halves: ik,kj->ij", {"registers", "threads", "tiles", "stages", "swath", "streaming"}),
+    ):
+        problem, rng = OF_KINDS[name], random.Random(2)
+        space = space_with_matrices(problem)
+        best = next(s for _, s in ranked(problem, WITH_MATRICES) if name[0] != "h" or s.tensor)
+        place = space.nearest(configuration_from(problem, best), rng)
+        assert place is not None
+        near = [schedule_from(problem, WITH_MATRICES, n) for n in space.neighbours(place, rng)]
+        same = [s for s in near if not misfit(problem, s, WITH_MATRICES)]
+        for field in fields_of_kind:
+            assert any(getattr(s, field) != getattr(best, field) for s in same), (name, field)
+
+
+@pytest.mark.parametrize("name", [*OF_KINDS, *SHAPES])
+def test_every_place_has_a_valid_schedule(name: str) -> None:
+    problem, rng = OF_KINDS.get(name) or problem_of(name), random.Random(1)
+    space = space_with_matrices(problem)
+    for number in range(SAMPLES):
         place = space.sample(rng)
-        schedule = schedule_from(problem, H200, place)
+        if number % 2:  # kinds of few schedules too
+            kind = rng.choice(list(kinds_of(problem, WITH_MATRICES)))
+            place = space.nearest({**place, "kind": kind}, rng, pinned=["kind"])
+            assert place is not None
+        schedule = schedule_from(problem, WITH_MATRICES, place)
         validate(problem, schedule)
         back = space.nearest(configuration_from(problem, schedule), rng)
         assert back is not None
-        assert schedule_from(problem, H200, back) == schedule
+        assert schedule_from(problem, WITH_MATRICES, back) == schedule
 
 
 def test_neighbours_are_near_and_some_of_them_fit() -> None:
@@ -86,7 +156,7 @@ def test_limits_have_names(changes: dict[str, object], rejection: str) -> None:
     problem = problem_of("ik,kj->ij")
     space = space_of(problem)
     simple = configuration_from(problem, ranked(problem, H200)[-1][1])
-    place = space.nearest({**simple, "resident": True}, random.Random(4))
+    place = space.nearest({**simple, "kind": "resident"}, random.Random(4))
     assert place is not None
     wanted = _derived(space, {**place, **changes})
     assert rejection in (space.explain_rejection(wanted) or "")
@@ -128,31 +198,13 @@ def test_what_the_whole_schedule_tells_has_names(changes: dict[str, object], rea
     assert misfit(problem, replace(schedule, **changes), H200).startswith(reason)
 
 
-def test_without_a_reduction_nothing_is_resident() -> None:
-    outer = einsum("i,j->ij", {"i": 64, "j": 64})
-    space = space_of(problem_from_md_hom(outer.md_hom()))
-    assert space.size > 100
-    rng = random.Random(5)
-    assert not any(space.sample(rng)["resident"] for _ in range(20))
-
-
-def drawn(problem: Problem, rng: random.Random) -> Schedule:
-    """A schedule from the space of a small device that is quickly compiled."""
-    space = Space(parameters_of(problem, SMALL), node_limit=200_000)
-    while True:
-        schedule = schedule_from(problem, SMALL, space.sample(rng))
-        small = math.prod(schedule.registers) <= 48
-        if small and not misfit(problem, schedule, SMALL):
-            return schedule
-
-
 @pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
 def test_sampled_schedules_compute_what_they_should(kind: str) -> None:
     rng = random.Random(7)
     checked = resident = 0
     for name in fuzz.names_of(17, ("gpu",), 14, kind=kind):
         case = replace(fuzz.random_case(name), general=False)
-        schedules = tuple(drawn(problem, rng) for problem in case.problems())
+        schedules = tuple(fuzz_cuda.drawn(problem, SMALL, rng) for problem in case.problems())
         if isinstance(case, fuzz.Case):
             checked += fuzz.check(replace(case, schedule=schedules[0]))
         else:

@@ -1,0 +1,313 @@
+"""Kinds of schedules on a GPU, as data: what each leaves open, dim by dim and stream by stream.
+
+A problem has some of them: accumulators, points or sums that stay in registers, groups that share a
+scan, copies of what is scattered, products of matrices. `gpu_space` makes parameters of them all
+in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mdtensor.lower.asm import WARP
+from mdtensor.lower.candidates import can_scatter
+from mdtensor.lower.gpu_candidates import (
+    MOST_PARTIALS,
+    POINTS,
+    can_be_staged,
+    can_stream,
+    item_counts,
+    part_counts,
+    shared_dim,
+)
+from mdtensor.lower.gpu_matrices import matrix_dims
+from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
+from mdtensor.lower.passes.matrix_tile import COLUMNS, DEPTH, ROWS, factors_of
+from mdtensor.lower.problem import Problem
+from mdtensor.specs import Target
+
+SIMPLE, SCATTER, RESIDENT = "simple", "scatter", "resident"
+LOOK_BACK, SCATTER_TOGETHER, MATRICES = "look_back", "scatter_together", "matrices"
+WHOLE = 0  # among chunks: all points of a work-item; among parts: a group for every block
+
+_STEPS = (1, 2, 4, 8, 16, 32)
+_SUMS = (1, 2, 4, 8, 16, 32, 64)  # of a work-item along a scanned dim
+_CHUNKS = (1, 2, 4, 8, 16, WHOLE)
+_DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+_POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_BLOCKS = (1, 2, 4, 8, 16)  # of a group without a reduction
+_PADDINGS = (0, 1, 4)
+_OF_MATRICES = 8  # half floats that rows of their staged tiles are longer
+_SWATHS = (0, 2, 4, 8, 16)
+_STAGES = (0, 2, 3, 4, 5)
+_ONE, _NONE = (1,), (0,)
+
+Counts = tuple[int, ...]
+Flags = tuple[bool, ...]
+_NO: Flags = (False,)
+_EITHER: Flags = (False, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What schedules of a kind leave open; values that they all have are the only choice.
+
+    By dim: `points` of a work-item, `items` of a group, `chunks`, `tiles`, `parts` of reduced dims
+    and `blocks` of a part of kept ones. By stream: `staged`. `lanes` tells whether the shape of
+    warps varies, `warp` is that of all where it does not; `leads` whether blocks may begin before
+    a dim; `last` whether reduced dims come last among groups; `before` are kept dims in the order
+    that loops must have.
+    """
+
+    points: tuple[Counts, ...]
+    items: tuple[Counts, ...]
+    chunks: tuple[Counts, ...]
+    tiles: tuple[Counts, ...]
+    parts: tuple[Counts, ...]
+    blocks: tuple[Counts, ...]
+    staged: tuple[tuple[str, ...], ...]
+    last: Flags
+    resident: bool = True
+    padding: Counts = _PADDINGS
+    as_source: Flags = _EITHER
+    stages: Counts = _NONE
+    prefetch: bool = False
+    lanes: bool = False
+    warp: Counts = ()
+    leads: bool = False
+    tails: tuple[str, ...] = ("split",)
+    swaths: Counts = _NONE
+    streaming: Flags = _NO
+    last_group: Flags = _NO
+    tensor: tuple[int, int, int] | None = None
+    before: tuple[int, ...] = ()
+
+
+@lru_cache(maxsize=16)
+def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
+    """The kinds of schedules that a problem of fixed extents has, by name."""
+    found = {SIMPLE: _simple(problem, target)}
+    if can_scatter(problem):
+        found[SCATTER] = _scattered(problem, target)
+    if can_scatter_together(problem):
+        found[SCATTER_TOGETHER] = _scattered_together(problem, target)
+    if problem.scanned >= 0:
+        found[RESIDENT] = _scan(problem, shared=False)
+        if target.counts_groups and problem.extent(problem.scanned) > WARP:
+            found[LOOK_BACK] = _scan(problem, shared=True)
+    elif problem.contracted:
+        found[RESIDENT] = _reduction(problem, target)
+    else:
+        found[RESIDENT] = _points(problem)
+    dims = matrix_dims(problem) if target.matrices else None
+    if dims is not None:
+        found[MATRICES] = _matrices(problem, target, dims)
+    return found
+
+
+def _by_dim(problem: Problem, choices: Callable[[int], Counts]) -> tuple[Counts, ...]:
+    return tuple(map(choices, problem.dims))
+
+
+def _only(problem: Problem, some: Mapping[int, Counts], default: Counts) -> tuple[Counts, ...]:
+    return tuple(some.get(d, default) for d in problem.dims)
+
+
+def _last(problem: Problem) -> Flags:
+    kept, reduced = problem.kept, problem.contracted
+    return _EITHER if kept and reduced else (bool(reduced),)
+
+
+def _swaths(problem: Problem) -> Counts:
+    return _SWATHS if len(problem.kept) > 1 else _NONE
+
+
+def _points_along(problem: Problem, d: int) -> Counts:
+    extent = problem.extent(d)
+    if not problem.reduced[d]:
+        return tuple(n for n in POINTS if n <= extent)
+    if problem.keeps_order and d != problem.contracted[-1]:
+        return _ONE
+    return tuple(n for n in _STEPS if n <= max(16, extent))
+
+
+def _parts_along(problem: Problem, target: Target, d: int) -> Counts:
+    """Groups that share a reduced dim; those of an operator's order only the first one."""
+    if not problem.reduced[d]:
+        return _ONE
+    kept_points = 1
+    for e in problem.kept:
+        kept_points *= problem.extent(e)
+    most = min(problem.extent(d), MOST_PARTIALS // kept_points)
+    if problem.keeps_order and d != problem.contracted[0]:
+        most = 1
+    return tuple(n for n in part_counts(target) if n <= max(1, most))
+
+
+def _staged(problem: Problem) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        ("", "local") if can_be_staged(problem, n) else ("",) for n in range(len(problem.streams))
+    )
+
+
+def _simple(problem: Problem, target: Target) -> Kind:
+    """One accumulator or one point after the other."""
+    shared = shared_dim(problem)
+    among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
+    return Kind(
+        points=_by_dim(problem, lambda d: _points_along(problem, d)),
+        items=_only(problem, among, _ONE),
+        chunks=_by_dim(problem, lambda d: (WHOLE,)),
+        tiles=_by_dim(problem, lambda d: _NONE),
+        parts=_by_dim(problem, lambda d: _parts_along(problem, target, d)),
+        blocks=_by_dim(problem, lambda d: _ONE),
+        staged=(("",),) * len(problem.streams),
+        last=_last(problem),
+        resident=False,
+        swaths=_swaths(problem),
+    )
+
+
+def _scattered(problem: Problem, target: Target) -> Kind:
+    """Results go to where they are selected, each work-item's to a copy of its own."""
+    return Kind(
+        points=_by_dim(
+            problem, lambda d: _points_along(problem, d) if problem.reduced[d] else _ONE
+        ),
+        items=_by_dim(problem, lambda d: _ONE),
+        chunks=_by_dim(problem, lambda d: (WHOLE,)),
+        tiles=_by_dim(problem, lambda d: _NONE),
+        parts=_by_dim(problem, lambda d: _parts_along(problem, target, d)),
+        blocks=_by_dim(problem, lambda d: _ONE),
+        staged=(("",),) * len(problem.streams),
+        last=_last(problem),
+        resident=False,
+        swaths=_swaths(problem),
+    )
+
+
+def _scattered_together(problem: Problem, target: Target) -> Kind:
+    """Results go to a group's copy in local memory, along the dim that groups share too."""
+    d = scattered_dim(problem)
+    items = tuple(n for n in _POWERS if n >= WARP)
+    return Kind(
+        points=_only(problem, {d: _points_along(problem, d)}, _ONE),
+        items=_only(problem, {d: items}, _ONE),
+        chunks=_only(problem, {d: _CHUNKS}, _ONE),
+        tiles=_by_dim(problem, lambda d: _NONE),
+        parts=_only(problem, {d: _parts_along(problem, target, d)}, _ONE),
+        blocks=_by_dim(problem, lambda d: _ONE),
+        staged=(("",),) * len(problem.streams),
+        last=(True,),
+    )
+
+
+def _reduction(problem: Problem, target: Target) -> Kind:
+    """Accumulators that stay while tiles of reduced dims go by."""
+    shared = shared_dim(problem)
+    among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
+
+    def tiles(d: int) -> Counts:
+        if not problem.reduced[d] or (problem.keeps_order and d != problem.contracted[0]):
+            return _NONE
+        return (0, *(n for n in _DEPTHS if n <= max(32, problem.extent(d))))
+
+    counted = target.counts_groups and not problem.keeps_order
+    return Kind(
+        points=_by_dim(problem, lambda d: _points_along(problem, d)),
+        items=_only(problem, among, _ONE),
+        chunks=_by_dim(problem, lambda d: _CHUNKS),
+        tiles=_by_dim(problem, tiles),
+        parts=_by_dim(problem, lambda d: _parts_along(problem, target, d)),
+        blocks=_by_dim(problem, lambda d: _ONE),
+        staged=_staged(problem),
+        last=_last(problem),
+        stages=_STAGES,
+        prefetch=True,
+        lanes=bool(problem.kept),
+        swaths=_swaths(problem),
+        streaming=_EITHER if can_stream(problem) else _NO,
+        last_group=_EITHER if counted else _NO,
+    )
+
+
+def _points(problem: Problem) -> Kind:
+    """Points that share what they read."""
+    return Kind(
+        points=_by_dim(problem, lambda d: _points_along(problem, d)),
+        items=_by_dim(problem, lambda d: item_counts(problem.extent(d))),
+        chunks=_by_dim(problem, lambda d: _CHUNKS),
+        tiles=_by_dim(problem, lambda d: _NONE),
+        parts=_by_dim(problem, lambda d: _ONE),
+        blocks=_by_dim(problem, lambda d: _BLOCKS),
+        staged=_staged(problem),
+        last=_NO,
+        lanes=bool(problem.kept),
+        leads=True,
+        tails=("overlap", "split"),
+        swaths=_swaths(problem),
+        streaming=_EITHER if can_stream(problem) else _NO,
+    )
+
+
+def _scan(problem: Problem, *, shared: bool) -> Kind:
+    """Sums of a scan; where groups share it, each has a block of one point of the other dims."""
+    d = problem.scanned
+    items = tuple(n for n in _POWERS if n < 2 * problem.extent(d))
+    if shared:
+        items = tuple(n for n in items if n >= WARP)
+    sums = tuple(n for n in _SUMS if n <= max(16, problem.extent(d)))
+    along, own = {d: sums}, {d: items}
+    if not shared:
+        along |= {e: _points_along(problem, e) for e in problem.kept}
+        own |= {e: item_counts(problem.extent(e)) for e in problem.kept}
+    possible = can_stream(problem) and bool(problem.kept)
+    return Kind(
+        points=_only(problem, along, _ONE),
+        items=_only(problem, own, _ONE),
+        chunks=_only(problem, {d: _CHUNKS} if shared else dict.fromkeys(along, _CHUNKS), _ONE),
+        tiles=_by_dim(problem, lambda d: _NONE),
+        parts=_only(problem, {d: (WHOLE,)} if shared else {}, _ONE),
+        blocks=_by_dim(problem, lambda d: _ONE),
+        staged=(("",),) * len(problem.streams),
+        last=(True,) if shared else _last(problem),
+        streaming=_EITHER if possible else _NO,
+    )
+
+
+def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> Kind:
+    """Products of small matrices by warps along rows, columns and a reduction."""
+    row, column, along = dims
+    factors = factors_of(problem, *dims)
+    assert factors is not None
+    extents = {d: problem.extent(d) for d in dims}
+
+    def of_warps(d: int, one: int) -> Counts:
+        return tuple(one * n for n in (1, 2, 4, 8) if one * (n // 2) < extents[d])
+
+    tiles: dict[int, Counts] = dict.fromkeys(problem.contracted, _ONE)
+    tiles[along] = tuple(n for n in _DEPTHS if n >= DEPTH and extents[along] % n == 0)
+    return Kind(
+        points=_only(problem, {row: (2, 4, 8, 16), column: (2, 4, 8, 16), along: (DEPTH,)}, _ONE),
+        items=_only(problem, {row: of_warps(row, ROWS), column: of_warps(column, COLUMNS)}, _ONE),
+        chunks=_only(problem, {column: (2,), along: (DEPTH,)}, _ONE),
+        tiles=_only(problem, tiles, _NONE),
+        parts=_only(problem, {along: _parts_along(problem, target, along)}, _ONE),
+        blocks=_by_dim(problem, lambda d: _ONE),
+        staged=tuple(
+            ("local",) if n in (factors.rows, factors.columns) else ("",)
+            for n in range(len(problem.streams))
+        ),
+        last=_last(problem),
+        padding=(_OF_MATRICES,),
+        as_source=(True,),
+        stages=tuple(n for n in _STAGES if n),
+        warp=tuple({row: ROWS, column: COLUMNS}.get(d, 1) for d in problem.dims),
+        swaths=_swaths(problem),
+        streaming=_EITHER if can_stream(problem) else _NO,
+        last_group=_EITHER if target.counts_groups else _NO,
+        tensor=dims,
+        before=(row, column),
+    )

@@ -1,0 +1,145 @@
+"""Calls on CuPy's arrays that were made before only launch; a module stands for CuPy here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api import computation, dispatch, pipeline
+from mdtensor.translate import reference
+from mdtensor.translate.md_hom import MDHom
+
+
+class Array:
+    """An array that says it is CuPy's, and is no array of NumPy's."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.host = np.empty(shape, dtype)
+
+    @classmethod
+    def of(cls, host: np.ndarray) -> Array:
+        made = cls((), "i1")
+        made.host = host
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.host, name)
+
+
+Array.__module__ = "cupy"
+
+
+class Program:
+    """Runs the reference, and counts."""
+
+    def __init__(self, md_hom: MDHom, made: list[str]) -> None:
+        self.md_hom, self.made = md_hom, made
+
+    def launcher(self) -> Callable[..., None]:
+        self.made.append("launcher")
+        return self._run
+
+    def beginner(self) -> tuple[Callable[..., None], None]:
+        self.made.append("beginner")
+        return self._run, None
+
+    def _run(self, *arrays: np.ndarray) -> None:
+        count = len(self.md_hom.inputs)
+        hosts = [array.host for array in arrays]
+        reference.compute(self.md_hom, hosts[:count], hosts[count:])
+
+
+def module() -> ModuleType:
+    cupy: Any = ModuleType("cupy")
+    cupy.ndarray, cupy.device = Array, 0
+    cupy.asarray = lambda a: a if isinstance(a, Array) else Array.of(np.asarray(a))
+    cupy.empty = Array
+    cupy.may_share_memory = lambda a, b: np.may_share_memory(a.host, b.host)
+    cupy.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
+    cupy.cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: cupy.device))
+    return cupy
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What launchers were made, on a machine with what stands for CuPy."""
+    found: list[str] = []
+    choose = pipeline.choice_for
+
+    def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:
+        if arrays != "cupy":
+            return choose(md_hom, arrays)
+        return SimpleNamespace(program=Program(md_hom, found))
+
+    cupy = module()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(pipeline, "choice_for", choice_for)
+    monkeypatch.setattr(dispatch, "cupy_array", None)
+    monkeypatch.setattr(dispatch, "current_device", lambda: cupy.device)
+    computation.forget()
+    yield found
+    computation.forget()
+
+
+@mdt.stencil(border="reflect")
+def blur(u: Any) -> Any:
+    return 0.25 * (u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1])
+
+
+def image() -> Array:
+    return Array.of(np.random.default_rng(3).random((9, 8), np.float32))
+
+
+def test_a_call_of_several_kernels_is_prepared_once(made: list[str]) -> None:
+    u = image()
+    first = blur(u)
+    kernels = len(made)
+    assert kernels > 1
+    second = blur(u)
+    assert len(made) == kernels
+    assert type(second) is Array
+    np.testing.assert_allclose(first.host, blur(u.host), rtol=1e-5)
+    np.testing.assert_array_equal(first.host, second.host)
+
+
+def test_another_device_has_kernels_of_its_own(made: list[str]) -> None:
+    x = Array.of(np.arange(5, dtype="f4"))
+    for device, count in ((0, 1), (1, 2), (0, 2), (1, 2)):
+        sys.modules["cupy"].device = device  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(mdt.scan("i->i", x).host, np.cumsum(x.host))
+        assert len(made) == count
+
+
+def test_numpy_arrays_of_the_same_layout_go_to_their_own_device(made: list[str]) -> None:
+    x = np.arange(5, dtype="f4")
+    for _ in range(2):
+        assert type(mdt.scan("i->i", Array.of(x))) is Array
+        assert type(mdt.scan("i->i", x)) is np.ndarray
+    assert len(made) == 1
+
+
+def test_results_go_into_arrays_of_the_callers(made: list[str]) -> None:
+    x, out = Array.of(np.arange(5, dtype="f4")), Array.of(np.zeros(5, "f4"))
+    for _ in range(2):
+        assert mdt.scan("i->i", x, out=out) is out
+        np.testing.assert_array_equal(out.host, np.cumsum(x.host))
+        out.host[...] = 0
+    assert mdt.scan("i->i", x, out=x) is x
+    np.testing.assert_array_equal(x.host, [0, 1, 3, 6, 10])
+
+
+def test_plans_launch_without_asking_the_function(made: list[str]) -> None:
+    u = image()
+    plan = mdt.compile(blur, u)
+    results = [plan(u) for _ in range(3)]
+    launchers = len(made)
+    results.append(plan(u))
+    assert len(made) == launchers
+    for result in results:
+        np.testing.assert_array_equal(result.host, results[0].host)
