@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mdtensor.api.device import device, devices
     from mdtensor.api.directive import mdh
     from mdtensor.api.dsl import inp_view, md_hom, out_view
-    from mdtensor.api.einsum import einsum, einsum_path, tensordot
+    from mdtensor.api.einsum import einsum, einsum_path
     from mdtensor.api.lazy import lazy
     from mdtensor.api.modes import tuning
     from mdtensor.api.operators import cc, operator, ps, pw
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mdtensor.api.reduce import reduce, scan
     from mdtensor.api.statistics import stats
     from mdtensor.api.stencil import stencil
+    from mdtensor.api.tensordot import tensordot
     from mdtensor.api.tune import tune
 
 __version__ = "0.1.0"
@@ -92,7 +93,7 @@ _HOMES = {
     "spec": "api.compile",
     "stats": "api.statistics",
     "stencil": "api.stencil",
-    "tensordot": "api.einsum",
+    "tensordot": "api.tensordot",
     "tune": "api.tune",
     "tuning": "api.modes",
 }

@@ -59,6 +59,10 @@ class ShapeError(MdtensorError, ValueError):
     """An argument has the wrong shape, axis or layout."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that an array does not have; NumPy's error of this name has both classes."""
+
+
 class IndexingError(MdtensorError, IndexError):
     """An index that an array cannot be read at."""
 
@@ -121,3 +125,12 @@ class StoreError(MdtensorError):
 
 class NoDeviceError(MdtensorError):
     """No device, driver or package to compute on; the hint says what to install."""
+
+
+def count_of(number: int, one: str, many: str) -> str:
+    """A number with its noun, for the text of an error.
+
+    >>> count_of(1, "axis", "axes"), count_of(2, "axis", "axes")
+    ('1 axis', '2 axes')
+    """
+    return f"{number} {one if number == 1 else many}"

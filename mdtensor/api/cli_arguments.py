@@ -79,8 +79,9 @@ def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression
 
     Raises SubscriptError where the shapes do not fit the string, or leave an extent open.
     """
+    from mdtensor.translate.einsum.contraction import resolve
     from mdtensor.translate.einsum.index_space import index_space
-    from mdtensor.translate.einsum.subscripts import parse, resolve
+    from mdtensor.translate.einsum.subscripts import parse
 
     subscripts, *others = words
     extents = dict(extent_from_text(word) for word in others if "=" in word)

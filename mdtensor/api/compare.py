@@ -22,7 +22,8 @@ import numpy as np
 from mdtensor.api.operands import allocate
 from mdtensor.api.windows import windows
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import Contraction, is_affine, parse, resolve
+from mdtensor.translate.einsum.contraction import Contraction, resolve
+from mdtensor.translate.einsum.subscripts import is_affine, parse
 
 if TYPE_CHECKING:
     from rich.table import Table

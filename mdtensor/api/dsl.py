@@ -12,9 +12,8 @@ from mdtensor.api.buffers import BufferType, dtype_of
 from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import array_module
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, count_of
 from mdtensor.specs import TensorSpec, contiguous_strides
-from mdtensor.translate.einsum.subscripts import count_of
 from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
 from mdtensor.translate.loops.md_hom_from_views import Accesses, Views, md_hom_from_views

@@ -1,4 +1,4 @@
-"""`einsum`, `einsum_path` and `tensordot` with NumPy's words and NumPy's results."""
+"""`einsum` and `einsum_path` with NumPy's words and NumPy's results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
-from mdtensor.translate.einsum.subscripts import is_affine, parse, resolve
+from mdtensor.translate.einsum.contraction import resolve
+from mdtensor.translate.einsum.subscripts import is_affine, parse
 from mdtensor.translate.md_hom import MDHom
 
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
@@ -37,7 +38,6 @@ Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 # NumPy's own functions, also where somebody puts mdtensor's in their place.
 _numpy_einsum: Any = np.einsum
 _numpy_einsum_path: Any = np.einsum_path
-_numpy_tensordot: Any = np.tensordot
 
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 _TABLE_SIZE = 4096
@@ -185,7 +185,7 @@ def _einsum(
     if reason := overriding or reason_of_types(types):
         if is_affine(text):
             raise no_kernels(reason, ", and NumPy has no sums for indices")
-        statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
+        count_for_numpy(types, reason)
         return _numpy_einsum(
             *operands, out=out, dtype=dtype, order=options.order, casting=casting, optimize=optimize
         )
@@ -338,55 +338,11 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
     What `einsum` does with optimize=True or False is mdtensor's own choice; the path found here
     can be given to it as `optimize=`.
     """
-    text_or_lists = list(operands)
+    text_or_lists: list[Any] = list(operands)
     if array_module(operands) is not np:
         text, arrays = split(operands)
-        text_or_lists = [text, *(np.broadcast_to(np.int8(0), np.shape(a)) for a in arrays)]  # type: ignore[arg-type]
+        text_or_lists = [text, *(np.broadcast_to(np.int8(0), np.shape(a)) for a in arrays)]
     return _numpy_einsum_path(*text_or_lists, optimize=optimize)
-
-
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
-    """Sum products over pairs of axes, as `numpy.tensordot` does.
-
-    `axes` is a number N (the last N axes of `a` with the first N of `b`), or two lists of axes.
-    Raises ShapeError (a ValueError) where axes are repeated or their extents differ.
-    """
-    xp = array_module((a, b))
-    overriding = reason_of_classes((a, b), optimized=False)
-    left, right = (a, b) if overriding else as_arrays((a, b), xp)
-    types = [] if overriding else [left.dtype, right.dtype]
-    if reason := overriding or reason_of_types(types):
-        statistics.tally(statistics.NUMPY, _counted(types), reason).calls += 1
-        return _numpy_tensordot(a, b, axes)
-    pairs = _paired_axes(left.shape, right.shape, axes)
-    indices = iter(range(left.ndim + right.ndim))
-    left_names = [next(indices) for _ in range(left.ndim)]
-    shared = {of_b: left_names[of_a] for of_a, of_b in pairs}
-    right_names = [shared[n] if n in shared else next(indices) for n in range(right.ndim)]
-    summed = set(shared.values())
-    kept = [n for n in (*left_names, *right_names) if n not in summed]
-    return xp.asarray(einsum(left, left_names, right, right_names, kept, order="C"))
-
-
-def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> list[tuple[int, int]]:
-    if np.iterable(axes):
-        of_left, of_right = ([*side] if np.iterable(side) else [side] for side in axes)
-    else:
-        of_left, of_right = list(range(-axes, 0)), list(range(axes))
-    shapes = f"a: {left}    b: {right}"
-    if len(of_left) != len(of_right):
-        raise ShapeError(f"{len(of_left)} axes of a for {len(of_right)} of b", notes=[shapes])
-    pairs: list[tuple[int, int]] = []
-    for one, other in zip(of_left, of_right, strict=True):
-        if left[one] != right[other]:
-            raise ShapeError(
-                f"axis {one} of a has extent {left[one]} but axis {other} of b {right[other]}",
-                notes=[shapes],
-            )
-        pairs.append((one % len(left), other % len(right)))
-    if any(len(set(side)) != len(side) for side in zip(*pairs, strict=True)):
-        raise ShapeError(f"axes {axes} are repeated", notes=[shapes])
-    return pairs
 
 
 def _is_view(text: str, array: Array) -> bool:
@@ -395,12 +351,11 @@ def _is_view(text: str, array: Array) -> bool:
     return not subscripts.is_affine and resolve(subscripts, [shape]).is_view
 
 
-def _counted(types: Sequence[np.dtype]) -> np.dtype:
-    """The type by which a call that NumPy computes is counted: one without kernels, if any."""
+def count_for_numpy(types: Sequence[np.dtype], reason: str) -> None:
+    """Counts a call that NumPy computes, by its type without kernels, if any."""
     strange = [given for given in types if given.char not in COMPUTED]
-    if strange or not types:
-        return strange[0] if strange else np.dtype(object)
-    return np.result_type(*types)
+    dtype = np.result_type(*types) if types and not strange else np.dtype(object)
+    statistics.tally(statistics.NUMPY, strange[0] if strange else dtype, reason).calls += 1
 
 
 def _order(order: str | None) -> str:

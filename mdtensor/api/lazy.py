@@ -12,7 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module, check_mask, check_types
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import AxisError, DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
@@ -195,7 +195,7 @@ class LazyArray(NDArrayOperatorsMixin):
     def __complex__(self) -> complex:
         return complex(self.evaluate())
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -287,7 +287,7 @@ def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
         for x in operands
     ]
     try:
-        loop = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))  # type: ignore[arg-type]
+        loop = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
     except TypeError as error:
         raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
     taken, made = loop[: ufunc.nin], loop[ufunc.nin :]
@@ -335,8 +335,12 @@ def _into(value: LazyArray, out: Any) -> Any:
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    except np.exceptions.AxisError as error:
+        raise AxisError(str(error)) from None
     except ValueError as error:
         raise ShapeError(str(error)) from None
+    except TypeError as error:
+        raise DTypeError(f"axis={axis!r}: {error}", hint="an axis, or a tuple of them") from None
 
 
 def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:

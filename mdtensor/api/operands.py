@@ -57,11 +57,11 @@ def _term(indices: object) -> str:
     return "".join(map(_letter, listed))
 
 
-def _letter(index: object) -> str:
+def _letter(index: Any) -> str:
     if index is Ellipsis:
         return "..."
     try:
-        number = operator.index(index)  # type: ignore[arg-type]
+        number = operator.index(index)
     except TypeError:
         raise DTypeError(f"index {index!r} is neither an int nor Ellipsis") from None
     if not 0 <= number < len(_LETTERS):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mdtensor.errors import PathError
-from mdtensor.translate.einsum.subscripts import Contraction
+from mdtensor.translate.einsum.contraction import Contraction
 
 Path = tuple[tuple[int, ...], ...]
 Optimize = bool | str | Sequence[object] | None
@@ -65,9 +66,9 @@ def _points(
     return math.prod(extents[name] for name in names)
 
 
-def _given(stages: Sequence[object]) -> Path:
+def _given(stages: Sequence[Any]) -> Path:
     try:
-        return tuple(tuple(operator.index(p) for p in stage) for stage in stages)  # type: ignore[attr-defined]
+        return tuple(tuple(operator.index(p) for p in stage) for stage in stages)
     except TypeError:
         raise PathError(
             f"{list(stages)!r} is no path", hint="a path is a list of tuples of ints"

@@ -15,13 +15,14 @@ import numpy as np
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, PathError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides
+from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.md_hom_from_einsum import (
     accumulation_dtype,
     md_hom_from_contraction,
     md_hom_from_index_space,
 )
-from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.md_hom import MDHom
 
 

@@ -12,8 +12,9 @@ from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum
+from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace
-from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reductions.combinations_of_dims import Said
 from mdtensor.translate.reductions.md_hom_from_reduction import (

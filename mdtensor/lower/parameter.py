@@ -130,9 +130,8 @@ def over(names: Sequence[str], function: Callable[..., Any], name: str) -> Calla
         return function(*(given[each] for each in names))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
-    reading.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(each, keyword) for each in names]
-    )
+    signature = inspect.Signature([inspect.Parameter(each, keyword) for each in names])
+    vars(reading)["__signature__"] = signature
     reading.__name__ = name
     return reading
 

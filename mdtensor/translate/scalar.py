@@ -83,6 +83,12 @@ class Expr(Arithmetic):
             raise _unknown(self, "value", "sets and dicts cannot look for it; compare with each")
         return hash(_fields(self))
 
+    @property
+    def number(self) -> int:
+        """The position of a parameter, or the value of a constant whose type is one of integers."""
+        assert isinstance(self.value, int | float), self
+        return int(self.value)
+
     def applied(self, op: str, *operands: Operand) -> Expr:
         """The node of an operation; see `apply`."""
         return apply(op, *operands)

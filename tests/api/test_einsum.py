@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mdtensor.api.einsum as module
-from mdtensor.api.einsum import einsum, einsum_path, tensordot
+from mdtensor.api.einsum import einsum, einsum_path
 from mdtensor.api.statistics import stats
-from mdtensor.errors import DTypeError, PathError, ShapeError, SubscriptError
+from mdtensor.api.tensordot import tensordot
+from mdtensor.errors import AxisError, DTypeError, PathError, ShapeError, SubscriptError
 from tests.cases import CASES, DTYPES, Case, operands, tolerance, values
 from tests.strategies import Problem, laid_out, outputs, problems
 
@@ -374,6 +375,25 @@ def test_tensordot(left: Any, right: Any, axes: Any, dtype: str) -> None:
 def test_tensordot_of_axes_that_do_not_fit(axes: Any, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         tensordot(np.ones((2, 3)), np.ones((2, 3)), axes)
+
+
+@pytest.mark.parametrize(
+    ("axes", "error", "message"),
+    [
+        (3, AxisError, r"^a has no axis -3, but 2 axes\n  a: \(2, 3\)    b: \(2, 3\)$"),
+        (([0], [-3]), AxisError, "^b has no axis -3, but 2 axes"),
+        ([[0]], ShapeError, r"^axes are \[\[0\]\]\n  hint: a number of axes, or two lists of them"),
+        (1.5, DTypeError, "^axes are 1.5\n  hint"),
+        ("ab", DTypeError, "^axes are 'ab'\n  hint"),
+    ],
+)
+def test_tensordot_of_what_is_no_axis(axes: Any, error: type[Exception], message: str) -> None:
+    a = np.ones((2, 3))
+    with pytest.raises(error, match=message) as caught:
+        tensordot(a, a, axes)
+    with pytest.raises((IndexError, TypeError, ValueError)) as expected:
+        np.tensordot(a, a, axes)
+    assert isinstance(caught.value, type(expected.value))
 
 
 def test_tensordot_does_not_broadcast() -> None:

@@ -10,7 +10,8 @@ from mdtensor.api.einsum_reduction import with_output
 from mdtensor.api.semiring import SEMIRINGS, in_stages
 from mdtensor.errors import DTypeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import parse, resolve
+from mdtensor.translate.einsum.contraction import resolve
+from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from tests.api.executors import executions
 from tests.cases import CASES, Case, close, values

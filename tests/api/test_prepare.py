@@ -6,7 +6,8 @@ import pytest
 from mdtensor.api.path import contraction_path, prefers_fused
 from mdtensor.api.prepare import prepare, result_strides
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import parse, resolve
+from mdtensor.translate.einsum.contraction import resolve
+from mdtensor.translate.einsum.subscripts import parse
 
 SPECS = [TensorSpec.of((8, 500)), TensorSpec.of((500, 600)), TensorSpec.of((600, 8))]
 

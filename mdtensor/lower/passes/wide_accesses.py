@@ -95,7 +95,7 @@ def wide_stores(
     groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
     for statement in statements:
         if key := _store_key(statement, buffers, phases):
-            groups.setdefault(key[:3], {})[key[3]] = statement  # type: ignore[assignment]
+            groups.setdefault(key[:3], {})[key[3]] = statement
     result: list[Statement] = []
     met: dict[tuple[str, Index, int], int] = {}
     for statement in statements:

@@ -14,15 +14,8 @@ from dataclasses import dataclass
 from mdtensor.errors import DTypeError, SubscriptError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum
-from mdtensor.translate.einsum.subscripts import (
-    ELLIPSIS,
-    Index,
-    Subscripts,
-    ellipsis_span,
-    miscounted,
-    note_of,
-    resolve,
-)
+from mdtensor.translate.einsum.contraction import ellipsis_span, miscounted, note_of, resolve
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts
 from mdtensor.translate.views import AffineIndex
 
 

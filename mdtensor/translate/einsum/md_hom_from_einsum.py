@@ -9,8 +9,9 @@ import numpy as np
 
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
+from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
-from mdtensor.translate.einsum.subscripts import Contraction, parse, resolve
+from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.einsum.views_from_index_space import views_from_index_space
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, cast, param

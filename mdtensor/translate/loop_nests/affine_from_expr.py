@@ -18,7 +18,7 @@ def affine_from_expr(expr: Expr) -> AffineIndex | None:
         return None
     match expr.op, expr.args:
         case "const", ():
-            return AffineIndex((), int(expr.value))  # type: ignore[arg-type]
+            return AffineIndex((), expr.number)
         case "index", ():
             return AffineIndex(((str(expr.value), 1),))
         case "cast", (inner,):

@@ -48,9 +48,8 @@ class CarriedVariables:
                 continue
             initial = as_expr(value)
             held = self._nest.add(Carried(name, loop, initial.dtype))
-            assert isinstance(held.value, int)
-            self._before[name] = (held.value, initial)
-            environment[name] = self._entry(held.value, initial)
+            self._before[name] = (held.number, initial)
+            environment[name] = self._entry(held.number, initial)
 
     def settle(self, environment: dict[str, Any]) -> None:
         """Gives the variables their values after the loop, outside of which the program is now."""

@@ -18,7 +18,7 @@ from mdtensor.translate.python.source import Source
 
 def program_of(function: Callable[..., Any]) -> LocalFunction:
     """A function with its source; ProgramError where there is none."""
-    found = local_function(function)  # type: ignore[arg-type]
+    found = local_function(function)
     if found is None:
         raise ProgramError(
             f"the source of {getattr(function, '__name__', function)!r} was not found",

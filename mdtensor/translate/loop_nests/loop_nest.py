@@ -136,8 +136,7 @@ class Nest:
 def renumbered(expr: Expr, entries: Mapping[int, Expr]) -> Expr:
     """The expression with some of its parameters replaced."""
     if expr.op == "param":
-        assert isinstance(expr.value, int)
-        return entries.get(expr.value, expr)
+        return entries.get(expr.number, expr)
     if not expr.args:
         return expr
     args = tuple(renumbered(arg, entries) for arg in expr.args)

@@ -48,13 +48,13 @@ def _is_fixed(nest: Nest, factor: Expr) -> bool:
         return _is_fixed(nest, factor.args[0])
     if factor.op != "param":
         return factor.op == "const"
-    entry = nest.entries[factor.value]  # type: ignore[index]
+    entry = nest.entries[factor.number]
     return isinstance(entry, Read) and not entry.index
 
 
 def _reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Expr:
     wide = np.dtype(np.float32) if term.dtype == np.float16 else term.dtype
-    inner = nest.entries[term.value] if term.op == "param" else None  # type: ignore[index]
+    inner = nest.entries[term.number] if term.op == "param" else None
     if isinstance(inner, Reduced) and inner.operator == operator(op, term):
         return nest.add(Reduced(inner.operator, (*loops, *inner.loops), outer, inner.term))
     term = cast(term, wide)

@@ -159,7 +159,7 @@ class SymbolicBuffer(_Whole):
         index = self._number(item)
         if index.op != "const":
             return index
-        value = int(index.value)  # type: ignore[arg-type]
+        value = index.number
         if not -extent <= value < extent:
             raise TranslationError(
                 f"index {value} is out of reach: axis {axis} of {self.name} has extent {extent}"

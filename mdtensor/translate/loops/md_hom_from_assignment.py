@@ -175,7 +175,7 @@ def _epilogue(reader: Reader, value: Expr, scalar: ScalarFunction) -> Epilogue |
     direct = [n for n in params_in(value) if n not in finished]
     view, params = reader.view([Expr("param", (), nest.entries[n].dtype, n) for n in direct])
     width = len(finished)
-    shifted = {n: param(int(p.value) + width, p.dtype) for n, p in params.items()}  # type: ignore[arg-type]
+    shifted = {n: param(p.number + width, p.dtype) for n, p in params.items()}
     types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
     result = renumbered(value, finished | shifted)
     return Epilogue(
@@ -234,9 +234,8 @@ def _exposed(nest: Nest, value: Expr) -> set[int]:
 
 def _expose(nest: Nest, value: Expr, found: set[int]) -> None:
     if value.op == "param":
-        assert isinstance(value.value, int)
-        found.add(value.value)
-        entry = nest.entries[value.value]
+        found.add(value.number)
+        entry = nest.entries[value.number]
         below = entry.index if isinstance(entry, Read) else ()
         below = (entry.term,) if isinstance(entry, Reduced) else below
         for expr in below:

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mdtensor.errors import count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import count_of
 from mdtensor.translate.loop_nests.loop_arguments import bind
 from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_nests.symbolic_buffers import OpenBuffer

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import count_of
 from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md_hom_of_results

@@ -160,7 +160,7 @@ def results_of_assigning(
 
 def _executed(function: Callable[..., Any], environment: dict[str, Any]) -> dict[str, Any]:
     function = inspect.unwrap(function)
-    local = local_function(function)  # type: ignore[arg-type]
+    local = local_function(function)
     if local is None:
         raise ProgramError(
             f"the source of {function.__name__!r} was not found",

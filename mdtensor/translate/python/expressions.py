@@ -6,7 +6,7 @@ import ast
 import builtins
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from inspect import signature
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
@@ -19,13 +19,9 @@ from mdtensor.translate.python.doubts import CHANGES
 from mdtensor.translate.python.functions import (
     conjunction,
     disjunction,
-    equality,
-    inequality,
-    is_sequence,
     is_symbolic,
     meaning,
     negation,
-    ordering,
 )
 from mdtensor.translate.python.local_functions import (
     LocalFunction,
@@ -37,67 +33,16 @@ from mdtensor.translate.python.local_functions import (
     is_plain,
     local_function,
 )
+from mdtensor.translate.python.operators import binary, compared, unary
+from mdtensor.translate.python.refusals import refusal_of
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, SymbolError, truth, while_tracing
 
 LONGEST_LOOP = 4096
 """Iterations of a loop that are unrolled at most."""
-_BINARY: Mapping[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "truediv",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.LShift: "lshift",
-    ast.RShift: "rshift",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
-    ast.BitXor: "xor",
-    ast.MatMult: "matmul",
-}
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-}
-_ORDERINGS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_REFUSED = {
-    ast.While: (
-        "'while' has no known number of steps",
-        "write 'for … in range(…)' with a constant",
-    ),
-    ast.Raise: ("'raise' cannot be traced: kernels raise nothing", "return a value such as nan"),
-    ast.Import: ("'import' cannot be traced", "import at the top of the module"),
-    ast.ImportFrom: ("'import' cannot be traced", "import at the top of the module"),
-    ast.Delete: ("'del' cannot be traced", "leave it out"),
-    ast.ClassDef: ("classes cannot be defined in traced functions", "use tuples"),
-    ast.AsyncFunctionDef: ("'async' cannot be traced", None),
-    ast.Yield: ("generators cannot be traced", "return a tuple"),
-    ast.YieldFrom: ("generators cannot be traced", "return a tuple"),
-    ast.Await: ("'await' cannot be traced", None),
-}
-
 _CHANGEABLE: Any = (list, dict, set, np.ndarray)
 # Functions of objects, which tell nothing about elements.
 _OF_OBJECTS: Any = (isinstance, type, str, repr, hash, id)
-# What calling a function would do once, while it is translated, or never.
-_NO_RAISE = ("'try' cannot be traced: kernels raise nothing", "test with if instead")
-_NO_VARIABLES = "cannot be traced: kernels change no variables of Python"
-_PASSED_OVER = {
-    ast.Try: _NO_RAISE,
-    ast.TryStar: _NO_RAISE,
-    ast.With: ("'with' cannot be traced", "leave it out of the traced function"),
-    ast.Global: (f"'global' {_NO_VARIABLES}", "return it"),
-    ast.Nonlocal: (f"'nonlocal' {_NO_VARIABLES}", "return it"),
-    ast.Match: ("'match' cannot be traced", "write it with if"),
-}
 
 
 class Expressions:
@@ -225,7 +170,7 @@ class Expressions:
     def _unary(self, node: ast.expr, op: ast.unaryop, value: Any) -> Any:
         if isinstance(op, ast.Not):
             return negation(self._truth(node, value))
-        return self._guarded(node, _UNARY[type(op)], value)
+        return self._guarded(node, unary(op), value)
 
     def _logic(self, node: ast.BoolOp, variables: dict[str, Any]) -> Any:
         """`and` and `or` give one of their operands, as in Python; of conditions, a condition."""
@@ -251,10 +196,10 @@ class Expressions:
         result: Any = True
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self._value(right_node, variables)
-            compared = self._guarded(node, _compared, op, left, right)
+            holds = self._guarded(node, compared, op, left, right)
             if len(node.ops) == 1:
-                return compared
-            result = conjunction(result, self._truth(node, compared))
+                return holds
+            result = conjunction(result, self._truth(node, holds))
             left = right
         return result
 
@@ -467,10 +412,7 @@ class Expressions:
         return self.source.error(node, message, hint, PassedOverError)
 
     def _refused(self, node: ast.AST) -> ProgramError:
-        if type(node) in _PASSED_OVER:
-            return self._passed_over(node, *_PASSED_OVER[type(node)])  # type: ignore[index]
-        unknown = (f"{type(node).__name__} cannot be traced", "write it in simpler Python")
-        return self._error(node, *_REFUSED.get(type(node), unknown))  # type: ignore[arg-type]
+        return self.source.error(node, *refusal_of(node))
 
 
 def _changed(function: Any, args: Sequence[Any]) -> Any:
@@ -484,32 +426,3 @@ def _changed(function: Any, args: Sequence[Any]) -> Any:
 
 def _is_condition(value: object) -> bool:
     return isinstance(value, Expr) and value.dtype.kind == "b"
-
-
-def binary(op: ast.operator) -> Callable[[Any, Any], Any]:
-    """The function of Python's `operator` module that an infix operator is."""
-    return getattr(operator, _BINARY[type(op)])
-
-
-def _compared(op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
-    match op:
-        case ast.Eq():
-            return equality(lhs, rhs)
-        case ast.NotEq():
-            return inequality(lhs, rhs)
-        case ast.Is():
-            return lhs is rhs
-        case ast.IsNot():
-            return lhs is not rhs
-        case ast.In():
-            return _contains(rhs, lhs)
-        case ast.NotIn():
-            return negation(_contains(rhs, lhs))
-        case _:
-            return ordering(_ORDERINGS[type(op)], lhs, rhs)
-
-
-def _contains(holder: Any, value: Any) -> Any:
-    if not is_symbolic(value) and not is_sequence(holder):
-        return value in holder
-    return reduce(disjunction, (equality(value, element) for element in holder), False)

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
-from mdtensor.translate.python.expressions import Expressions, binary
+from mdtensor.translate.python.expressions import Expressions
 from mdtensor.translate.python.functions import conjunction, negation
 from mdtensor.translate.python.local_functions import LocalFunction, bound, local_function
+from mdtensor.translate.python.operators import binary
 from mdtensor.translate.scalar import Expr
 
 __all__ = ["Interpreter", "LocalFunction", "Undecided", "local_function", "merge"]

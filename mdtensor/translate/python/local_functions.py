@@ -71,10 +71,10 @@ def is_own(function: FunctionType) -> bool:
     return function.__code__.co_filename.startswith(_PACKAGE)
 
 
-def local_function(function: FunctionType) -> LocalFunction | None:
-    """A function of Python with its source and what it refers to; None without source."""
-    source = source_of(function)
-    if source is None:
+def local_function(function: object) -> LocalFunction | None:
+    """A function of Python with its source and what it refers to; None for what has no source."""
+    source = source_of(function) if isinstance(function, FunctionType) else None
+    if source is None or not isinstance(function, FunctionType):
         return None
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return LocalFunction(

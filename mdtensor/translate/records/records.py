@@ -77,7 +77,7 @@ class _Part(Arithmetic):
     """What is no number: arithmetic and conditions on it are errors."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def applied(self, op: str, *operands: Any) -> Any:
         """Raises the error that this is no number."""

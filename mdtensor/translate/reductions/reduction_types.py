@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DTypeError
+from mdtensor.errors import DTypeError, count_of
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.einsum.subscripts import count_of
 from mdtensor.translate.scalar import BOOL, I64, Expr, cast
 
 _RING = ("add", "mul")

@@ -9,7 +9,8 @@ import pytest
 
 from mdtensor.errors import SubscriptError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.subscripts import parse, resolve
+from mdtensor.translate.einsum.contraction import resolve
+from mdtensor.translate.einsum.subscripts import parse
 from tests.cases import CASES, Case
 
 MALFORMED = {

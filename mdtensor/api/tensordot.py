@@ -1,0 +1,87 @@
+"""`tensordot` with NumPy's words and NumPy's results."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.einsum import count_for_numpy, einsum
+from mdtensor.api.operands import (
+    Array,
+    array_module,
+    as_arrays,
+    reason_of_classes,
+    reason_of_types,
+)
+from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of
+
+# NumPy's own function, also where somebody puts this one in its place.
+_numpy_tensordot: Any = np.tensordot
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
+    """Sum products over pairs of axes, as `numpy.tensordot` does.
+
+    `axes` is a number N (the last N axes of `a` with the first N of `b`), or two lists of axes.
+    Raises ShapeError (a ValueError) where axes are repeated or their extents differ, AxisError
+    (an IndexError too) for one that an array lacks, DTypeError (a TypeError) for what is no axis.
+    """
+    xp = array_module((a, b))
+    overriding = reason_of_classes((a, b), optimized=False)
+    left, right = (a, b) if overriding else as_arrays((a, b), xp)
+    types = [] if overriding else [left.dtype, right.dtype]
+    if reason := overriding or reason_of_types(types):
+        count_for_numpy(types, reason)
+        return _numpy_tensordot(a, b, axes)
+    pairs = _paired_axes(left.shape, right.shape, axes)
+    indices = iter(range(left.ndim + right.ndim))
+    left_names = [next(indices) for _ in range(left.ndim)]
+    shared = {of_b: left_names[of_a] for of_a, of_b in pairs}
+    right_names = [shared[n] if n in shared else next(indices) for n in range(right.ndim)]
+    summed = set(shared.values())
+    kept = [n for n in (*left_names, *right_names) if n not in summed]
+    return xp.asarray(einsum(left, left_names, right, right_names, kept, order="C"))
+
+
+def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> list[tuple[int, int]]:
+    notes = (f"a: {left}    b: {right}",)
+    of_left, of_right = _two_lists(axes)
+    if len(of_left) != len(of_right):
+        raise ShapeError(f"{len(of_left)} axes of a for {len(of_right)} of b", notes=notes)
+    for name, shape, listed in (("a", left, of_left), ("b", right, of_right)):
+        for axis in listed:
+            if not -len(shape) <= axis < len(shape):
+                raise AxisError(
+                    f"{name} has no axis {axis}, but {count_of(len(shape), 'axis', 'axes')}",
+                    notes=notes,
+                )
+    for one, other in zip(of_left, of_right, strict=True):
+        if left[one] != right[other]:
+            raise ShapeError(
+                f"axis {one} of a has extent {left[one]} but axis {other} of b {right[other]}",
+                notes=notes,
+            )
+    pairs = [
+        (one % len(left), other % len(right)) for one, other in zip(of_left, of_right, strict=True)
+    ]
+    if any(len(set(side)) != len(side) for side in zip(*pairs, strict=True)):
+        raise ShapeError(f"axes {axes} are repeated", notes=notes)
+    return pairs
+
+
+def _two_lists(axes: Any) -> tuple[list[int], list[int]]:
+    """The axes of both operands: a list for each, or a number of them."""
+    hint = "a number of axes, or two lists of them: ([1, 2], [0, 1])"
+    try:
+        if not np.iterable(axes):
+            count = operator.index(axes)
+            return list(range(-count, 0)), list(range(count))
+        listed = [[*side] if np.iterable(side) else [side] for side in axes]
+        sides = [list(map(operator.index, side)) for side in listed]
+    except TypeError:
+        raise DTypeError(f"axes are {axes!r}", hint=hint) from None
+    if len(sides) != 2:
+        raise ShapeError(f"axes are {axes!r}", hint=hint)
+    return sides[0], sides[1]
