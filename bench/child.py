@@ -10,10 +10,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from bench import MISLEADING
+from mdtensor.closing import Closing
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_SECONDS = 600.0
@@ -23,7 +23,7 @@ class ChildError(Exception):
     """A worker failed, died or did not answer in time."""
 
 
-class Child:
+class Child(Closing):
     """A process that hosts engines and stays warm for the whole run."""
 
     def __init__(self, engines: Sequence[str]) -> None:
@@ -75,17 +75,6 @@ class Child:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __str__(self) -> str:
         return f"worker of {', '.join(self.engines)}"

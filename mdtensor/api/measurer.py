@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mdtensor.api.engine import Engine
 from mdtensor.api.trial import packed
@@ -14,6 +13,7 @@ from mdtensor.autotune.crew import Crew
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker import Worker, WorkerError, WorkerTimeout
 from mdtensor.backends.hardware import core_count
+from mdtensor.closing import Closing
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
@@ -28,7 +28,7 @@ _MOST_COMPILERS = 14
 _ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
 
 
-class Measurer:
+class Measurer(Closing):
     """Measures schedules on the device of an engine; its processes serve problem after problem.
 
     `device` is the name by which a worker opens the device.
@@ -115,17 +115,6 @@ class Measurer:
             self._worker.kill()
         self._thread.shutdown()
         self._worker.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _trial(reply: Mapping[str, Any]) -> Trial:

@@ -6,8 +6,6 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from mdtensor.api import pipeline
 from mdtensor.api.engine import Engine
@@ -15,6 +13,7 @@ from mdtensor.api.measurer import Measurer
 from mdtensor.api.modes import Recorded, Recording
 from mdtensor.api.schedule_search import searched
 from mdtensor.autotune.progress import Progress
+from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import problem_from_md_hom
@@ -103,7 +102,7 @@ def tune_md_hom(
     return report
 
 
-class Measurers:
+class Measurers(Closing):
     """One measurer for each kind of arrays, made when first needed."""
 
     def __init__(self) -> None:
@@ -115,15 +114,8 @@ class Measurers:
             self._made[arrays] = Measurer(engine, pipeline.device_name(arrays))
         return self._made[arrays]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Ends the processes of all of them."""
         for measurer in self._made.values():
             measurer.close()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import queue
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mdtensor.autotune.worker import Worker
+from mdtensor.closing import Closing
 
 
-class Crew:
+class Crew(Closing):
     """So many workers as `size` says, each started when first needed.
 
     `target`, `payload` and `environment` are those of a `Worker`.
@@ -52,14 +52,3 @@ class Crew:
         for worker in self._workers:
             worker.kill()
         self._threads.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -14,8 +14,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
 from mdtensor.autotune.rows import (
@@ -32,6 +31,7 @@ from mdtensor.autotune.rows import (
 )
 from mdtensor.autotune.sqlite_shelf import SqliteShelf, is_corrupt, is_sound, winners_read_only
 from mdtensor.autotune.trial import Trial
+from mdtensor.closing import Closing
 from mdtensor.errors import StoreError
 from mdtensor.paths import cache_directory
 
@@ -52,7 +52,7 @@ class StoreWarning(UserWarning):
         self.error = error
 
 
-class Store:
+class Store(Closing):
     """Trials and winners by problem and environment; safe from many threads and processes.
 
     `path` is the database file, the directory of files on a network file system, or `None` in
@@ -187,17 +187,6 @@ class Store:
     def close(self) -> None:
         """Let go of the file; further calls may open it again."""
         self._shelf.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Store({str(self.path) if self.path else 'in memory'})"

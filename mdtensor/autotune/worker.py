@@ -15,9 +15,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
+from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
 
 # They make OpenBLAS take another processor's kernels, at half the speed, as some images have it.
@@ -60,7 +60,7 @@ class WorkerCrashed(WorkerError):  # noqa: N818
         self.exit_code = None if died else exit_code
 
 
-class Worker:
+class Worker(Closing):
     """Serves requests in a fresh interpreter, restarted whenever it had to be killed.
 
     `target` is `"module:function"`; in the child the function is called once, with the JSON-able
@@ -151,17 +151,6 @@ class Worker:
         child = self._child
         if child is not None:
             child.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Child:
