@@ -13,16 +13,24 @@ import typer
 from typer.core import TyperGroup
 
 from mdtensor.api import cli_cache
-from mdtensor.errors import DTypeError, MdtensorError, PathError, ShapeError, SubscriptError
+from mdtensor.errors import (
+    DTypeError,
+    MdtensorError,
+    PathError,
+    ShapeError,
+    SubscriptError,
+    TranslationError,
+)
 
 if TYPE_CHECKING:
     from mdtensor.api.cli_arguments import Expression
 
-_WRONG_USE = (SubscriptError, ShapeError, DTypeError, PathError)
+_WRONG_USE = (SubscriptError, ShapeError, DTypeError, PathError, TranslationError)
 _SHAPES = (
     "A shape per operand: 64,128 or 64,128:f8; () for a scalar."
     " Extents that shapes leave open: r=3."
 )
+_SEMIRING = "min_plus, max_plus, max_times, logsumexp or bool, instead of sums of products."
 
 
 class _Commands(TyperGroup):
@@ -50,6 +58,7 @@ app.add_typer(cli_cache.app, name="cache")
 Subscripts = Annotated[str, typer.Argument(metavar="EXPR", help="An einsum string: ij,jk->ik")]
 Shapes = Annotated[list[str], typer.Argument(metavar="SHAPE...", help=_SHAPES)]
 DType = Annotated[str, typer.Option(help="Element type of operands that name none.")]
+Semiring = Annotated[str | None, typer.Option(metavar="NAME", help=_SEMIRING)]
 
 
 def main() -> None:
@@ -76,6 +85,7 @@ def tune(
         Path | None, typer.Option(help="Tune what this file says: EXPR SHAPE... on each line.")
     ] = None,
     dtype: DType = "f4",
+    semiring: Semiring = None,
     budget: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="In all.")] = 60,
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="Part of a device's name, such as cuda.")
@@ -90,14 +100,17 @@ def tune(
         raise typer.BadParameter("say either EXPR SHAPE... or --file FILE")
     expressions: list[Expression]
     if file is not None:
-        expressions = expressions_from_file(file, dtype)
+        expressions = expressions_from_file(file, dtype, semiring)
     else:
-        expressions = [expression_from_words([subscripts or "", *(shapes or [])], dtype)]
+        words = [subscripts or "", *(shapes or [])]
+        expressions = [expression_from_words(words, dtype, semiring)]
     tune_expressions(expressions, budget, quiet=quiet, device=device)
 
 
 @app.command()
-def explain(subscripts: Subscripts, shapes: Shapes, dtype: DType = "f4") -> None:
+def explain(
+    subscripts: Subscripts, shapes: Shapes, dtype: DType = "f4", semiring: Semiring = None
+) -> None:
     """Show what EXPR becomes on these shapes.
 
     Its md_hom, the schedule and where it came from, the estimated time, the generated source.
@@ -105,7 +118,7 @@ def explain(subscripts: Subscripts, shapes: Shapes, dtype: DType = "f4") -> None
     import mdtensor
     from mdtensor.api.cli_arguments import expression_from_words
 
-    expression = expression_from_words([subscripts, *shapes], dtype)
+    expression = expression_from_words([subscripts, *shapes], dtype, semiring)
     plan = mdtensor.compile(expression.subscripts, *expression.specs, **expression.options)
     typer.echo(plan.explain())
 
@@ -118,11 +131,13 @@ def bench(
         typer.Argument(metavar="EXPR SHAPE...", help="What to time: ij,jk->ik 64,128 128,32"),
     ] = None,
     dtype: DType = "f4",
+    semiring: Semiring = None,
 ) -> None:
     """Time EXPR against NumPy, or run all benchmarks.
 
     EXPR runs untuned and tuned, by numpy.einsum, numpy.matmul and opt_einsum. Without an einsum
-    string, all arguments go to the benchmarks in the repository's folder bench/.
+    string, all arguments go to the benchmarks in the repository's folder bench/. With a semiring
+    there is nothing to compare with.
     """
     words = [*(arguments or []), *context.args]
     if words and ("," in words[0] or "->" in words[0]):
@@ -130,10 +145,9 @@ def bench(
         from mdtensor.api.cli_tables import show
         from mdtensor.api.compare import compare, load_note, table_of
 
-        expression = expression_from_words(words, dtype)
+        expression = expression_from_words(words, dtype, semiring)
         note = load_note()
-        compared = compare(expression.subscripts, expression.specs, dict(expression.extents))
-        show(table_of([compared]))
+        show(table_of([compare(expression)]))
         if note:
             typer.echo(note, err=True)
         return

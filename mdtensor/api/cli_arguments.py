@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import digits
 from typing import TYPE_CHECKING, Any
 
 from mdtensor.errors import MdtensorError, ShapeError, SubscriptError
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
 SHAPE_HELP = "extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)"
 _EXTENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<extent>.*)")
+_SEMIRING = "semiring="
 _SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An einsum string, the specs of its operands, and extents that these leave open.
+    """An einsum string, the specs of its operands, extents that these leave open, a semiring.
 
     It is printed as it is typed.
     """
@@ -29,15 +31,23 @@ class Expression:
     subscripts: str
     specs: tuple[TensorSpec, ...]
     extents: tuple[tuple[str, int], ...] = ()
+    semiring: str | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         """The options of `einsum` that it has."""
-        return {"extents": dict(self.extents)} if self.extents else {}
+        given = {"extents": dict(self.extents), "semiring": self.semiring}
+        return {name: option for name, option in given.items() if option}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is typed after the string: shapes, extents, and the semiring."""
+        extents = (f"{name}={extent}" for name, extent in self.extents)
+        semiring = () if self.semiring is None else (f"{_SEMIRING}{self.semiring}",)
+        return (*map(text_from_spec, self.specs), *extents, *semiring)
 
     def __str__(self) -> str:
-        extents = (f"{name}={extent}" for name, extent in self.extents)
-        return " ".join((self.subscripts, *map(text_from_spec, self.specs), *extents))
+        return " ".join((self.subscripts, *self.words))
 
 
 def text_from_spec(spec: TensorSpec) -> str:
@@ -67,8 +77,12 @@ def spec_from_text(text: str, dtype: str = "f4") -> TensorSpec:
     return TensorSpec.of(shape, as_dtype(match["dtype"] or dtype))
 
 
-def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression:
-    """The expression of an einsum string, a shape per operand, and extents by name.
+def expression_from_words(
+    words: Sequence[str], dtype: str = "f4", semiring: str | None = None
+) -> Expression:
+    """The expression of an einsum string, a shape per operand, extents by name, and a semiring.
+
+    `dtype` and `semiring` are for words that name none.
 
     >>> print(expression_from_words(["ij,jk->ik", "64,128", "128,32"]))
     ij,jk->ik 64,128 128,32
@@ -76,14 +90,24 @@ def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression
     2h+r, r -> h 64 3
     >>> expression_from_words(["h+r -> h", "64", "r=3"]).options
     {'extents': {'r': 3}}
+    >>> expression_from_words(["ij,jk->ik", "8,8", "8,8", "semiring=min_plus"]).options
+    {'semiring': 'min_plus'}
 
-    Raises SubscriptError where the shapes do not fit the string, or leave an extent open.
+    Raises SubscriptError where the shapes do not fit the string, or leave an extent open, and
+    TranslationError for a semiring that is none.
     """
+    from mdtensor.api.semiring import semiring_of
     from mdtensor.translate.einsum.contraction import resolve
     from mdtensor.translate.einsum.index_space import index_space
     from mdtensor.translate.einsum.subscripts import parse
 
     subscripts, *others = words
+    # A dim may have any name; what is not its extent is the name of a semiring.
+    named = [w for w in others if w.startswith(_SEMIRING) and not w.endswith(tuple(digits))]
+    others = [word for word in others if word not in named]
+    for word in named:
+        semiring = word.removeprefix(_SEMIRING)
+    semiring_of(semiring, None, None)
     extents = dict(extent_from_text(word) for word in others if "=" in word)
     specs = tuple(spec_from_text(word, dtype) for word in others if "=" not in word)
     parsed = parse(subscripts)
@@ -96,7 +120,7 @@ def expression_from_words(words: Sequence[str], dtype: str = "f4") -> Expression
         if error.hint is not None:
             error.hint = re.sub(r"extents=\{'(\w+)': …\}", r"\1=…", error.hint)
         raise
-    return Expression(subscripts, specs, tuple(extents.items()))
+    return Expression(subscripts, specs, tuple(extents.items()), semiring)
 
 
 def extent_from_text(text: str) -> tuple[str, int]:
@@ -111,7 +135,9 @@ def extent_from_text(text: str) -> tuple[str, int]:
     return match["name"], int(match["extent"])
 
 
-def expressions_from_lines(lines: Iterable[str], dtype: str = "f4") -> list[Expression]:
+def expressions_from_lines(
+    lines: Iterable[str], dtype: str = "f4", semiring: str | None = None
+) -> list[Expression]:
     """One expression with its shapes a line; blank lines and what follows a `#` are left out.
 
     >>> [str(each) for each in expressions_from_lines(["# a layer", "bi,ij->bj 32,64 64,10"])]
@@ -124,7 +150,7 @@ def expressions_from_lines(lines: Iterable[str], dtype: str = "f4") -> list[Expr
         try:
             words = shlex.split(line, comments=True)
             if words:
-                expressions.append(expression_from_words(words, dtype))
+                expressions.append(expression_from_words(words, dtype, semiring))
         except MdtensorError as error:
             error.args = (f"line {number}: {error.message}",)
             raise
@@ -133,13 +159,15 @@ def expressions_from_lines(lines: Iterable[str], dtype: str = "f4") -> list[Expr
     return expressions
 
 
-def expressions_from_file(file: Path, dtype: str = "f4") -> list[Expression]:
+def expressions_from_file(
+    file: Path, dtype: str = "f4", semiring: str | None = None
+) -> list[Expression]:
     """The expressions of a text file, as `expressions_from_lines` reads them."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ShapeError(f"cannot read {file}: {error}") from error
-    expressions = expressions_from_lines(lines, dtype)
+    expressions = expressions_from_lines(lines, dtype, semiring)
     if not expressions:
         raise ShapeError(f"{file} has no expression", hint="ij,jk->ik 64,128 128,32")
     return expressions

@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ from mdtensor.translate.einsum.subscripts import is_affine, parse
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from mdtensor.api.cli_arguments import Expression
 
 Call = Callable[[], object]
 
@@ -47,10 +49,8 @@ BUSY = 0.5
 class Comparison:
     """Seconds of one call by engine; an engine that cannot say the expression is left out."""
 
-    subscripts: str
-    specs: tuple[TensorSpec, ...]
+    expression: Expression
     seconds: Mapping[str, float]
-    extents: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def ratio(self) -> float:
@@ -76,25 +76,18 @@ class Engine:
     mode: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def compare(
-    subscripts: str,
-    specs: Sequence[TensorSpec],
-    extents: Mapping[str, int] | None = None,
-    *,
-    rounds: int = 5,
-    seed: int = 0,
-) -> Comparison:
-    """Time one expression on all engines, on random operands of the given specs.
+def compare(expression: Expression, *, rounds: int = 5, seed: int = 0) -> Comparison:
+    """Time one expression on all engines, on random operands of its specs.
 
-    `extents` are those of dims that the specs leave open. Raises SubscriptError (a ValueError)
-    where the specs do not fit the string, or an extent is missing.
+    Raises SubscriptError (a ValueError) where the specs do not fit the string, or an extent is
+    missing.
     """
-    operands = random_operands(specs, seed)
-    engines = engines_for(subscripts, operands, extents)
+    operands = random_operands(expression.specs, seed)
+    engines = engines_for(expression.subscripts, operands, expression.options)
     seconds = time_alternating(engines, rounds=rounds)
     if OPTIMIZED in seconds:
         seconds["numpy.einsum"] = min(seconds["numpy.einsum"], seconds.pop(OPTIMIZED))
-    return Comparison(subscripts, tuple(specs), seconds, dict(extents or {}))
+    return Comparison(expression, seconds)
 
 
 def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarray]:
@@ -107,22 +100,27 @@ def random_operands(specs: Sequence[TensorSpec], seed: int = 0) -> list[np.ndarr
 
 
 def engines_for(
-    subscripts: str, operands: Sequence[np.ndarray], extents: Mapping[str, int] | None = None
+    subscripts: str, operands: Sequence[np.ndarray], options: Mapping[str, Any] | None = None
 ) -> list[Engine]:
-    """Everything that computes an expression on these operands.
+    """Everything that computes an expression on these operands, with these options of `einsum`.
 
-    Peers take sums for indices as views of the operands, made before they are timed.
+    Peers take sums for indices as views of the operands, made before they are timed; none has
+    other operations than sums of products.
     """
     import opt_einsum
 
     from mdtensor.api.einsum import einsum
     from mdtensor.api.modes import tuning
 
-    call = partial(einsum, subscripts, *operands, **({"extents": extents} if extents else {}))
+    given = dict(options or {})
+    extents: Mapping[str, int] | None = given.get("extents")
+    call = partial(einsum, subscripts, *operands, **given)
     engines = [
         Engine(UNTUNED, call, partial(tuning, "off")),
         Engine(TUNED, call, partial(tuning, "cached")),
     ]
+    if given.get("semiring") is not None:
+        return engines
     if is_affine(subscripts) or extents:
         classic = windows(subscripts, operands, extents)
         if classic is None:
@@ -242,7 +240,6 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
     """One row per expression: seconds by engine, and the ratio to the fastest peer."""
     from rich.table import Table
 
-    from mdtensor.api.cli_arguments import text_from_spec
     from mdtensor.autotune.progress import format_time
 
     # Eighty columns have room for all of it.
@@ -257,11 +254,9 @@ def table_of(comparisons: Sequence[Comparison], title: str | None = None) -> Tab
             format_time(each.seconds[name]) if name in each.seconds else "-"
             for name in (UNTUNED, TUNED, *PEERS)
         ]
-        given = (f"{name}={extent}" for name, extent in each.extents.items())
-        shapes = " ".join((*map(text_from_spec, each.specs), *given))
         style = "green" if each.ratio >= 1 else "yellow"
         ratio = "-" if math.isnan(each.ratio) else f"[{style}]{each.ratio:.2f}[/]"
-        table.add_row(each.subscripts, shapes, *times, ratio)
+        table.add_row(each.expression.subscripts, " ".join(each.expression.words), *times, ratio)
     return table
 
 

@@ -208,7 +208,12 @@ def record_epoch(digits: Digits, sizes: Sequence[int]) -> list[Recorded]:
 
 def comparison_of(md_hom: MDHom, rounds: int) -> Comparison:
     """Time a recorded computation on all engines."""
-    return compare(subscripts_of(md_hom), [b.spec for b in md_hom.inputs], rounds=rounds)
+    return compare(expression_of(md_hom), rounds=rounds)
+
+
+def expression_of(md_hom: MDHom) -> Expression:
+    """The einsum string that a recorded computation came from, with its operands' specs."""
+    return Expression(subscripts_of(md_hom), tuple(buffer.spec for buffer in md_hom.inputs))
 
 
 def subscripts_of(md_hom: MDHom) -> str:
@@ -219,4 +224,4 @@ def subscripts_of(md_hom: MDHom) -> str:
 
 def label_of(md_hom: MDHom) -> str:
     """The einsum string and the shapes of a recorded computation."""
-    return str(Expression(subscripts_of(md_hom), tuple(b.spec for b in md_hom.inputs)))
+    return str(expression_of(md_hom))

@@ -274,6 +274,31 @@ def test_bench_of_a_gather_has_no_peers() -> None:
     assert row.split()[-4:] == ["-", "-", "-", "-"]
 
 
+def test_semirings_are_tuned_explained_and_timed(cache: Path, tmp_path: Path) -> None:
+    call = ("ij,jk->ik", "12,13", "13,14", "--semiring", "min_plus")
+    shown = run("tune", *call, "--budget", "1", "--quiet")
+    assert shown.startswith("ij,jk->ik 12,13 13,14 semiring=min_plus: ")
+    shown = run("explain", *call)
+    assert "md_hom[i:12, j:13, k:14](total, (cc, pw(lesser), cc))" in shown
+    assert "schedule (from the store: tuned)" in shown
+    *_, row = run("bench", *call).splitlines()
+    assert "12,13 13,14 semiring=min_plus " in row
+    assert row.split()[-4:] == ["-", "-", "-", "-"], "NumPy has no such einsum"
+    file = tmp_path / "shapes.txt"
+    file.write_text("ij->i 9,8 semiring=bool\nij,jk->ik 12,13 13,14\n", encoding="utf-8")
+    lines = run("tune", "--file", str(file), "--budget", "0", *call[-2:], "--quiet").splitlines()
+    assert lines[0].startswith("ij->i 9,8 semiring=bool: ")
+    assert lines[1] == "ij,jk->ik 12,13 13,14 semiring=min_plus: from the cache, 0 trials"
+
+
+@pytest.mark.parametrize("command", ["explain", "tune", "bench"])
+def test_an_unknown_semiring_is_a_wrong_call(command: str) -> None:
+    assert run(command, "ij->i", "3,4", "--semiring", "tropical", code=2) == (
+        "TranslationError: unknown semiring 'tropical'\n"
+        "  hint: one of min_plus, max_plus, max_times, logsumexp, bool, or f=… and combine=…\n"
+    )
+
+
 def test_cache_path_is_in_the_directory_chosen(cache: Path) -> None:
     assert run("cache", "path") == f"{cache / 'tuning.sqlite3'}\n"
 

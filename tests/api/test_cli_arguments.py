@@ -48,6 +48,17 @@ def test_lines_are_read_with_comments_and_quotes() -> None:
     ]
 
 
+def test_a_semiring_is_no_extent() -> None:
+    lines = ["ij->i 2,3 semiring=bool", "ij->i 2,3", "'h+semiring -> h' 9 semiring=3"]
+    read = expressions_from_lines(lines, semiring="max_plus")
+    assert [each.options for each in read] == [
+        {"semiring": "bool"},
+        {"semiring": "max_plus"},
+        {"extents": {"semiring": 3}, "semiring": "max_plus"},
+    ]
+    assert expressions_from_lines(map(str, read[:2])) == read[:2]
+
+
 def test_an_error_names_its_line() -> None:
     with pytest.raises(SubscriptError) as caught:
         expressions_from_lines(["ij->i 2,3", "ij,jk->ik 2,3 4,5"])

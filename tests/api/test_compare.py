@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from mdtensor.api.cli_arguments import Expression
 from mdtensor.api.compare import (
     PEERS,
     TUNED,
@@ -69,7 +70,7 @@ def test_random_operands_have_the_layout_of_their_specs() -> None:
 
 def test_every_engine_is_timed() -> None:
     specs = TensorSpec.of((8, 9)), TensorSpec.of((9, 10))
-    comparison = compare("ij,jk->ik", specs, rounds=1)
+    comparison = compare(Expression("ij,jk->ik", specs), rounds=1)
     assert set(comparison.seconds) == {UNTUNED, TUNED, *PEERS}
     assert all(0 < seconds < 1 for seconds in comparison.seconds.values())
     fastest = min(comparison.seconds[peer] for peer in PEERS)
