@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from mdtensor.api.operands import addressable, spec_of
+from mdtensor.api.operands import addressable, as_array, spec_of
 from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec
 
@@ -53,6 +53,8 @@ class Arguments:
         def slotted(value: Any) -> Any:
             if not _is_operand(value):
                 return value
+            if not isinstance(value, TensorSpec) and not hasattr(value, "strides"):
+                value = as_array("an argument", value, np)
             operands.append(value)
             return _Slot(len(operands) - 1)
 
@@ -94,7 +96,7 @@ class Arguments:
 
 
 def _is_operand(value: Any) -> bool:
-    is_array = hasattr(value, "strides") and hasattr(value, "dtype")
+    is_array = hasattr(value, "shape") and hasattr(value, "dtype")
     return isinstance(value, TensorSpec) or (is_array and not isinstance(value, np.generic))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.api.arguments import Arguments, specs_of
 from mdtensor.api.directive import Directive
 from mdtensor.api.einsum import Options, einsum
-from mdtensor.api.operands import array_module, no_kernels, reason_of_types
+from mdtensor.api.operands import array_module, as_array, no_kernels, reason_of_types
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_call import CallPlan
 from mdtensor.api.plan_of_einsum import EinsumPlan
@@ -127,4 +127,4 @@ def _plan_of_call(
 
 def _array(operand: Any) -> Array:
     is_array = hasattr(operand, "strides") and hasattr(operand, "dtype")
-    return operand if is_array else np.asarray(operand)
+    return operand if is_array else as_array("an operand", operand, array_module([operand]))

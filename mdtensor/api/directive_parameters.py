@@ -12,7 +12,14 @@ import numpy as np
 
 from mdtensor.api.buffers import BufferType
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import Array, addressable, array_module, check_mask, spec_of
+from mdtensor.api.operands import (
+    Array,
+    addressable,
+    array_module,
+    as_array,
+    check_mask,
+    spec_of,
+)
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
@@ -112,7 +119,8 @@ class DirectiveParameters:
         for name, value in arguments.items():
             if name in types or _is_array(value):
                 _check_argument(name, value, name in self.written, xp)
-                array = xp.asarray(value, dtype=None if _is_array(value) else types[name].dtype)
+                dtype = None if _is_array(value) else types[name].dtype
+                array = as_array(name, value, xp, dtype)
                 arrays[name] = array
                 if name in types:
                     types[name].check(name, _any_spec(array))

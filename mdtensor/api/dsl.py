@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.api.buffers import BufferType, dtype_of
 from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import array_module
+from mdtensor.api.operands import Array, array_module, as_array, check_mask
 from mdtensor.errors import TranslationError, count_of
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loop_nests.loop_arguments import program_of
@@ -129,12 +129,12 @@ class Dsl:
         """
         given, operands = self._split(arrays)
         xp = array_module(arrays)
-        held = [
-            xp.asarray(array, dtype=None if hasattr(array, "dtype") else declared.dtype)
-            for array, declared in zip(operands, self.inputs.values(), strict=True)
-        ]
-        for (name, declared), array in zip(self.inputs.items(), held, strict=True):
-            declared.check(name, _spec(array))
+        held: list[Array] = []
+        for (name, declared), array in zip(self.inputs.items(), operands, strict=True):
+            check_mask(name, array)
+            dtype = None if hasattr(array, "dtype") else declared.dtype
+            held.append(as_array(name, array, xp, dtype))
+            declared.check(name, _spec(held[-1]))
 
         def build(specs: tuple[TensorSpec, ...]) -> Computation:
             found = self._md_hom(specs, [tuple(array.shape) for array in given])

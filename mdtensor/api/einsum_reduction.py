@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from mdtensor.api.computation import Computation, call, plain_key, recalled
-from mdtensor.api.operands import Array, split
+from mdtensor.api.operands import Array, array_module, as_array, split
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import check_cast
 from mdtensor.api.reduce import reduced, reduction_key
@@ -99,6 +97,6 @@ def _check_casting(text: str, arrays: Sequence[Any], said: Said) -> None:
     sums = [index.sum for index in written if index.name != ELLIPSIS]
     indices = {number for each in sums for number, _ in each.elements}
     for number, array in enumerate(arrays):
-        given = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+        name = f"operand {number}"
         if number not in indices:
-            check_cast(f"operand {number}", given, to, said.casting)
+            check_cast(name, as_array(name, array, array_module([array])).dtype, to, said.casting)

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.computation import Computation, Step, call
-from mdtensor.api.operands import Array, array_module, check_mask, check_types
+from mdtensor.api.operands import Array, array_module, as_array, check_mask, check_types
 from mdtensor.errors import AxisError, DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.arithmetic import rounded
@@ -238,7 +238,7 @@ def lazy(array: Any) -> LazyArray:
     if isinstance(array, LazyArray):
         return array
     check_mask("the array", array)
-    held = array_module([array]).asarray(array)
+    held = as_array("the array", array, array_module([array]))
     check_types([held.dtype])
     leaf = Leaf(id(held), tuple(held.shape), held.dtype.newbyteorder("="))
     return LazyArray(fused_from_source(leaf), {leaf.number: held})

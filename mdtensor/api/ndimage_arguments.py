@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.operands import Array, array_module
+from mdtensor.api.operands import Array, array_module, as_array
 from mdtensor.errors import FilterError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
@@ -29,7 +29,7 @@ _MODES = {
 
 def array_of(argument: Any) -> Array:
     """The argument as an array of NumPy or CuPy."""
-    return array_module([argument]).asarray(argument)
+    return as_array("the array", argument, array_module([argument]))
 
 
 def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype, Array | None]:

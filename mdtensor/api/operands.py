@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.backends.memory import aligned_empty
-from mdtensor.errors import DTypeError, SubscriptError
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 from mdtensor.specs import TensorSpec
 
 # Arrays of NumPy or CuPy, known by their attributes alone.
@@ -25,7 +25,7 @@ BYTE_ORDER = "byte order"
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
-def split(operands: Sequence[object]) -> tuple[str, tuple[object, ...]]:
+def split(operands: Sequence[object]) -> tuple[str, tuple[Any, ...]]:
     """The einsum string and the arrays, also from the interleaved form.
 
     >>> split([[[1, 2]], [0, 1], [3, 4], [1], [0]])
@@ -87,17 +87,33 @@ def as_arrays(operands: Sequence[object], xp: Any) -> list[Array]:
             f"arrays of NumPy and of {xp.__name__} in one call",
             hint=f"copy with {xp.__name__}.asarray(…) or .get() first",
         )
-    return [_as_array(number, operand, xp) for number, operand in enumerate(operands)]
+    return [as_array(f"operand {n}", operand, xp) for n, operand in enumerate(operands)]
 
 
-def _as_array(number: int, operand: object, xp: Any) -> Array:
+def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None) -> Array:
+    """An operand as an array of NumPy or CuPy, in its own memory where that can be read.
+
+    `dtype` is for lists and numbers, which have no type of their own. Tensors of other libraries
+    are read by `__array__`, or by `__dlpack__` where they have no other way.
+
+    Raises DTypeError for what the library does not take, ShapeError for lists whose parts differ
+    in length.
+    """
+    if type(operand) is xp.ndarray:
+        return operand
     try:
-        return xp.asarray(operand)
-    except (RuntimeError, TypeError) as error:
+        if hasattr(operand, "__dlpack__") and not hasattr(operand, "__array__"):
+            return xp.from_dlpack(operand)
+        return xp.asarray(operand, dtype=dtype)
+    except (BufferError, RuntimeError, TypeError) as error:
         raise DTypeError(
-            f"operand {number} is a {type(operand).__name__} that {xp.__name__} does not take:"
-            f" {error}",
+            f"{name} is a {type(operand).__name__} that {xp.__name__} does not take: {error}",
             hint=f"convert it to an array of {xp.__name__} first",
+        ) from error
+    except ValueError as error:
+        raise ShapeError(
+            f"{name} is a {type(operand).__name__} that is no array: {error}",
+            hint="nested lists have one length on each level",
         ) from error
 
 

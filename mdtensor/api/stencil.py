@@ -6,13 +6,13 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call, recalled
-from mdtensor.api.operands import Array, spec_of
-from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.api.operands import Array, array_module, as_array, spec_of
+from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Number
 from mdtensor.translate.stencils.borders import Border
@@ -56,6 +56,8 @@ class StencilFunction:
         with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
         allocates. The arguments are left as they are, unless `out` is one of them.
         """
+        if not isinstance(cast("object", n), SupportsIndex):
+            raise DTypeError(f"n is {n!r}, not a whole number")
         n = operator.index(n)
         if n < 0:
             raise ShapeError(f"n is {n}; a number of steps is 0 or more")
@@ -89,7 +91,12 @@ class StencilFunction:
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             args = (*bound.args, *bound.kwargs.values())
-        return tuple(a if _is_number(a) or hasattr(a, "dtype") else np.asarray(a) for a in args)
+        return tuple(
+            a
+            if _is_number(a) or hasattr(a, "strides")
+            else as_array(f"argument {n}", a, array_module(args))
+            for n, a in enumerate(args)
+        )
 
     def _called(self, arguments: Sequence[Any], out: Arrays | None, inside: bool = False) -> Any:
         """One call; only for the points whose neighbours all exist, where `inside` is set."""

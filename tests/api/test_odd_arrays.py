@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.directive import Buffer, cc, combine_ops, fp64, inp, mdh, out
+from mdtensor.directive import (
+    Buffer,
+    cc,
+    combine_ops,
+    fp64,
+    inp,
+    inp_view,
+    md_hom,
+    mdh,
+    out,
+    out_view,
+)
 from mdtensor.errors import DTypeError, ShapeError
 
 A = np.arange(6.0).reshape(2, 3)
@@ -108,6 +119,26 @@ class Like:
         return self.array if dtype is None else self.array.astype(dtype)
 
 
+class Exchanged:
+    """A tensor of a library that NumPy does not know, in the processor's memory."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class Elsewhere(Exchanged):
+    """One in the memory of another device."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("copy it first")
+
+
 class Refusing:
     """What some libraries do with what they hold."""
 
@@ -115,8 +146,11 @@ class Refusing:
         raise RuntimeError("detach it first")
 
 
-@pytest.mark.parametrize("name", ["einsum", "semiring", "reduce", "scan", "stencil", "lazy"])
-@pytest.mark.parametrize("kind", [as_matrix, Like, np.ndarray.tolist, memoryview])
+READ = ("einsum", "semiring", "reduce", "scan", "stencil", "steps", "filter", "lazy")
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("kind", [as_matrix, Like, np.ndarray.tolist, memoryview, Exchanged])
 def test_whatever_gives_an_array(name: str, kind: Callable[[np.ndarray], Any]) -> None:
     np.testing.assert_allclose(CALLS[name](kind(A)), CALLS[name](A))
 
@@ -125,6 +159,10 @@ def test_whatever_gives_an_array(name: str, kind: Callable[[np.ndarray], Any]) -
 def test_what_gives_none_is_named(name: str) -> None:
     with pytest.raises(DTypeError, match=r"operand 0 is a Refusing .* detach it first"):
         CALLS[name](Refusing())
+    with pytest.raises(DTypeError, match=r"operand 0 is a Elsewhere .* copy it first"):
+        CALLS[name](Elsewhere(A))
+    with pytest.raises(ShapeError, match=r"operand 0 is a list that is no array: .*\n  hint: nest"):
+        CALLS[name]([[1, 2], [3]])
 
 
 class Tensor(Like):
@@ -146,10 +184,26 @@ def test_tensors_of_other_libraries_are_read_but_not_written() -> None:
         mdt.reduce("ij->i", A, out=Tensor(np.zeros(2)))
     with pytest.raises(DTypeError, match="y is written, but is no array of numpy: Tensor"):
         copied(A[0], Tensor(np.zeros(3)))
-    plan = mdt.compile("ij->i", t)
-    np.testing.assert_array_equal(plan(A), A.sum(1))
+    np.testing.assert_array_equal(shifted.steps(t, n=0), A)
+    apart = mdt.einsum("ij,kj->ik", t, t, semiring="min_plus", dtype="f8")
+    np.testing.assert_array_equal(apart, (A[:, None] + A).min(2))
+    for plan in (mdt.compile("ij->i", t), mdt.compile(mdt.reduce, "ij->i", t)):
+        np.testing.assert_array_equal(plan(A), A.sum(1))
     with pytest.raises(ShapeError, match="a plan takes arrays, not Tensor"):
         plan(t)
+
+
+def test_formulas_see_no_masks_either() -> None:
+    @mdh()
+    def copy() -> Any:
+        return (
+            out_view[fp64](y=[lambda i: i]),
+            md_hom[3](lambda x: x, (cc,)),
+            inp_view[fp64](x=[lambda i: i]),
+        )
+
+    with pytest.raises(DTypeError, match="x is a masked array, and kernels see no masks"):
+        copy(MASKED[0])
 
 
 @pytest.mark.parametrize("target", [[0.0, 0, 0], Like(np.zeros(3)), memoryview(np.zeros(3))])

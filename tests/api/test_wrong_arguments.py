@@ -60,8 +60,8 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         r"the border's value is array\(\[1., 1.\]\), which is no number",
     ),
     (lambda: mdt.stencil(3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
-    (lambda: mdt.stencil(shifted).steps(A, n="3"), TypeError, "cannot be interpreted as an int"),
-    (lambda: mdt.stencil(shifted).steps(A, n=2.5), TypeError, "cannot be interpreted as an int"),
+    (lambda: mdt.stencil(shifted).steps(A, n="3"), DTypeError, "n is .*, not a whole number"),
+    (lambda: mdt.stencil(shifted).steps(A, n=2.5), DTypeError, "n is .*, not a whole number"),
     (lambda: mdt.spec((1.5,)), ShapeError, r"\(1.5,\) is no shape"),  # type: ignore[arg-type]
     (lambda: mdt.spec("ab"), ShapeError, "'ab' is no shape"),  # type: ignore[arg-type]
     (lambda: mdt.spec(None), ShapeError, "None is no shape"),  # type: ignore[arg-type]

@@ -94,7 +94,8 @@ def wide_stores(
     """The same for stores: a group is written where its last element was, past caches if asked."""
     groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
     for statement in statements:
-        if key := _store_key(statement, buffers, phases):
+        key = _store_key(statement, buffers, phases)
+        if key is not None and isinstance(statement, Store):
             groups.setdefault(key[:3], {})[key[3]] = statement
     result: list[Statement] = []
     met: dict[tuple[str, Index, int], int] = {}

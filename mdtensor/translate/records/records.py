@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class _Part(Arithmetic):
     """What is no number: arithmetic and conditions on it are errors."""
 
     __slots__ = ()
-    __hash__ = None
+    __hash__: ClassVar[Any] = None
 
     def applied(self, op: str, *operands: Any) -> Any:
         """Raises the error that this is no number."""
