@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mdtensor.api.budget import seconds_of
 from mdtensor.errors import TuningError
 from mdtensor.translate.md_hom import MDHom
 
@@ -78,24 +79,26 @@ def tuning_budget() -> float:
 
 
 @contextmanager
-def tuning(mode: str, *, budget: float = 30.0) -> Generator[Recording]:
+def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
     """Sets the tuning mode for the calls inside, in all threads.
 
     - "off": general kernels only; the store is not read.
     - "cached" (the default): winners that the store knows are used; no call ever tunes.
     - "record": as "cached", and every computation is recorded; what `with` gives goes to `tune`.
-    - "tune": a computation without a winner is tuned at its first call, for `budget` seconds.
+    - "tune": a computation without a winner is tuned at its first call, for `budget`:
+      seconds, or a text such as "1min".
 
-    Raises TuningError for another mode.
+    Raises TuningError for another mode, and for a budget that is no time.
     """
     if mode not in MODES:
         raise TuningError(f"unknown tuning mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+    seconds = seconds_of(budget)
     from mdtensor.api import pipeline
 
     before = (_state.mode, _state.recording, _state.budget)
     recording = Recording()
     _state.mode, _state.recording = mode, recording if mode == "record" else None
-    _state.budget = budget
+    _state.budget = seconds
     pipeline.forget()
     try:
         yield recording

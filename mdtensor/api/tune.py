@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from mdtensor.api import pipeline
+from mdtensor.api.budget import seconds_of
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
 from mdtensor.api.modes import Recorded, Recording
@@ -18,8 +19,6 @@ from mdtensor.errors import TuningError
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.translate.md_hom import MDHom
-
-_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +41,6 @@ class TuningReport:
         return f"{self.label}: {best} after {self.trials} trials in {self.elapsed:.0f} s{note}"
 
 
-def seconds_of(budget: float | str) -> float:
-    """A budget in seconds, from a number or a text such as "90", "30s" or "5min".
-
-    >>> seconds_of("5min"), seconds_of(30)
-    (300.0, 30.0)
-    """
-    if isinstance(budget, int | float):
-        return float(budget)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", budget)
-    if match is None or match[2] not in _UNITS:
-        raise TuningError(f"budget {budget!r} is no time", hint="a number of seconds, or '5min'")
-    return float(match[1]) * _UNITS[match[2]]
-
-
 def tune(
     work: Recording | Recorded | Iterable[Recorded],
     budget: float | str = 60.0,
@@ -71,8 +56,10 @@ def tune(
     evenly, and what one computation leaves goes to the others. Computations with a confirmed winner
     are skipped unless `again`, which goes on searching where the last search ended. Ctrl-C ends the
     search and keeps what was measured. Results are in the store when this returns.
+
+    Raises TuningError for what was not recorded, and for a budget that is no time.
     """
-    items = [work] if isinstance(work, Recorded) else list(work)
+    items = _recorded(work)
     left = seconds_of(budget)
     reports: list[TuningReport] = []
     with Measurers() as measurers:
@@ -84,6 +71,19 @@ def tune(
             if report.interrupted:
                 break
     return reports
+
+
+def _recorded(work: Any) -> list[Recorded]:
+    """What is to be tuned, one by one."""
+    items: list[Any] = [*work] if hasattr(work, "__iter__") else [work]
+    for item in items:
+        if not isinstance(item, Recorded):
+            raise TuningError(
+                f"{item!r} is nothing that was recorded",
+                hint="what `with mdtensor.tuning('record') as seen:` gave; "
+                "a plan is tuned by plan.tune()",
+            )
+    return items
 
 
 def tune_md_hom(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -12,13 +13,13 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import measurer, pipeline, schedule_search, tune
+from mdtensor.api import measurer, pipeline, schedule_search
 from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
 from mdtensor.errors import TuningError
 from mdtensor.lower.candidates import plain
 from mdtensor.lower.key import problem_key
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from tests.api.survive_tuning import survive
 
@@ -135,11 +136,38 @@ def test_mode_tune_tunes_at_the_first_call(own_store: Store) -> None:
         assert plan_of(18, 22, 26).choices()[0].origin != "tuned"
 
 
-def test_unknown_modes_and_budgets_are_refused() -> None:
+def test_unknown_modes_are_refused() -> None:
     with pytest.raises(TuningError, match="unknown tuning mode 'fast'"), mdt.tuning("fast"):
         pass
-    with pytest.raises(TuningError, match="budget 'soon' is no time"):
-        tune.seconds_of("soon")
+
+
+@pytest.mark.parametrize("budget", ["soon", "-5", "5 days", -1, -0.5, float("nan"), None, [3]])
+def test_budgets_that_are_no_time_are_refused(own_store: Store, budget: object) -> None:
+    plan = plan_of(12, 13, 14)
+    words = re.escape(f"budget {budget!r} is no time\n  hint: a number of seconds, or '5min'")
+    with pytest.raises(TuningError, match=f"^{words}$"):
+        plan.tune(budget, quiet=True)
+    with pytest.raises(TuningError, match=f"^{words}$"):
+        mdt.tune([], budget)
+    with pytest.raises(TuningError, match=f"^{words}$"), mdt.tuning("tune", budget=budget):
+        pass
+    problem = problem_from_md_hom(plan.md_homs[0])
+    assert own_store.trials(problem_key(problem), pipeline.engine_for().environment) == []
+
+
+def test_what_was_not_recorded_is_refused() -> None:
+    plan = plan_of(12, 13, 14)
+    hint = (
+        "  hint: what `with mdtensor.tuning('record') as seen:` gave; "
+        "a plan is tuned by plan.tune()"
+    )
+    for work in (plan, [plan], (plan.md_homs[0], plan)):
+        item = work[0] if isinstance(work, tuple) else plan
+        with pytest.raises(TuningError) as refused:
+            mdt.tune(work, 1)
+        assert str(refused.value) == f"{item!r} is nothing that was recorded\n{hint}"
+    with pytest.raises(TuningError, match=r"^'i' is nothing that was recorded\n"):
+        mdt.tune("ij,jk->ik", 1)
 
 
 SECOND_PROCESS = """
