@@ -101,7 +101,7 @@ class Limits:
         )
         memory = np.full(64 + 4 * self.groups, 0.5, {"double": "f8", "int": "i4"}.get(real, "f4"))
         kernel = self.device.cl.Kernel(self.device.build(text), "fma_rate")
-        kernel.set_arg(0, self.device.argument(memory))
+        kernel.set_arg(0, self.device.cl.SVM(memory))
         groups = 2 * self.groups
         call = self._launch(kernel, groups, memory)
         flops = 2.0 * groups * FMA_ROUNDS * FMA_ACCUMULATORS * lanes
@@ -121,9 +121,9 @@ class Limits:
         launches: list[Call] = []
         for operand in operands:
             kernel = self.device.cl.Kernel(program, "read_rate")
-            kernel.set_arg(0, self.device.argument(operand))
+            kernel.set_arg(0, self.device.cl.SVM(operand))
             kernel.set_arg(1, np.uint64(operand.nbytes // 64))
-            kernel.set_arg(2, self.device.argument(sums))
+            kernel.set_arg(2, self.device.cl.SVM(sums))
             launches.append(self._launch(kernel, groups, operand, sums))
 
         return _one_after_another(launches)
@@ -135,7 +135,7 @@ class Limits:
             flat = out.reshape(-1).view(np.uint8)
             flat = flat[-flat.ctypes.data % 64 :]
             kernel = self.device.cl.Kernel(program, "write_rate")
-            kernel.set_arg(0, self.device.argument(flat))
+            kernel.set_arg(0, self.device.cl.SVM(flat))
             kernel.set_arg(1, np.uint64(flat.nbytes // 64))
             launches.append(self._launch(kernel, self.groups, flat))
         return _one_after_another(launches)

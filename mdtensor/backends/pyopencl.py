@@ -1,13 +1,14 @@
 """NumPy arrays on an OpenCL device, without copies.
 
-Where the device sees all of the process's memory (fine-grained system SVM), kernels take the
-arrays' addresses; else buffers wrap the arrays' memory for the time of a call.
+Where the device is a processor that sees all of the process's memory (fine-grained system SVM),
+kernels take the arrays' addresses; else buffers wrap the arrays' memory for the time of a call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import struct
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from mdtensor.kernels.source import ALIGNMENT, KernelSource, numbered
 from mdtensor.specs import Target
 
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
+_ADDRESS = b"L"  # an unsigned long, among the kinds of numbers that PyOpenCL packs
 
 
 class OpenCLDevice:
@@ -44,7 +46,7 @@ class OpenCLDevice:
         self.inline_queue = self.queue
         if "cl_intel_exec_by_local_thread" in device.extensions:
             self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
-        self.has_system_svm = _has_system_svm(cl, device)
+        self.takes_addresses = _takes_addresses(cl, device)
         self._local = threading.local()
         self._building = threading.Lock()
         self.target = _target(cl, device)
@@ -68,7 +70,8 @@ class OpenCLDevice:
         """A built `pyopencl.Program`."""
         try:
             with self._building:
-                return self.cl.Program(self.context, text).build(self.options)
+                options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
+                return self.cl.Program(self.context, text).build(options)
         except self.cl.Error as error:
             raise CompileError(
                 f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
@@ -97,14 +100,17 @@ class OpenCLDevice:
         return blocks[size]
 
     def argument(self, array: np.ndarray) -> Any:
-        """The kernel argument of an array that starts at its first element."""
-        if self.has_system_svm:
-            return self.cl.SVM(array)
+        """The argument of a generated kernel for an array that starts at its first element."""
+        if self.takes_addresses:
+            return np.uint64(array.ctypes.data)
         flags = self.cl.mem_flags
         return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
 
 
-def _has_system_svm(cl: Any, device: Any) -> bool:
+def _takes_addresses(cl: Any, device: Any) -> bool:
+    """Whether kernels may be given addresses of the process's memory, as numbers."""
+    if not device.type & cl.device_type.CPU or struct.calcsize(_ADDRESS.decode()) != 8:
+        return False
     capabilities = getattr(device, "svm_capabilities", 0)
     return bool(capabilities & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
 
@@ -219,7 +225,7 @@ class OpenCLProgram:
         for kernel in kernels:
             for position, argument in enumerate(fixed, start=roles.index("scratch")):
                 kernel.set_arg(position, argument)
-        self._local.keep = (memory, fixed)
+        self._local.keep = (memory, arrays, fixed)  # of which kernels have but the addresses
         return list(zip(kernels, self.groups, self.threads, strict=True))
 
     def __call__(self, *arrays: np.ndarray) -> None:
@@ -227,39 +233,40 @@ class OpenCLProgram:
         if self.source.unaligned is not None and not all(map(_is_aligned, arrays)):
             self._for_unaligned(*arrays)
             return
-        if not self.device.has_system_svm:
+        if not self.device.takes_addresses:
             self._run_through_buffers(arrays)
             return
         try:
             launches = self._local.launches
         except AttributeError:
             launches = self._launches()
-        arguments = self._arguments(arrays)
+        addresses = self._addresses(arrays)
         try:
             for kernel, groups, threads in launches:
-                for position, argument in enumerate(arguments):
-                    kernel.set_arg(position, argument)
+                kernel._set_arg_buf_pack_multi(addresses)
                 _enqueue(self.queue, kernel, groups, threads)
         finally:
             if self.waits:
                 self.queue.finish()
 
-    def _arguments(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+    def _addresses(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        """Position, kind and value of the arguments that the arrays are."""
         svm = self.device.cl.SVM
         arguments: list[Any] = []
-        for array in arrays:
+        for position, array in enumerate(arrays):
             try:
-                arguments.append(svm(array))
+                address = svm(array).svm_ptr
             except ValueError:  # PyOpenCL takes only memory that is contiguous and writeable
-                arguments.append(svm(first_element(array)))
-        return arguments
+                address = array.__array_interface__["data"][0]
+            arguments += position, _ADDRESS, address
+        return tuple(arguments)
 
     @property
     def _has_choices(self) -> bool:
         """Whether a launch is more than one kernel with the arrays' memory as arguments."""
         source = self.source
         several = len(source.entries) != 1 or source.unaligned is not None
-        return several or not self.device.has_system_svm
+        return several or not self.device.takes_addresses
 
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up."""
@@ -290,15 +297,7 @@ class OpenCLProgram:
                 ((kernel, groups, threads),) = local.launches
             except AttributeError:
                 ((kernel, groups, threads),) = self._launches()
-            set_arg = kernel._set_arg_svm
-            position = 0
-            try:
-                for array in arrays:
-                    set_arg(position, svm(array))
-                    position += 1
-            except ValueError:
-                self(*arrays)
-                return
+            kernel._set_arg_buf_pack_multi(self._addresses(arrays))
             try:
                 enqueue(queue, kernel, groups, threads)
             finally:  # also where an interrupt comes: the kernel has the arrays' memory
@@ -312,10 +311,11 @@ class OpenCLProgram:
             except AttributeError:
                 ((kernel, groups, threads),) = self._launches()
             try:
-                kernel._set_arg_multi((0, svm(first), 1, svm(second), 2, svm(third)))
+                a, b, c = svm(first).svm_ptr, svm(second).svm_ptr, svm(third).svm_ptr
             except ValueError:
                 self(first, second, third)
                 return
+            kernel._set_arg_buf_pack_multi((0, b"L", a, 1, b"L", b, 2, b"L", c))
             try:
                 enqueue(queue, kernel, groups, threads)
             finally:  # also where an interrupt comes: the kernel has the arrays' memory
@@ -350,8 +350,7 @@ class OpenCLProgram:
             state = getattr(local, "state", None)
             launch = state[:3] if state else own._prepared(own.kernels.made())[0]
             local.state = (*launch, *nothing)
-            for position, argument in enumerate(own._arguments(arrays)):
-                launch[0].set_arg(position, argument)
+            launch[0]._set_arg_buf_pack_multi(own._addresses(arrays))
             local.state = (*launch, *map(weakref.ref, arrays))
             return local.state
 
@@ -422,20 +421,6 @@ def _nothing() -> np.ndarray | None:
 def _enqueue(queue: Any, kernel: Any, groups: tuple[int], threads: tuple[int]) -> None:
     """Enqueues a kernel; replaced by PyOpenCL's own function when it is loaded."""
     raise LaunchError("PyOpenCL is not loaded")
-
-
-def first_element(array: np.ndarray) -> np.ndarray:
-    """A one-element, contiguous view at the array's address, whatever its strides."""
-    view = array[(slice(0, 1),) * array.ndim] if array.ndim else array.reshape(1)
-    if not view.flags.writeable:
-        view = np.ndarray((1,), array.dtype, memory_at(array))
-    return view
-
-
-def memory_at(array: np.ndarray) -> Any:
-    """The memory of a read-only array's first element, as a buffer that may be taken."""
-    address = array.__array_interface__["data"][0]
-    return (ctypes.c_char * array.dtype.itemsize).from_address(address)
 
 
 def memory_span(array: np.ndarray) -> tuple[np.ndarray, int]:

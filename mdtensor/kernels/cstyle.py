@@ -122,22 +122,24 @@ class _Renderer:
 
     def kernel(self, nest: LoopNest) -> str:
         dialect = self.dialect
-        arguments: list[str] = []
+        where = dialect.regions["global"]
+        buffers: dict[str, str] = {}
         for argument in nest.arguments:
             const = "const " if argument.role == "input" else ""
-            kind = dialect.types[argument.memory.name]
-            where = dialect.regions["global"]
-            arguments.append(f"{where}{const}{kind}* {dialect.restrict}{argument.name}")
+            buffers[argument.name] = f"{where}{const}{dialect.types[argument.memory.name]}"
             self.memory[argument.name] = where
-        lines = taken_number(nest, dialect)
-        lines = lines or [f"const {dialect.index} group = {dialect.group};"]
+        if nest.sizes and not dialect.sizes_by_value:
+            buffers["sizes"] = f"{where}const {dialect.index}"
+        arguments = [dialect.buffer.format(type=t, name=name) for name, t in buffers.items()]
+        lines = [dialect.received.format(type=t, name=name) for name, t in buffers.items()]
+        lines = lines if dialect.received else []
+        numbered = taken_number(nest, dialect)
+        lines += numbered or [f"const {dialect.index} group = {dialect.group};"]
         if nest.threads > 1:
             lines.append(f"const {dialect.index} item = {dialect.item};")
         if nest.sizes and dialect.sizes_by_value:
             arguments += [f"const {dialect.index} {size}" for size in nest.sizes]
         elif nest.sizes:
-            where = dialect.regions["global"]
-            arguments.append(f"{where}const {dialect.index}* {dialect.restrict}sizes")
             lines += [
                 f"const {dialect.index} {size} = sizes[{n}];" for n, size in enumerate(nest.sizes)
             ]

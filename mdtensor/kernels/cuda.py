@@ -104,7 +104,8 @@ CUDA = Dialect(
     pool="extern __shared__ __align__(1024) unsigned char pool[];",
     pooled="{type}* const {name} = ({type}*)(pool + {offset});",
     declared_local=48 << 10,
-    restrict="__restrict__ ",
+    buffer="{type}* __restrict__ {name}",
+    received="",
     barrier="__syncthreads();",
     exchange={
         "wait": "",

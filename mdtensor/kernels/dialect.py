@@ -10,8 +10,10 @@ from dataclasses import dataclass
 class Dialect:
     """How a language spells what a LoopNest says.
 
-    Templates are filled with `str.format`. `vectors` tells whether the language has vector types
-    with arithmetic; a nest that computes with lanes is rendered only in such a language.
+    Templates are filled with `str.format`. A kernel takes a `buffer` as such an argument, and first
+    declares the pointer by what is `received`, where that is not the argument itself. `vectors`
+    tells whether the language has vector types with arithmetic; a nest that computes with lanes is
+    rendered only in such a language.
     `wide_types` are the first parts of names of vector types, by element type; `wide_load`,
     `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
     `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
@@ -41,7 +43,8 @@ class Dialect:
     pool: str
     pooled: str
     declared_local: int
-    restrict: str
+    buffer: str
+    received: str
     barrier: str
     exchange: Mapping[str, str]
     arrive: tuple[str, ...]

@@ -43,11 +43,19 @@ _LONG_VECTORS = "\n".join(
         *(_LONG_SELECT.format(type=name, mask=mask) for name, mask in _MASKS.items()),
     )
 )
+# A launch with addresses, which are numbers, is cheaper than one with pointers to shared memory.
+_PRELUDE = """\
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif"""
 _FENCE = "atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device);"
 
 OPENCL = Dialect(
     name="opencl",
-    prelude="#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
+    prelude=_PRELUDE,
     kernel=(
         "__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid {name}({arguments})"
     ),
@@ -63,8 +71,9 @@ OPENCL = Dialect(
     pool="",
     pooled="",
     declared_local=0,
-    # Not "restrict ": it makes nothing faster, and led Intel's compiler to store in wrong places.
-    restrict="",
+    # Not "restrict": it makes nothing faster, and led Intel's compiler to store in wrong places.
+    buffer="BUFFER({type}) at_{name}",
+    received="{type}* {name} = ({type}*)at_{name};",
     barrier="barrier(CLK_LOCAL_MEM_FENCE);",
     exchange={
         "wait": "barrier(CLK_LOCAL_MEM_FENCE);",

@@ -184,7 +184,7 @@ class TestWithoutSharedMemory:
     @pytest.fixture
     def device(self, monkeypatch):
         apart = backend.open_device(backend.devices()[0][1])
-        monkeypatch.setattr(apart, "has_system_svm", False)
+        monkeypatch.setattr(apart, "takes_addresses", False)
         return apart
 
     @pytest.mark.parametrize("name", ["matmul_remainder", "dot_split", "matmul_general"])

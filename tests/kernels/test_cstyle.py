@@ -55,10 +55,11 @@ def nest(*body: Statement, memory: np.dtype = F4, sizes: tuple[str, ...] = ()) -
 
 
 def lines(*body: Statement, dialect=OPENCL, memory: np.dtype = F4, streaming: bool = False):
-    """The lines of a kernel's body."""
+    """The lines of a kernel's body, after those that take its arguments."""
     text = render([nest(*body, memory=memory)], dialect, streaming=streaming).text
-    body_lines = text[text.index("\n{\n") :].splitlines()[2:-1]
-    return [line.strip() for line in body_lines if not line.startswith("  const long group")]
+    body_lines = [line.strip() for line in text[text.index("\n{\n") :].splitlines()[2:-1]]
+    begin = max(n for n, line in enumerate(body_lines) if " group = " in line)
+    return body_lines[begin + 1 :]
 
 
 def value_text(value: Value, dialect=OPENCL) -> str:
@@ -218,7 +219,7 @@ def test_streaming_stores_need_an_aligned_output():
 def test_streaming_stores_of_cuda_need_no_check():
     store = Store("O0", F4, name("i"), Pack((Ref("x", F4),) * 4), streaming=True)
     text = lines(store, dialect=CUDA, streaming=True)
-    assert text[1:] == ["__stcs((float4*)(O0 + i), make_float4(x, x, x, x));"]
+    assert text == ["__stcs((float4*)(O0 + i), make_float4(x, x, x, x));"]
 
 
 def test_loops_and_branches():
@@ -250,7 +251,7 @@ def test_index_calculations():
 def test_half_floats_in_cuda_are_their_bits():
     text = value_text(load(1, 1, 0, F2), dialect=CUDA)
     assert text == "load_half(I0 + i)"
-    (line,) = lines(Store("O0", F2, name("i"), X), dialect=CUDA, memory=F2)[1:]
+    (line,) = lines(Store("O0", F2, name("i"), X), dialect=CUDA, memory=F2)
     assert line == "store_half((float)(x), O0 + i);"
 
 
@@ -279,12 +280,12 @@ def test_memory_is_moved_in_wide_pieces_in_every_dialect():
     assert value_text(load(4, 1), dialect=CUDA) == "*(const float4*)(I0 + i)"
     assert value_text(Slice(ref, 2), dialect=CUDA) == "w.z"
     assert value_text(Slice(ref, 2), dialect=OPENCL) == "w.s2"
-    assert lines(store, dialect=CUDA)[1:] == ["*(float4*)(O0 + i) = w;"]
+    assert lines(store, dialect=CUDA) == ["*(float4*)(O0 + i) = w;"]
     assert lines(store) == ["vstore4(w, 0, O0 + i);"]
     packed = Pack((Ref("x", F4),) * 4)
     assert value_text(packed, dialect=CUDA) == "make_float4(x, x, x, x)"
     assert value_text(packed) == "(float4)(x, x, x, x)"
-    assert lines(Declare(ref), dialect=CUDA)[1:] == ["float4 w;"]
+    assert lines(Declare(ref), dialect=CUDA) == ["float4 w;"]
 
 
 def test_numbered_source_counts_from_one():
@@ -295,7 +296,7 @@ COPY = CopyAsync("S0", name("i"), "I0", name("j"), F4, 4)
 
 
 def test_copies_that_need_not_be_waited_for():
-    assert lines(COPY, CommitCopies(), AwaitCopies(2), dialect=CUDA)[1:] == [
+    assert lines(COPY, CommitCopies(), AwaitCopies(2), dialect=CUDA) == [
         "copy_async<16>(S0 + i, I0 + j);",
         'asm volatile("cp.async.commit_group;" ::: "memory");',
         'asm volatile("cp.async.wait_group 2;" ::: "memory");',

@@ -8,10 +8,21 @@
 // staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
 
 __kernel __attribute__((reqd_work_group_size(16, 1, 1)))
-void kernel_0(__global const float* I0, __global const float* I1, __global const float* I2, __global const float* I3, __global float* O0, __global uchar* scratch)
+void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) at_I1, BUFFER(__global const float) at_I2, BUFFER(__global const float) at_I3, BUFFER(__global float) at_O0, BUFFER(__global uchar) at_scratch)
 {
+  __global const float* I0 = (__global const float*)at_I0;
+  __global const float* I1 = (__global const float*)at_I1;
+  __global const float* I2 = (__global const float*)at_I2;
+  __global const float* I3 = (__global const float*)at_I3;
+  __global float* O0 = (__global float*)at_O0;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   const long item = get_local_id(0);
   const long z_k = group;
@@ -62,8 +73,14 @@ void kernel_0(__global const float* I0, __global const float* I1, __global const
 }
 
 __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
-void kernel_1(__global const float* given_I0, __global const float* given_I1, __global const float* given_I2, __global const float* given_I3, __global float* O0, __global uchar* scratch)
+void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const float) at_given_I1, BUFFER(__global const float) at_given_I2, BUFFER(__global const float) at_given_I3, BUFFER(__global float) at_O0, BUFFER(__global uchar) at_scratch)
 {
+  __global const float* given_I0 = (__global const float*)at_given_I0;
+  __global const float* given_I1 = (__global const float*)at_given_I1;
+  __global const float* given_I2 = (__global const float*)at_given_I2;
+  __global const float* given_I3 = (__global const float*)at_given_I3;
+  __global float* O0 = (__global float*)at_O0;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   const long item = get_local_id(0);
   __global const float* I0 = (__global const float*)(scratch);

@@ -7,10 +7,19 @@
 // staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
 
 __kernel __attribute__((reqd_work_group_size(16, 1, 1)))
-void kernel_0(__global const char* I0, __global const char* I1, __global char* O0, __global uchar* scratch)
+void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_I1, BUFFER(__global char) at_O0, BUFFER(__global uchar) at_scratch)
 {
+  __global const char* I0 = (__global const char*)at_I0;
+  __global const char* I1 = (__global const char*)at_I1;
+  __global char* O0 = (__global char*)at_O0;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   const long item = get_local_id(0);
   const long lo_i = 0;

@@ -7,10 +7,19 @@
 // staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_0(__global const int* I0, __global int* O0, __global int* O1, __global uchar* scratch)
+void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFFER(__global int) at_O1, BUFFER(__global uchar) at_scratch)
 {
+  __global const int* I0 = (__global const int*)at_I0;
+  __global int* O0 = (__global int*)at_O0;
+  __global int* O1 = (__global int*)at_O1;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   const long z_i = group;
   const long lo_i = 8*z_i;
@@ -51,8 +60,12 @@ void kernel_0(__global const int* I0, __global int* O0, __global int* O1, __glob
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_1(__global const int* I0, __global int* O0, __global int* O1, __global uchar* scratch)
+void kernel_1(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFFER(__global int) at_O1, BUFFER(__global uchar) at_scratch)
 {
+  __global const int* I0 = (__global const int*)at_I0;
+  __global int* O0 = (__global int*)at_O0;
+  __global int* O1 = (__global int*)at_O1;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   __global int* R0 = (__global int*)(scratch);
   __global int* R1 = (__global int*)(scratch + 24);
@@ -73,8 +86,12 @@ void kernel_1(__global const int* I0, __global int* O0, __global int* O1, __glob
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_2(__global const int* I0, __global int* O0, __global int* O1, __global uchar* scratch)
+void kernel_2(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFFER(__global int) at_O1, BUFFER(__global uchar) at_scratch)
 {
+  __global const int* I0 = (__global const int*)at_I0;
+  __global int* O0 = (__global int*)at_O0;
+  __global int* O1 = (__global int*)at_O1;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   const long z_i = group;
   const long lo_i = 8*z_i;

@@ -7,10 +7,19 @@
 // staged nothing
 // tail split; streaming False; inline False
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_0(__global const float* I0, __global const float* I1, __global float* O0, __global uchar* scratch)
+void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) at_I1, BUFFER(__global float) at_O0, BUFFER(__global uchar) at_scratch)
 {
+  __global const float* I0 = (__global const float*)at_I0;
+  __global const float* I1 = (__global const float*)at_I1;
+  __global float* O0 = (__global float*)at_O0;
+  __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   const long lo_i = 0;
   const long hi_i = 6;

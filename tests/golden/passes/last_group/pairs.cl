@@ -1,8 +1,18 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
 
 __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
-void kernel_0(__global const float* I0, __global float* O0, __global long* O1, __global uchar* scratch, __global uint* counters)
+void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, BUFFER(__global long) at_O1, BUFFER(__global uchar) at_scratch, BUFFER(__global uint) at_counters)
 {
+  __global const float* I0 = (__global const float*)at_I0;
+  __global float* O0 = (__global float*)at_O0;
+  __global long* O1 = (__global long*)at_O1;
+  __global uchar* scratch = (__global uchar*)at_scratch;
+  __global uint* counters = (__global uint*)at_counters;
   const long group = get_group_id(0);
   const long item = get_local_id(0);
   __local float L0[2];
