@@ -12,6 +12,7 @@ from typing import Any
 
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
+from mdtensor.autotune.descent import descended
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search import SearchOutcome, search
 from mdtensor.autotune.space import Configuration, Space
@@ -29,6 +30,14 @@ HOPELESS = 4.0
 _SAMPLES = 600
 _RANKED = {"cpu": 6, "gpu": 24}  # of the cost model's favourites, by kind of device
 _SEEDS_SAMPLED = 10
+_SEEDS_FORESEEN = 12
+# Proposals of which the cost model lets the best through.
+_DRAWS = {"cpu": 4, "gpu": 1}
+# Estimates on the way downhill from the favourites and the best samples, at most so many for each
+# second of the budget.
+_DESCENT = {"cpu": 1600, "gpu": 0}
+_DESCENT_RATE = 80
+_BEGINNINGS = 3
 # Of the first schedules, those that are measured even where the space does not hold them.
 _OUTSIDE = 8
 _CONFIRMED = 5
@@ -71,6 +80,13 @@ class _Candidates:
         expected = estimated(self.problem, schedule, target)
         hopeless = expected > HOPELESS * self.best.estimate
         return "the cost model expects far more than of the best" if hopeless else ""
+
+    def expected(self, configuration: Configuration) -> float:
+        """The seconds that the cost model gives a configuration; infinity where it cannot run."""
+        schedule, target = self.schedule_of(configuration), self.engine.target
+        if broken_rule(self.problem, schedule, target):
+            return math.inf
+        return estimated(self.problem, schedule, target)
 
     def prepare(self, configuration: Configuration) -> Future[Any] | None:
         """Has a configuration compiled while others are measured."""
@@ -123,7 +139,7 @@ def searched(
     space = Space(parameters_of(problem, engine.target))
     before = _trials_before(candidates, space)
     seeds = [configuration_from(problem, schedule) for schedule in first]
-    seeds += _sampled(engine, problem, space)
+    seeds += _foreseen(candidates, space, seeds, budget)
     try:
         measurer.opened()
         made = {untuned: candidates.measure_anyway(untuned)}
@@ -144,6 +160,8 @@ def searched(
         on_trial=progress,
         prepare=candidates.prepare,
         ahead=measurer.ahead,
+        expected=candidates.expected,
+        draws=_DRAWS[engine.target.kind],
     )
     found = [(schedule, trial) for _, schedule, trial in before if trial.status == "ok"]
     found += [(schedule, trial) for schedule, trial in made.items() if trial.status == "ok"]
@@ -209,18 +227,27 @@ def _first_schedules(engine: Engine, problem: Problem) -> list[Schedule]:
     return [*schedules, *(schedule for _, schedule in favourites)]
 
 
-def _sampled(engine: Engine, problem: Problem, space: Space) -> list[Configuration]:
-    """The best of many configurations, by the cost model."""
-    target, rng = engine.target, Random(0)
-    estimates: list[tuple[float, int]] = []
-    sampled: list[Configuration] = []
-    for _ in range(min(_SAMPLES, space.size)):
-        configuration = space.sample(rng)
-        schedule = schedule_from(problem, target, configuration)
-        if not broken_rule(problem, schedule, target):
-            estimates.append((estimated(problem, schedule, target), len(sampled)))
-            sampled.append(configuration)
-    return [sampled[index] for _, index in sorted(estimates)[:_SEEDS_SAMPLED]]
+def _foreseen(
+    candidates: _Candidates, space: Space, favourites: Sequence[Configuration], budget: float
+) -> list[Configuration]:
+    """The best by the cost model: of many configurations, and downhill from some favourites."""
+    rng, kind = Random(0), candidates.engine.target.kind
+    drawn = [space.sample(rng) for _ in range(min(_SAMPLES, space.size))]
+    costs = [candidates.expected(configuration) for configuration in drawn]
+    order = sorted(range(len(drawn)), key=lambda n: costs[n])[:_SEEDS_SAMPLED]
+    sampled = [drawn[n] for n in order if costs[n] < math.inf]
+    evaluations = min(_DESCENT[kind], int(_DESCENT_RATE * budget))
+    if not evaluations or not space:
+        return sampled
+    starts = [*favourites[-_RANKED[kind] :][:_BEGINNINGS], *sampled[:_BEGINNINGS]]
+
+    def tile(configuration: Configuration) -> object:
+        schedule = candidates.schedule_of(configuration)
+        kept = [schedule.registers[d] for d in candidates.problem.kept]
+        return schedule.lane, tuple(kept), schedule.staged
+
+    best = descended(space, candidates.expected, starts, rng, evaluations=evaluations, kind=tile)
+    return best[:_SEEDS_FORESEEN]
 
 
 def _confirmed(

@@ -22,6 +22,8 @@ Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
 Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
 # What configurations cost, by index; None for those that are still to be measured.
 Costs: TypeAlias = dict[int, float | None]
+# What a model says that a configuration costs, in any unit.
+Expected: TypeAlias = Callable[[Configuration], float]
 
 # A technique that proposes this many known configurations in a row is helped out.
 MAX_REPEATS = 50
@@ -65,6 +67,8 @@ def search(
     on_trial: Callable[[Measured], None] | None = None,
     prepare: Prepare | None = None,
     ahead: int = 0,
+    expected: Expected | None = None,
+    draws: int = 1,
     clock: Callable[[], float] = time.monotonic,
 ) -> SearchOutcome:
     """Look for the fastest configuration within a budget of seconds.
@@ -78,6 +82,9 @@ def search(
     So many configurations as `ahead` says are proposed before the first of them is measured, and
     `prepare` is told of each: it can begin what takes long, and others can do, such as compiling.
     Where it returns futures, those are measured first that are done.
+
+    Where a model can tell what is `expected` of a configuration, the technique is asked so many
+    times as `draws` says for each that is measured: the one of which least is expected.
 
     >>> from mdtensor.lower.parameter import Parameter
     >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
@@ -101,7 +108,8 @@ def search(
     try:
         for index, cost in tuple(costs.items()):
             chosen.tell(index, cost or 0.0)
-        proposals = _proposals(space, seeds, chosen, costs, rng)
+        screen = _Screen(space, chosen, costs, expected, draws)
+        proposals = _proposals(space, seeds, screen, costs, rng)
         for proposer, index in _drawn_ahead(space, proposals, costs, prepare, ahead):
             if max_trials is not None and len(trials) >= max_trials:
                 stopped = "max_trials"
@@ -163,10 +171,42 @@ def _technique(technique: str | MakeTechnique, space: Space, rng: Random) -> Tec
     return TECHNIQUES[technique](space, rng)
 
 
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """Lets the best of several proposals of a technique through, by what is expected of them."""
+
+    space: Space
+    technique: Technique
+    costs: Costs
+    expected: Expected | None
+    draws: int
+
+    def ask(self) -> tuple[list[tuple[str, int]], bool]:
+        """The best new proposal, if there was any; whether the technique has proposed something.
+
+        What it proposes again costs what it cost.
+        """
+        drawn: list[tuple[float, str, int]] = []
+        asked = False
+        for _ in range(self.draws):
+            index = self.technique.ask()
+            if index is None:
+                break
+            asked = True
+            if index not in self.costs:
+                drawn.append((self._expected(index), self.technique.name, index))
+            elif (cost := self.costs[index]) is not None:
+                self.technique.tell(index, cost)
+        return [min(drawn)[1:]] if drawn else [], asked
+
+    def _expected(self, index: int) -> float:
+        return 0.0 if self.expected is None else self.expected(self.space.configuration(index))
+
+
 def _proposals(
     space: Space,
     seeds: Iterable[Mapping[str, object]],
-    technique: Technique,
+    screen: _Screen,
     costs: Costs,
     rng: Random,
 ) -> Iterator[tuple[str, int]]:
@@ -181,22 +221,14 @@ def _proposals(
             yield "seed", index
     repeats = 0
     while len(costs) < space.size:
-        index = technique.ask()
-        if index is None:
+        found, more = screen.ask()
+        if not more:
             return
-        if index in costs:
-            cost = costs[index]
-            if cost is not None:
-                technique.tell(index, cost)
-            repeats += 1
-            if repeats < MAX_REPEATS:
-                continue
-            index = _unmeasured(space.sample_index(rng), space.size, costs)
+        repeats = 0 if found else repeats + 1
+        if repeats == MAX_REPEATS:
+            found = [("random", _unmeasured(space.sample_index(rng), space.size, costs))]
             repeats = 0
-            yield "random", index
-            continue
-        repeats = 0
-        yield technique.name, index
+        yield from found
 
 
 def _unmeasured(start: int, size: int, costs: Costs) -> int:

@@ -188,6 +188,29 @@ class Space:
             seen.add(index)
             yield found
 
+    def changes(self, configuration: Mapping[str, object], rng: Random) -> Iterator[Configuration]:
+        """The valid configurations that have one parameter at another value, in random order.
+
+        Of the others, only those change that can have but one value then. Near values come first.
+        It costs less than `neighbours`, which repairs what a change makes invalid.
+        """
+        current = self.configuration(self.index(configuration))
+        for name, value in self._single_moves(current, rng):
+            found = self._changed(current, name, value)
+            if found is not None:
+                yield found
+
+    def _changed(self, current: Configuration, name: str, value: Value) -> Configuration | None:
+        chosen = {**current, name: value}
+        for parameter in self.parameters:
+            values = parameter.values_given(chosen)
+            if chosen[parameter.name] not in values:
+                if parameter.name == name or len(values) != 1:
+                    return None
+                chosen[parameter.name] = values[0]
+        valid = all(check.holds(chosen) for checks in self._checks.values() for check in checks)
+        return chosen if valid else None
+
     def _single_moves(self, current: Configuration, rng: Random) -> list[tuple[str, Value]]:
         weighted: list[tuple[float, str, Value]] = []
         for name in filter(self._forest.free.__contains__, self.names):

@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from typing import Any, TypeAlias
 
@@ -98,6 +98,7 @@ class Parameter:
         return f"Parameter({self.name!r}, {values}{suffix})"
 
 
+@lru_cache(1024)
 def arguments_read(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of the parameters that a function reads: its arguments that have no default.
 

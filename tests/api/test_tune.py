@@ -71,7 +71,7 @@ def test_favourites_that_the_space_does_not_hold_are_measured_too(
 ) -> None:
     plan = plan_of(31, 16, 16)
     engine, problem = pipeline.engine_for(), plan.choices()[0].problem
-    odd = replace(plain(problem), registers=(9, 1, 1))
+    odd = replace(plain(problem), registers=(9, 1, 1), inline=True)
 
     def first(engine: Engine, problem: Problem) -> list[Schedule]:
         return [plain(problem), odd]

@@ -229,6 +229,30 @@ def test_known_trials_are_not_repeated_but_learned_from():
     assert len(set(measured)) == len(measured) == space.size
 
 
+def test_of_several_proposals_the_one_is_measured_of_which_least_is_expected():
+    space = Space([Parameter("tile", range(1000))])
+    costs = {draws: [] for draws in (1, 8)}
+    for draws, found in costs.items():
+        outcome = search(
+            space,
+            lambda c: ok(1e-6 * (1 + c["tile"])),
+            budget_s=60,
+            max_trials=60,
+            technique="random",
+            expected=lambda c: c["tile"],
+            draws=draws,
+        )
+        found += [each.trial.seconds for each in outcome.trials]
+    assert statistics.median(costs[8]) < statistics.median(costs[1]) / 3
+
+
+def test_all_of_a_space_is_measured_whatever_is_expected():
+    space = small()
+    outcome = search(space, lambda _: ok(1e-6), budget_s=60, expected=lambda _: math.inf, draws=5)
+    assert outcome.stopped == "exhausted"
+    assert len(outcome.trials) == space.size
+
+
 def test_stops_at_the_budget_and_finishes_what_is_under_way():
     now = [100.0]
 

@@ -106,6 +106,23 @@ def test_neighbours_are_valid_distinct_and_different(parameters, rng):
         assert list(space.neighbours(here, rng))
 
 
+@given(declarations(), st.randoms(use_true_random=False))
+def test_changes_are_those_neighbours_that_need_no_repair(parameters, rng):
+    space = Space(parameters)
+    if not space:
+        return
+    here = space.sample(rng)
+    found = list(space.changes(here, rng))
+    alone = {
+        frozen(each)
+        for each in map(space.configuration, range(space.size))
+        if sum(each[name] != here[name] for name in here) == 1
+    }
+    assert alone <= set(map(frozen, found))
+    assert all(each in space and each != here for each in found)
+    assert len(set(map(frozen, found))) == len(found)
+
+
 @given(declarations(), st.randoms(use_true_random=False), st.data())
 def test_nearest_changes_least(parameters, rng, data):
     space = Space(parameters)
