@@ -96,7 +96,8 @@ class Target:
     `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
     device's main memory, both estimates that rank schedules and promise nothing. `counts_groups`
     tells whether groups of one kernel can count themselves, and see what those before them wrote.
-    `matrices` tells whether warps multiply matrices of half floats.
+    `matrices` tells whether warps multiply matrices of half floats. `units` is the number of
+    vectors whose products and sums a core computes in one cycle.
     """
 
     kind: str
@@ -118,6 +119,7 @@ class Target:
     has_fp64: bool = True
     counts_groups: bool = False
     matrices: bool = False
+    units: int = 1
 
     def lanes(self, dtype: np.dtype) -> int:
         """Elements of `dtype` in one vector register; 1 on a device without vectors."""

@@ -60,6 +60,12 @@ def vector_unit() -> tuple[int, int]:
     return 16, 32 if platform.machine() in ("aarch64", "arm64") else 16
 
 
+def multiply_adds_per_cycle() -> int:
+    """Vectors of products and sums that a core computes a cycle; two, but for half-wide units."""
+    halves = "avx512f" in cpu_flags() and processor_model().startswith("25-")  # Zen 4
+    return 1 if halves else 2
+
+
 def core_count() -> int:
     """Number of processors that this process may use."""
     try:

@@ -119,6 +119,7 @@ def _target(cl: Any, device: Any) -> Target:
     is_cpu = bool(device.type & cl.device_type.CPU)
     vector_bytes, registers = hardware.vector_unit() if is_cpu else (4, 64)
     cores = int(device.max_compute_units)
+    units = hardware.multiply_adds_per_cycle() if is_cpu else 1
     hertz = hardware.clock_hertz() if is_cpu else max(1, int(device.max_clock_frequency)) * 1e6
     return Target(
         kind="cpu" if is_cpu else "gpu",
@@ -134,7 +135,8 @@ def _target(cl: Any, device: Any) -> Target:
         local_bytes=int(device.local_mem_size),
         max_threads=int(device.max_work_group_size),
         warp=1 if is_cpu else 32,
-        rate=hertz * vector_bytes / 4,
+        rate=hertz * units * vector_bytes / 4,
+        units=units,
         bandwidth=40e9,
         launch_seconds=5e-6,
         has_fp64=bool(device.double_fp_config),

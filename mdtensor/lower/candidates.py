@@ -7,7 +7,7 @@ computation has a candidate of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
@@ -20,13 +20,16 @@ from mdtensor.lower.gpu_scatters import ranked_scatters, scatter_estimate
 from mdtensor.lower.index import as_index
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule, is_valid, validate
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
 from mdtensor.translate.trees import dims_in, params_in
 
 GROUPS_PER_CORE = 4
+# Groups that are more than cores even out what else the machine does: fewer have to be better by
+# this much.
+CLEARLY = 0.93
 # Seconds of work from which waking the device's other threads pays.
 WORTH_THREADS = 12e-6
 # Elements that vectors may gather for one point: each is code of its own, and Intel's compiler was
@@ -36,6 +39,7 @@ _ROWS = (2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
+_ROWS_BESIDE, _UNROLLED_ROWS = 64, 4  # that are walked side by side, and computed at once
 _AHEAD_BYTES = 4096  # that a row is asked for ahead of what is read
 _FAR = 1 << 20  # what a stride that is a name counts as
 
@@ -206,6 +210,7 @@ def cpu_candidates(
                     yield flat
                     yield from _beyond_caches(problem, flat, target, general=general)
                     yield from _staged(problem, flat)
+                    yield from _side_by_side(problem, flat)
 
 
 def _row_dims(problem: Problem, lane: int) -> tuple[int, ...]:
@@ -288,6 +293,24 @@ def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     )
 
 
+def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same in tiles of some rows of a reduced dim, whose pages are walked side by side.
+
+    For points that share nothing: where they do, rows are staged or stay in the caches.
+    """
+    shares = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
+    if not problem.contracted or problem.reduced[flat.lane] or shares or problem.scanned >= 0:
+        return
+    if not problem.accumulates_in_place or problem.keeps_order:
+        return
+    rows = flat.reduce_order[-1]
+    tiles = tuple(_ROWS_BESIDE if d == rows else 0 for d in problem.dims)
+    registers = tuple(
+        _UNROLLED_ROWS if d == rows else count for d, count in enumerate(flat.registers)
+    )
+    yield replace(flat, tiles=tiles, registers=registers)
+
+
 def with_parts(
     problem: Problem,
     schedule: Schedule,
@@ -307,10 +330,35 @@ def with_parts(
     seconds = estimate(problem, whole, target, general=general) if serial is None else serial
     if seconds < WORTH_THREADS or target.cores == 1:
         return seconds, whole
-    wanted = GROUPS_PER_CORE * target.cores
-    parts = [1] * len(problem.extents)
-    blocks = {d: -(-problem.extent(d) // schedule.registers[d]) for d in problem.dims}
     staged = [s for s, region in zip(problem.streams, schedule.staged, strict=True) if region]
+    blocks = {d: -(-problem.extent(d) // schedule.registers[d]) for d in problem.dims}
+
+    def spread(wanted: int) -> tuple[float, Schedule]:
+        parts = _parts(problem, schedule, blocks, staged, wanted)
+        if split_reductions and math.prod(parts) < target.cores:
+            longest = sorted(problem.contracted, key=lambda d: -blocks[d])
+            for d in (problem.contracted if problem.keeps_order else longest)[:1]:
+                parts[d] = max(1, min(wanted, blocks[d]))
+        divided = replace(schedule, parts=tuple(parts))
+        return estimate(problem, divided, target, general=general), divided
+
+    best = min((seconds, whole), spread(GROUPS_PER_CORE * target.cores), key=lambda pair: pair[0])
+    if schedule.lane >= 0 and best[1].parts[schedule.lane] > 1:
+        # Rows along the lanes are cut: fewer and longer pieces may be better.
+        longer = spread(target.cores)
+        best = longer if longer[0] < CLEARLY * best[0] else best
+    return best
+
+
+def _parts(
+    problem: Problem,
+    schedule: Schedule,
+    blocks: Mapping[int, int],
+    staged: Sequence[Stream],
+    wanted: int,
+) -> list[int]:
+    """Parts of the kept dims, so many together as are wanted, as far as there are blocks."""
+    parts = [1] * len(problem.extents)
 
     def preference(d: int) -> tuple[bool, bool, int]:
         copied_again = any(not stream.uses(d) for stream in staged)
@@ -323,15 +371,7 @@ def with_parts(
         missing = -(-wanted // math.prod(parts))
         if missing > 1:
             parts[d] = max(1, min(missing, blocks[d]))
-    if split_reductions and math.prod(parts) < target.cores:
-        longest = sorted(problem.contracted, key=lambda d: -blocks[d])
-        for d in (problem.contracted if problem.keeps_order else longest)[:1]:
-            parts[d] = max(1, min(wanted, blocks[d]))
-    spread = replace(schedule, parts=tuple(parts))
-    return min(
-        ((seconds, whole), (estimate(problem, spread, target, general=general), spread)),
-        key=lambda pair: pair[0],
-    )
+    return parts
 
 
 def ranked(

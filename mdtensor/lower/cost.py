@@ -9,54 +9,47 @@ working set that fits must bring in.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heapreplace
 
 from mdtensor.lower.index import as_index
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
+from mdtensor.lower.traffic import BYTES_PER_CYCLE, LINE, WAY_BYTES, Shape, transfer_cycles
 from mdtensor.specs import Target
 from mdtensor.translate.scalar import Expr
 
-# Cycles on a current core; what matters is their ratio.
-LATENCY = 4.0
+# Cycles on a current core; what matters is their ratio. A multiply-add takes four; that others are
+# begun just in time is what six allow for.
+LATENCY = 6.0
+# Instructions that a core has begun at one time.
+IN_FLIGHT = 256
 LOADS_PER_CYCLE = 2.0
 GATHER_PER_ELEMENT = 0.8
-LOOP_OVERHEAD = 1.0
+# Going round a loop, and what an instruction more inside it costs by the length of the code.
+LOOP_OVERHEAD, CODE = 0.1, 0.0005
 SCATTER = 3.0
 TILE_OVERHEAD = 12.0
 SPILL = 2.0
-# Bytes per cycle and core, from L2, L3 and main memory.
-BYTES_PER_CYCLE = (32.0, 14.0, 9.0)
 # Cycles per element that is staged.
 VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
-# Vector loads, of which some touch two lines of the cache, and those of which most do.
-LOAD, CROSSING, CROWDED = 1.5, 2.0, 1.3
+# Loads of whole registers by a unit, what touching two lines of the cache adds, and what many rows
+# take longer whose lines push each other out.
+LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
 PAGE = 2048
-LINE = 64
-# Of the shorter of computing and waiting for memory, what does not hide behind the other; less
-# where what is read at several places is asked for ahead. And the cycles of asking for a line:
-# where every element is read once, processors fetch ahead as well by themselves.
-APART, APART_AHEAD, ASKING = 0.3, 0.15, 1.0
+# Of computing and of waiting for each cache, what does not hide behind the longest; less
+# where what is read at several places is asked for ahead: where every element is read once,
+# processors fetch ahead as well by themselves. And what asking costs besides a load.
+APART, APART_AHEAD, ASKING = 0.3, 0.15, 0.2
 # Vectors that each of the narrower ones costs that a peeled row has before and behind.
 PEELED = 0.6
-# A way of L1, how many there are, and what a load costs that finds its line pushed out.
-WAY_BYTES, WAYS, CONFLICT = 4096, 8, 6.0
+# What a load costs that finds its line pushed out of L1 by others of its set.
+CONFLICT = 6.0
 INLINE_LAUNCH = 1.5e-6
 # Reducing the parts of a scan, of the time that the scan itself takes.
 TOTALS_OF_SCAN = 0.5
 GROUP_OVERHEAD = 0.4e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Numbers per dim that the model works with."""
-
-    extents: tuple[int, ...]
-    registers: tuple[int, ...]
-    tiles: tuple[int, ...]
-    parts: tuple[int, ...]
 
 
 def estimate(
@@ -68,32 +61,40 @@ def estimate(
     of powers of two.
     """
     shape = _shape(problem, schedule)
-    hertz = target.rate * 4 / target.vector_bytes
+    hertz = target.rate * 4 / target.vector_bytes / target.units
     if schedule.scatter:
         cycles = _scattering(problem, schedule, shape)
-        transfer = bytes_moved(problem) / BYTES_PER_CYCLE[-1]
+        transfers = (bytes_moved(problem) / BYTES_PER_CYCLE[-1],)
     else:
         cycles = _arithmetic(problem, schedule, target, shape, general)
-        transfer = _memory(problem, schedule, target, shape)
+        transfers = transfer_cycles(problem, schedule, target, shape)
     packing = _staging(problem, schedule, shape)
-    apart = APART
-    if schedule.ahead:
-        moved = bytes_moved(problem)
-        cycles += ASKING * moved / LINE
-        apart = APART_AHEAD if moved > target.l2_bytes and reads_around(problem) else APART
-    work = max(cycles, transfer) + apart * min(cycles, transfer) + packing
+    far = bytes_moved(problem) > target.l2_bytes and reads_around(problem)
+    apart = APART_AHEAD if schedule.ahead and far else APART
+    times = (cycles, *transfers)
+    work = max(times) + apart * (sum(times) - max(times)) + packing
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
         launch = INLINE_LAUNCH if schedule.inline else target.launch_seconds
         return work / hertz + launch
-    rounds = -(-groups // target.cores)
-    seconds = work / hertz * rounds / groups + target.launch_seconds
+    share = busiest_share(shape.extents, shape.registers, schedule.parts, target.cores)
+    seconds = work / hertz * share + target.launch_seconds
     seconds += groups * GROUP_OVERHEAD / target.cores
     if not any(shape.parts[d] > 1 for d in problem.contracted):
         return seconds
     # The totals of groups are one more kernel; groups that scan read all elements once more.
-    again = TOTALS_OF_SCAN * work / hertz * rounds / groups if problem.scanned >= 0 else 0.0
-    return seconds + again + target.launch_seconds
+    again = TOTALS_OF_SCAN * work / hertz * share if problem.scanned >= 0 else 0.0
+    combining = _combining(problem, shape, target) / hertz / target.cores
+    return seconds + again + combining + target.launch_seconds
+
+
+def _combining(problem: Problem, shape: Shape, target: Target) -> float:
+    """Cycles for writing and reading again what the groups that share a reduction leave."""
+    groups = math.prod(shape.parts[d] for d in problem.contracted)
+    elements = math.prod(shape.extents[d] for d in problem.kept)
+    nbytes = groups * elements * sum(t.itemsize for t in problem.scalar.result_dtypes)
+    level = sum(nbytes > size for size in (target.l2_bytes, target.l3_bytes / 2))
+    return 3.0 * nbytes / BYTES_PER_CYCLE[level]
 
 
 def _shape(problem: Problem, schedule: Schedule) -> Shape:
@@ -108,6 +109,28 @@ def _shape(problem: Problem, schedule: Schedule) -> Shape:
         tile = -(-schedule.tiles[d] // blocks[d]) * blocks[d]
         tiles.append(min(part, extent) if not tile or tile >= part else tile)
     return Shape(extents, tuple(schedule.registers), tuple(tiles), tuple(parts))
+
+
+@lru_cache(4096)
+def busiest_share(
+    extents: tuple[int, ...], registers: tuple[int, ...], parts: tuple[int, ...], cores: int
+) -> float:
+    """Of all work, what the busiest core does, if each takes the next group when it is idle.
+
+    The last part along a dim is smaller than the others, which are whole register tiles.
+
+    >>> busiest_share((1000,), (64,), (8,), 2), busiest_share((513,), (64,), (8,), 2)
+    (0.512, 0.5009746588693957)
+    """
+    sizes = [1]
+    for extent, register, count in zip(extents, registers, parts, strict=True):
+        part = math.ceil(math.ceil(extent / register) / max(1, count)) * register
+        own = [min(part, extent - start) for start in range(0, extent, part)]
+        sizes = [size * length for size in sizes for length in own]
+    loads = [0] * cores
+    for size in sizes:
+        heapreplace(loads, loads[0] + size)
+    return max(loads) / sum(sizes)
 
 
 def operations(*exprs: Expr) -> int:
@@ -163,14 +186,19 @@ def _arithmetic(
     vectors = shape.registers[lane] // width if lane >= 0 else 1
     points = math.prod(shape.registers[d] for d in problem.kept if d != lane)
     unrolled = math.prod(shape.registers[d] for d in problem.contracted if d != lane)
-    step = _step(problem, schedule, shape, points, vectors, per_vector)
+    step = _step(problem, schedule, target, shape, points, vectors, per_vector)
     accumulators = points * vectors * per_vector * len(problem.scalar.results)
     spilled = accumulators + vectors * per_vector + 1 - target.vector_registers
     if spilled > 0:
         step += SPILL * spilled
     if problem.contracted:
-        step = max(step, LATENCY / max(1, unrolled if accumulators < 1 else 1))
-        step += LOOP_OVERHEAD / unrolled
+        # Where a tile of the reduced dims is short, the next register tiles are begun meanwhile.
+        length = math.prod(shape.tiles[d] for d in problem.contracted)
+        if lane in problem.contracted:
+            length /= width
+        begun = max(1.0, IN_FLIGHT / (length * (accumulators + vectors * per_vector)))
+        step = max(step, LATENCY / begun / max(1, unrolled if accumulators < 1 else 1))
+        step += LOOP_OVERHEAD / unrolled + CODE * unrolled * accumulators
     steps = 1.0
     for d in problem.contracted:
         extent, register = shape.extents[d], shape.registers[d]
@@ -243,25 +271,43 @@ def _writes_vectors(problem: Problem, lane: int) -> bool:
 def _step(
     problem: Problem,
     schedule: Schedule,
+    target: Target,
     shape: Shape,
     points: int,
     vectors: int,
     per_vector: float,
 ) -> float:
     """Cycles of one step of the reduction: arithmetic or loads, whichever takes longer."""
-    lane = schedule.lane
-    arithmetic = points * vectors * _per_point(problem) * per_vector
+    lane, ways = schedule.lane, target.l1_bytes // WAY_BYTES
+    arithmetic = points * vectors * _per_point(problem) * per_vector / target.units
     loads = 0.0
     for number, stream in enumerate(problem.streams):
         count = _different_reads(problem, number, lane, shape)
         if lane < 0 or not stream.uses(lane):
-            loads += count * (1 if schedule.staged[number] else _conflicts(problem, number, shape))
+            loads += count * (
+                1 if schedule.staged[number] else _conflicts(problem, number, shape, ways)
+            )
         elif stream.strides[lane].constant == 1 or schedule.staged[number]:
-            loads += count * vectors * per_vector * _load_cycles(problem, schedule, number, shape)
+            cycles = _load_cycles(problem, schedule, number, shape) / target.units
+            loads += count * vectors * per_vector * cycles
         else:
-            gathered = count * vectors * schedule.width * _conflicts(problem, number, shape)
+            gathered = count * vectors * schedule.width * _conflicts(problem, number, shape, ways)
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
-    return max(arithmetic, loads / LOADS_PER_CYCLE)
+    asked = _asked(problem, schedule, shape, vectors) if schedule.ahead else 0.0
+    return max(arithmetic, (loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
+
+
+def _asked(problem: Problem, schedule: Schedule, shape: Shape, vectors: int) -> float:
+    """Requests for memory per step: one for each row and vector of what is walked along."""
+    order = schedule.reduce_order or schedule.loop_order
+    count = 0.0
+    for stream in problem.streams:
+        if order and stream.uses(order[-1]):
+            near = [d for d in problem.kept if d != schedule.lane and stream.uses(d)]
+            rows = math.prod(shape.registers[d] for d in near)
+            along = schedule.lane >= 0 and stream.uses(schedule.lane)
+            count += rows * (vectors if along else 1 / shape.registers[order[-1]])
+    return count
 
 
 def _load_cycles(problem: Problem, schedule: Schedule, number: int, shape: Shape) -> float:
@@ -269,19 +315,21 @@ def _load_cycles(problem: Problem, schedule: Schedule, number: int, shape: Shape
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
     """
+    stream = problem.streams[number]
+    itemsize, strides = problem.inputs[stream.buffer].itemsize, stream.strides
     offsets = {
         as_index(read.offset).constant or 0 for read in problem.reads if read.stream == number
     }
     if len({offset % schedule.width for offset in offsets}) < 2:
-        return LOAD
-    itemsize = problem.inputs[problem.streams[number].buffer].itemsize
+        steps = [strides[d].constant or 0 for d in problem.dims if d != schedule.lane]
+        uneven = not schedule.staged[number] and any(step * itemsize % LINE for step in steps)
+        return LOAD + CROSSING * (uneven and schedule.width * itemsize / LINE)
     cycles = LOAD + CROSSING * min(1.0, schedule.width * itemsize / LINE)
-    strides = problem.streams[number].strides
     for d in problem.kept:
         stride = abs(strides[d].constant or 0)
         if d != schedule.lane and stride and stride * itemsize % WAY_BYTES == 0:
             rows = shape.registers[d] + (max(offsets) - min(offsets)) // stride
-            cycles *= CROWDED if rows > WAYS else 1.0
+            cycles *= CROWDED if rows > MANY_ROWS else 1.0
     return cycles
 
 
@@ -308,7 +356,7 @@ def _different_reads(problem: Problem, number: int, lane: int, shape: Shape) -> 
     return len(found)
 
 
-def _conflicts(problem: Problem, number: int, shape: Shape) -> float:
+def _conflicts(problem: Problem, number: int, shape: Shape, ways: int) -> float:
     """How much longer loads take whose lines push each other out of L1.
 
     Lines whose addresses differ by a multiple of a way's size compete for the few ways of one set:
@@ -321,132 +369,9 @@ def _conflicts(problem: Problem, number: int, shape: Shape) -> float:
         stride = abs(stream.strides[d].constant or 0) * itemsize
         if stride >= 64:
             places = WAY_BYTES // math.gcd(stride, WAY_BYTES)
-            if shape.registers[d] / places > WAYS - 1:
+            if shape.registers[d] / places > ways:
                 worst = CONFLICT
     return worst
-
-
-def _memory(problem: Problem, schedule: Schedule, target: Target, shape: Shape) -> float:
-    """Cycles for the transfers into L1, L2 and L3."""
-    levels = _nested_extents(problem, schedule, shape)
-    footprints = [
-        _footprint(problem, schedule, shape, number) for number in range(len(problem.streams))
-    ]
-    total = 0.0
-    capacities = (target.l1_bytes * 0.9, target.l2_bytes * 0.9, target.l3_bytes * 0.5)
-    everything = sum(footprint.bytes(shape.extents) for footprint in footprints)
-    everything += _write_bytes(problem, shape.extents)
-    for capacity, rate in zip(capacities, BYTES_PER_CYCLE, strict=True):
-        if everything >= capacity:
-            total += _traffic(problem, schedule, shape, footprints, levels, capacity) / rate
-    return total
-
-
-def _nested_extents(
-    problem: Problem, schedule: Schedule, shape: Shape
-) -> list[tuple[int, tuple[int, ...]]]:
-    """From the register tile outwards: the dim of each loop, and what is covered inside it."""
-    covered = [shape.registers[d] if d in problem.kept else 1 for d in problem.dims]
-    levels: list[tuple[int, tuple[int, ...]]] = []
-    inner = [*reversed(schedule.reduce_order), *reversed(schedule.loop_order)]
-    for d in inner:
-        if covered[d] < shape.tiles[d]:
-            levels.append((d, tuple(covered)))
-            covered[d] = shape.tiles[d]
-    for d in reversed(schedule.group_order):
-        if covered[d] < shape.extents[d]:
-            levels.append((d, tuple(covered)))
-            covered[d] = shape.extents[d]
-    levels.append((-1, tuple(covered)))
-    return levels
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What tells how many bytes a stream touches: the dims that it walks along and their extents.
-
-    `nearest` is the dim along which elements lie closest together, `gap` elements apart; -1 where
-    elements are staged, so that lines are full.
-    """
-
-    used: tuple[int, ...]
-    extents: tuple[int, ...]
-    itemsize: int
-    nearest: int
-    gap: int
-
-    def bytes(self, covered: tuple[int, ...], next_dim: int = -1) -> float:
-        """Bytes of the lines that the stream touches within what is covered.
-
-        Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
-        walks through the rest of them.
-        """
-        elements = 1
-        for d in self.used:
-            elements *= min(covered[d], self.extents[d])
-        size = float(elements * self.itemsize)
-        nearest = self.nearest
-        if nearest < 0:
-            return size
-        line = 64 // self.itemsize
-        if nearest != next_dim and min(covered[nearest], self.extents[nearest]) * self.gap < line:
-            return size * max(1.0, line / max(1, covered[nearest]))
-        return size * max(1, min(self.gap, line))
-
-
-def _footprint(problem: Problem, schedule: Schedule, shape: Shape, number: int) -> Footprint:
-    stream = problem.streams[number]
-    itemsize = problem.inputs[stream.buffer].itemsize
-    used = tuple(d for d in problem.dims if stream.uses(d))
-    if schedule.staged[number] or not used:
-        return Footprint(used, shape.extents, itemsize, -1, 1)
-    gap, nearest = min((abs(stream.strides[d].constant or 1), d) for d in used)
-    return Footprint(used, shape.extents, itemsize, nearest, gap)
-
-
-def _write_bytes(problem: Problem, covered: tuple[int, ...]) -> float:
-    elements = math.prod(covered[d] for d in problem.result_dims)
-    return float(elements * sum(problem.outputs[write.buffer].itemsize for write in problem.writes))
-
-
-def _traffic(
-    problem: Problem,
-    schedule: Schedule,
-    shape: Shape,
-    footprints: Sequence[Footprint],
-    levels: list[tuple[int, tuple[int, ...]]],
-    capacity: float,
-) -> float:
-    """Bytes that must enter a cache of that capacity."""
-    fitting = 0
-    for position, (_, covered) in enumerate(levels):
-        need = sum(footprint.bytes(covered) for footprint in footprints)
-        if need + _write_bytes(problem, covered) > capacity:
-            break
-        fitting = position
-    covered = levels[fitting][1]
-    trips = math.prod(-(-shape.extents[d] // max(1, covered[d])) for d in problem.dims)
-    total = 0.0
-    for footprint in footprints:
-        moved = footprint.bytes(covered, levels[fitting][0]) * trips
-        for d, inside in levels[fitting:-1]:
-            if d in footprint.used:
-                break
-            moved /= max(1.0, _after(levels, d, shape) / inside[d])
-        total += moved
-    passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
-    written = _write_bytes(problem, shape.extents) * (1 if schedule.streaming else 2)
-    return total + written * (1 if passes == 1 else passes * 2)
-
-
-def _after(levels: list[tuple[int, tuple[int, ...]]], d: int, shape: Shape) -> int:
-    """What a dim covers once its innermost open loop is complete."""
-    for position, (dim, covered) in enumerate(levels[:-1]):
-        if dim == d:
-            following = levels[position + 1][1][d]
-            if following > covered[d]:
-                return following
-    return shape.extents[d]
 
 
 def _staging(problem: Problem, schedule: Schedule, shape: Shape) -> float:
@@ -490,7 +415,8 @@ def bytes_moved(problem: Problem) -> int:
             total += (
                 math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
             )
-    return total + int(_write_bytes(problem, tuple(problem.extent(d) for d in problem.dims)))
+    elements = math.prod(problem.extent(d) for d in problem.result_dims)
+    return total + elements * sum(problem.outputs[w.buffer].itemsize for w in problem.writes)
 
 
 def flops(problem: Problem) -> float:

@@ -34,9 +34,9 @@ from mdtensor.lower.schedule import Schedule, is_valid
 from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
-_UNROLL = (1, 2, 4, 8)
-_VECTORS = (1, 2, 3, 4, 6, 8, 12)
-_TILES = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
+_UNROLL = (1, 2, 4, 8, 16)
+_VECTORS = (1, 2, 3, 4, 6, 8, 12, 16)
+_TILES = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _AHEAD = (0, 1, 2, 4, 8, 16, 32)
 _MAX_GROUPS = 256

@@ -39,3 +39,14 @@ def test_flags_and_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "_cpuinfo", lambda: "")
     assert hardware.cpu_flags() == frozenset()
     assert hardware.clock_hertz(1e9) == 1e9
+
+
+@pytest.mark.parametrize(
+    ("text", "vectors"),
+    [(X86, 2), (X86.replace("26", "25"), 1), (X86.replace("26", "25").replace("avx512f", ""), 2)],
+)
+def test_vectors_of_multiply_adds_a_cycle(
+    monkeypatch: pytest.MonkeyPatch, text: str, vectors: int
+) -> None:
+    monkeypatch.setattr(hardware, "_cpuinfo", lambda: text)
+    assert hardware.multiply_adds_per_cycle() == vectors
