@@ -16,11 +16,11 @@ import numpy as np
 
 from mdtensor.api import dispatch, modes, statistics
 from mdtensor.api.in_flight import Launch, in_order, run_all
-from mdtensor.api.launch import maker
 from mdtensor.api.operands import (
     Array,
     addressable,
     allocate,
+    allocator,
     array_module,
     as_computed,
     check_native,
@@ -182,9 +182,9 @@ class Ready:
     def __init__(self, computation: Computation, xp: Any = np) -> None:
         self.kind: type = xp.ndarray
         self.may_share_memory: Callable[[Any, Any], bool] = xp.may_share_memory
-        self.makers = [maker(spec, xp) for spec in computation.results]
+        self.makers = [allocator(spec, xp) for spec in computation.results]
         self.layouts = [_layout(spec) for spec in computation.results]
-        self.temporaries = [maker(spec, xp) for spec in computation.temporaries]
+        self.temporaries = [allocator(spec, xp) for spec in computation.temporaries]
         self.fills = [(n, f) for n, f in enumerate(computation.fills) if f is not None]
         self.tally = statistics.tally(statistics.GENERATED, computation.results[0].dtype)
         slots = [(*step.operands, *step.results) for step in computation.steps]

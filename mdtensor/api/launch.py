@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api import pipeline, statistics
-from mdtensor.api.operands import LARGE, allocate
+from mdtensor.api.operands import allocator
 from mdtensor.api.prepare import Prepared
-from mdtensor.specs import TensorSpec
 
 Array = Any
 Launch = Callable[..., Array]
@@ -27,7 +25,7 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
     programs = [
         pipeline.choice_for(step.md_hom, arrays).program.launcher() for step in prepared.steps
     ]
-    makers = [maker(step.result, xp) for step in prepared.steps]
+    makers = [allocator(step.result, xp) for step in prepared.steps]
     if prepared.is_single:
         program, make = programs[0], makers[0]
 
@@ -61,15 +59,6 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
         return result
 
     return run
-
-
-def maker(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
-    """A function that allocates a result."""
-    if not spec.is_contiguous or (xp is np and spec.nbytes >= LARGE):
-        return lambda: allocate(spec, xp)
-    # CuPy's class does what its `empty` calls it for.
-    empty = np.empty if xp is np else xp.ndarray
-    return functools.partial(empty, spec.shape, spec.dtype)
 
 
 def scalar_result(launch: Launch) -> Launch:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import operator
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor.backends.memory import aligned_empty
+from mdtensor.backends.memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 from mdtensor.specs import TensorSpec
 
@@ -210,15 +211,23 @@ def spec_of(array: Array) -> TensorSpec:
     return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))
 
 
-def allocate(spec: TensorSpec, xp: Any) -> Array:
-    """A new array with the shape and the order of axes of a spec, without gaps.
+def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
+    """A function that makes arrays with the shape and the order of axes of a spec, without gaps.
 
     Large NumPy arrays begin on a 64-byte boundary: on others every store of a whole vector
     touches two cache lines, which halved the speed of some kernels.
     """
-    empty = aligned_empty if xp is np and spec.nbytes >= LARGE else xp.empty
-    if spec.is_contiguous:
-        return empty(spec.shape, spec.dtype)
-    axes = sorted(range(len(spec.shape)), key=lambda axis: -abs(spec.strides[axis]))
-    base = empty(tuple(spec.shape[axis] for axis in axes), spec.dtype)
-    return base.transpose(np.argsort(axes).tolist())
+    if not spec.is_contiguous:
+        axes = sorted(range(len(spec.shape)), key=lambda axis: -abs(spec.strides[axis]))
+        base = allocator(TensorSpec.of([spec.shape[axis] for axis in axes], spec.dtype), xp)
+        order = tuple(np.argsort(axes).tolist())
+        return lambda: base().transpose(order)
+    if xp is np and spec.nbytes >= LARGE:
+        return aligned_allocator(spec.shape, spec.dtype)
+    # CuPy's class does what its `empty` calls it for.
+    return functools.partial(np.empty if xp is np else xp.ndarray, spec.shape, spec.dtype)
+
+
+def allocate(spec: TensorSpec, xp: Any) -> Array:
+    """One such array."""
+    return allocator(spec, xp)()

@@ -56,6 +56,8 @@ class OpenCLDevice:
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """Compiles a program; CompileError carries the compiler's words and numbered source."""
         kernels = Kernels(self.cl, self.build(source.text), [e.name for e in source.entries])
+        # Code is made for the first kernel object: milliseconds that are a compiler's.
+        kernels.shared()
         return OpenCLProgram(self, kernels, source, sizes)
 
     def load(self, compiled: Compiled) -> OpenCLProgram:

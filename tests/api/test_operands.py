@@ -10,6 +10,7 @@ import pytest
 from mdtensor.api.operands import (
     addressable,
     allocate,
+    allocator,
     array_module,
     as_arrays,
     reason_of_classes,
@@ -45,6 +46,19 @@ def test_addressable_means_whole_elements_and_aligned() -> None:
 def test_new_arrays_have_the_order_of_axes_of_their_spec(strides: tuple[int, ...]) -> None:
     spec = TensorSpec.of((2, 3, 4), "f4", strides)
     assert spec_of(allocate(spec, np)) == spec
+
+
+@pytest.mark.parametrize("strides", [(300, 1), (1, 200)])
+def test_large_arrays_begin_on_a_boundary_wherever_their_memory_does(
+    strides: tuple[int, int],
+) -> None:
+    spec = TensorSpec.of((200, 300), "f4", strides)
+    make = allocator(spec, np)
+    arrays = [make() for _ in range(20)]
+    assert all(array.ctypes.data % 64 == 0 and spec_of(array) == spec for array in arrays)
+    for number, array in enumerate(arrays):
+        array.fill(number)
+    assert [array.min() for array in arrays] == [array.max() for array in arrays] == [*range(20)]
 
 
 def test_the_library_of_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return allocate(spec, xp)
 
     monkeypatch.setattr(computation, "allocate", counted)
-    monkeypatch.setattr(computation, "maker", lambda spec, xp: lambda: counted(spec, xp))
+    monkeypatch.setattr(computation, "allocator", lambda spec, xp: lambda: counted(spec, xp))
     computation.forget()
     return specs
 
