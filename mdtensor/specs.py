@@ -96,8 +96,9 @@ class Target:
     `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
     device's main memory, both estimates that rank schedules and promise nothing. `counts_groups`
     tells whether groups of one kernel can count themselves, and see what those before them wrote.
-    `matrices` tells whether warps multiply matrices of half floats. `units` is the number of
-    vectors whose products and sums a core computes in one cycle.
+    `matrices` tells whether warps multiply matrices of half floats, `bulk_copies` whether four
+    warps do so together, and boxes of arrays copy themselves to local memory. `units` is the number
+    of vectors whose products and sums a core computes in one cycle.
     """
 
     kind: str
@@ -119,6 +120,7 @@ class Target:
     has_fp64: bool = True
     counts_groups: bool = False
     matrices: bool = False
+    bulk_copies: bool = False
     units: int = 1
 
     def lanes(self, dtype: np.dtype) -> int:

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 from mdtensor.backends.evaluate import evaluated
+from mdtensor.backends.tensor_maps import Encode, TensorMaps, encode_function
 from mdtensor.kernels.source import ALIGNMENT, KernelSource
 
 Array = Any
@@ -29,6 +30,7 @@ class Functions:
     def __init__(self, cupy: Any) -> None:
         self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
         self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
+        self.encode: Callable[[], Encode] = encode_function
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
         self._allocate: Callable[[int], Any] = cupy.cuda.alloc
         self._local = threading.local()
@@ -74,22 +76,29 @@ class OnDevice(Protocol):
 
 @dataclass(slots=True)
 class Arguments:
-    """Values of a launch's arguments, 8 bytes each, and the array of their addresses."""
+    """Values of a launch's arguments, 8 bytes each, and the array of their addresses.
+
+    Behind them come the addresses of tensor maps, where a program has some.
+    """
 
     values: Any
     places: Any
     address: int
     scratch: int  # position of the scratch memory; behind it that of counters
+    maps: TensorMaps | None = None
 
     @classmethod
-    def of(cls, arrays: int, sizes: Sequence[int], *, counters: bool) -> Arguments:
-        """Arguments for so many arrays, scratch memory, counters, and sizes."""
+    def of(
+        cls, arrays: int, sizes: Sequence[int], *, counters: bool, maps: TensorMaps | None = None
+    ) -> Arguments:
+        """Arguments for so many arrays, scratch memory, counters, sizes and maps."""
         before = arrays + 1 + counters
         count = before + len(sizes)
         values = (ctypes.c_int64 * count)(*(0 for _ in range(before)), *sizes)
         first = ctypes.addressof(values)
-        places = (ctypes.c_void_p * count)(*(first + 8 * n for n in range(count)))
-        return cls(values, places, ctypes.addressof(places), arrays)
+        addresses = [first + 8 * n for n in range(count)] + (maps.addresses if maps else [])
+        places = (ctypes.c_void_p * len(addresses))(*addresses)
+        return cls(values, places, ctypes.addressof(places), arrays, maps)
 
 
 class CudaProgram:
@@ -141,8 +150,18 @@ class CudaProgram:
         """New arguments for a thread, which may not have used the device before."""
         self.device.functions.begin_thread()
         arrays = [argument.role for argument in self.source.arguments].index("scratch")
-        local.arguments = Arguments.of(arrays, self.sizes, counters=self.counter_bytes > 0)
+        counters = self.counter_bytes > 0
+        local.arguments = Arguments.of(arrays, self.sizes, counters=counters, maps=self._maps())
         return local.arguments
+
+    def _maps(self) -> TensorMaps | None:
+        """Memory for the program's tensor maps."""
+        maps, arguments = self.source.maps, self.source.arguments
+        if not maps:
+            return None
+        names = [argument.name for argument in arguments]
+        positions = [names.index(each.buffer) for each in maps]
+        return TensorMaps(maps, positions, self.device.functions.encode())
 
     def _counters_on(self, stream: int) -> int:
         """The address of counters that no launch on another stream uses."""
@@ -176,6 +195,8 @@ class CudaProgram:
             if aligned and places & _MISALIGNED:
                 self._for_unaligned(*arrays)
                 return
+            if arguments.maps is not None:
+                arguments.maps.encode(values)
             stream = current_stream().ptr
             if scratch_bytes:
                 values[position] = functions.scratch(scratch_bytes, stream)

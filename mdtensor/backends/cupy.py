@@ -93,6 +93,7 @@ class CupyDevice:
             launch_seconds=5e-6,
             counts_groups=True,
             matrices=facts["major"] >= 8,
+            bulk_copies=facts["major"] == _SPECIFIC,
         )
 
     def _rates(self) -> tuple[float, float]:

@@ -11,8 +11,11 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.groups import taken_number, told
 from mdtensor.kernels.matrix_product import matrix_product_lines
+from mdtensor.kernels.panel_product import panel_lines
+from mdtensor.kernels.pool import pooled
 from mdtensor.kernels.primitives import COMPARISONS, in_primitives, is_condition
 from mdtensor.kernels.source import Entry, KernelSource
+from mdtensor.lower.bulk_nest import BulkStatement
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import (
     F16,
@@ -60,7 +63,6 @@ _BITS = {"and": "&", "or": "|", "xor": "^"}
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "rem": "%"}
 _INFIX = _ARITHMETIC | _BITS | {"shl": "<<", "shr": ">>"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_LINE = 1024  # bytes at whose multiples arrays begin in a pool
 _WRAPPING = ("add", "sub", "mul", "shl")
 _LANES = "0123456789abcdef"
 
@@ -77,6 +79,8 @@ def render(
         prelude += "\n" + dialect.long_vectors
     if dialect.matrix_functions and any(renderer.has_matrices for renderer in renderers):
         prelude += "\n" + dialect.matrix_functions
+    if any(renderer.has_panels for renderer in renderers):
+        prelude += "\n" + dialect.panel_functions
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
@@ -86,25 +90,13 @@ def render(
         dialect.sizes_by_value,
         inline,
         streaming,
+        maps=nests[0].maps,
     )
 
 
 def _entry(nest: LoopNest, dialect: Dialect) -> Entry:
     pool = pooled(nest, dialect)[1]
     return Entry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)
-
-
-def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
-    """Where arrays in local memory lie in the pool of a launch, and its size; 0 if declared."""
-    offsets: dict[str, int] = {}
-    size = 0
-    for array in nest.body:
-        if isinstance(array, Allocate) and array.region == "local":
-            offsets[array.name] = size
-            size += -(-array.extent * array.memory.itemsize // _LINE) * _LINE
-    if not dialect.declared_local or size <= dialect.declared_local:
-        return {}, 0
-    return offsets, size
 
 
 class _Renderer:
@@ -115,6 +107,7 @@ class _Renderer:
         self.named = 0
         self.offsets: Mapping[str, int] = {}
         self.has_matrices = False
+        self.has_panels = False
         self.has_long_vectors = False
         self.tests_alignment = False
 
@@ -143,6 +136,7 @@ class _Renderer:
             lines += [
                 f"const {dialect.index} {size} = sizes[{n}];" for n, size in enumerate(nest.sizes)
             ]
+        arguments += [dialect.map_argument.format(name=each.name) for each in nest.maps]
         self.offsets, pool = pooled(nest, dialect)
         body = [line for statement in nest.body for line in self.statement(statement)]
         if self.tests_alignment:
@@ -168,6 +162,9 @@ class _Renderer:
 
     def _primitive(self, statement: Statement) -> list[str]:
         dialect = self.dialect
+        if isinstance(statement, BulkStatement):
+            self.has_panels = True
+            return panel_lines(statement, dialect)
         match statement:
             case LetIndex(name, value, mutable):
                 const = "" if mutable else "const "

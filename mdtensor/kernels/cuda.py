@@ -70,6 +70,73 @@ __device__ __forceinline__ void multiply_add(float& a, float& b, float& c, float
       : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
 }"""
 
+# Signals are mbarriers, whose bytes bulk tensor copies count (PTX ISA, sections 9.7.13 and 9.7.9);
+# panels are what wgmma calls matrices in shared memory with swizzling of 128 bytes (9.7.16).
+_COPIES = "\n".join(
+    f"""\
+__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, void* signal, {indices}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+               " [%1], [%0, {{{places}}}], [%{rank + 2}];"
+               :: "l"(map), "r"(local_place(to)), {given}, "r"(local_place(signal)) : "memory");
+}}
+__device__ __forceinline__ void store_box(const TensorMap* map, const void* from, {indices}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group"
+               " [%0, {{{places}}}], [%1];"
+               :: "l"(map), "r"(local_place(from)), {given} : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}}"""
+    for rank in range(2, 6)
+    for indices, places, given in [
+        (
+            ", ".join(f"int i{n}" for n in range(rank)),
+            ", ".join(f"%{n + 2}" for n in range(rank)),
+            ", ".join(f'"r"(i{n})' for n in range(rank)),
+        )
+    ]
+)
+_PANEL_FUNCTIONS = (
+    """\
+struct __align__(64) TensorMap { unsigned long long words[16]; };
+__device__ __forceinline__ unsigned local_place(const void* place) {
+  return __cvta_generic_to_shared(place);
+}
+__device__ __forceinline__ void begin_signal(void* signal, unsigned senders) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+               :: "r"(local_place(signal)), "r"(senders) : "memory");
+}
+__device__ __forceinline__ void show_signals() {
+  asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ void show_local() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ void await_signal(void* signal, unsigned phase) {
+  asm volatile("{\\n"
+               ".reg .pred there;\\n"
+               "again_%=:\\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\\n"
+               "@!there bra again_%=;\\n"
+               "}"
+               :: "r"(local_place(signal)), "r"(phase) : "memory");
+}
+__device__ __forceinline__ void send_signal(void* signal) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+               :: "r"(local_place(signal)) : "memory");
+}
+__device__ __forceinline__ void expect_bytes(void* signal, unsigned count) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+               :: "r"(local_place(signal)), "r"(count) : "memory");
+}
+// Address, bytes between panels and between groups of eight rows, and the order of a row's pieces.
+__device__ __forceinline__ unsigned long long describe_panels(const void* place, unsigned panels,
+                                                              unsigned groups) {
+  return (local_place(place) & 0x3ffff) >> 4 | (unsigned long long)(panels >> 4) << 16
+         | (unsigned long long)(groups >> 4) << 32 | 1ull << 62;
+}
+"""
+    + _COPIES
+)
+
 CUDA = Dialect(
     name="cuda",
     prelude=_PRELUDE,
@@ -157,6 +224,8 @@ CUDA = Dialect(
     streaming_store="__stcs(({type}*)({address}), {value});",
     streaming_alignment=0,
     matrix_functions=_MATRIX_FUNCTIONS,
+    panel_functions=_PANEL_FUNCTIONS,
+    map_argument="const __grid_constant__ TensorMap {name}",
     prefetch="",
     copy_async="copy_async<{nbytes}>({target}, {source});",
     commit_copies='asm volatile("cp.async.commit_group;" ::: "memory");',

@@ -29,7 +29,8 @@ class Dialect:
     groups tell each other and an expression for one such word in memory; `bits` are, by element
     type, a value's bits as an unsigned number, and the value of such a number. `atomics` combine
     an integer of so many bytes into local memory. `matrix_functions` come before kernels with
-    products of matrices, which are loops in a language without.
+    products of matrices, which are loops in a language without; `panel_functions` before kernels
+    with bulk copies, whose maps are `map_argument`s, in languages that have such.
     """
 
     name: str
@@ -73,5 +74,7 @@ class Dialect:
     lanes: str
     vectors: bool
     sizes_by_value: bool
+    panel_functions: str = ""
+    map_argument: str = ""
     long_vectors: str = ""
     long_lanes: int = 0

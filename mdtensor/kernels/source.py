@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mdtensor.lower.bulk_nest import TensorMap
 from mdtensor.lower.index import ZERO, Index
 from mdtensor.lower.nest import Argument
 
 # Bytes of which buffers' addresses are multiples where programs count on it.
 ALIGNMENT = 16
-# What backends, which know no lowering, call the expressions of a launch.
+# What backends, which know no lowering, call the expressions of a launch, and its tensor maps.
 LaunchIndex = Index
+LaunchMap = TensorMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class KernelSource:
     `sizes_by_value`. Counters are 0 before the first launch; a launch leaves them as the next one
     on the same queue needs them, so no two that may overlap share them. Where there is a program
     `unaligned`, this one is for buffers at multiples of `ALIGNMENT`, that one for all others.
+    Behind all other arguments come `maps`, by which bulk copies see some of the buffers.
     """
 
     text: str
@@ -50,6 +53,7 @@ class KernelSource:
     inline: bool = False
     streaming: bool = False
     unaligned: KernelSource | None = None
+    maps: tuple[TensorMap, ...] = ()
 
 
 def numbered(text: str) -> str:

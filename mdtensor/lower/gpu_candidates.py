@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.gpu_cost import REGISTERS, gpu_estimate, local_bytes, registers_of
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.passes.copy_together import MOST_PIECES
@@ -110,6 +111,7 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules whose accumulators stay in registers; none without a reduction."""
     if not can_be_resident(problem):
         return
+    yield from bulk_candidates(problem, target)
     yield from matrix_candidates(problem, target)
     seen: set[Schedule] = set()
     streaming = can_stream(problem) and _leaves_caches(problem, target)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.gpu_bulk import bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_estimate
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
@@ -104,6 +105,8 @@ class _Shape:
 
 def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a schedule takes, roughly."""
+    if schedule.bulk:
+        return bulk_estimate(problem, schedule, target)
     if schedule.tensor:
         return matrix_estimate(problem, schedule, target)
     shape = _shape(problem, schedule)

@@ -43,6 +43,9 @@ from mdtensor.lower.partial_results import (
     sources,
 )
 from mdtensor.lower.passes import stage_inputs
+from mdtensor.lower.passes.bulk_form import copied_by_items, validate_bulk
+from mdtensor.lower.passes.bulk_results import validate_results
+from mdtensor.lower.passes.bulk_tiles import WARP, bulk_tiles, maps_of
 from mdtensor.lower.passes.last_group import counters, last_group, united
 from mdtensor.lower.passes.look_back import counters_of
 from mdtensor.lower.passes.matrix_tile import validate_tensor
@@ -75,6 +78,11 @@ def lowered(
     validate(problem, schedule)
     if schedule.tensor:
         validate_tensor(problem, schedule)
+    if schedule.results:
+        validate_results(problem, schedule)
+    if schedule.bulk:
+        validate_bulk(problem, schedule)
+        schedule = schedule if aligned else copied_by_items(problem, schedule)
     tilings = tilings_of(problem, schedule)
     layouts = stage_inputs.layouts_of(problem, schedule, tilings)
     frame = Frame(problem, schedule, tilings, layouts, aligned)
@@ -213,6 +221,8 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
         body += scan_blocks(frame, destinations)
     elif schedule.resident and not problem.contracted:
         body += pointwise_tiles(frame, destinations, items)
+    elif schedule.bulk:
+        body += bulk_tiles(frame, destinations)
     elif schedule.resident:
         body += resident_tiles(frame, destinations)
     else:
@@ -224,11 +234,12 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
         "kernel_0",
         _arguments(problem),
         _size_names(frame),
-        items,
+        items + (WARP if schedule.bulk else 0),
         tuple(body),
         groups,
         as_index(offset) + per_group * groups,
         head,
+        maps=maps_of(frame) if schedule.bulk else (),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.lower.bulk_nest import BulkStatement, TensorMap
 from mdtensor.lower.index import ZERO, Index
 
 F16, F32, U8, I32, I64, BOOL = (np.dtype(t) for t in ("f2", "f4", "u1", "i4", "i8", "?"))
@@ -169,7 +170,7 @@ Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift 
 
 @dataclass(frozen=True, slots=True)
 class IndexCalc:
-    """An operation on indices that no polynomial can say: min, / (floor), % and ceil-/."""
+    """An operation on indices that no polynomial can say: min, / (floor), % and ^ (of bits)."""
 
     op: str
     lhs: Index
@@ -465,6 +466,7 @@ Statement = (
     | Post
     | Await
     | MatrixProduct
+    | BulkStatement
     | Comment
 )
 
@@ -489,7 +491,7 @@ class LoopNest:
     `groups` is the number of work-groups, `threads` of work-items in each, `scratch` the bytes
     of scratch memory, `counters` how many counters it needs; all but `threads` are expressions
     over `sizes`. With `in_order`, groups are numbered as they begin, so that one may wait for
-    those before it; their number must be known then.
+    those before it; their number must be known then. `maps` are arguments behind all others.
     """
 
     name: str
@@ -502,6 +504,7 @@ class LoopNest:
     head: str = ""
     counters: Index = ZERO
     in_order: bool = False
+    maps: tuple[TensorMap, ...] = ()
 
 
 def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:

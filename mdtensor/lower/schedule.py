@@ -33,7 +33,7 @@ MOST_AHEAD = 64
 TAILS = ("split", "pad", "overlap")
 _OF_RESIDENT = (
     *("chunks", "warp", "padding", "prefetch", "stages", "as_source"),
-    *("lead", "last_group", "tensor"),
+    *("lead", "last_group", "tensor", "bulk", "results"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
 LATER = ("scatter", "peel", "ahead", "resident", *_OF_RESIDENT, "swath")
@@ -76,6 +76,10 @@ class Schedule:
       innermost, instead of as it is read; () for none.
     - `tensor`: dims of the rows, the columns and the reduction that warps compute by products of
       small matrices (see `lower.passes.matrix_tile`); () where every work-item computes its own.
+    - `bulk`: matrices come to local memory by bulk copies, for which a warp more asks, and are
+      multiplied by four warps together (see `lower.passes.bulk_tiles`).
+    - `results`: the region through which results leave, in boxes that copy themselves ("local",
+      see `lower.passes.bulk_results`), or "" where work-items store them.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
@@ -109,6 +113,8 @@ class Schedule:
     stages: int = 0
     as_source: tuple[bool, ...] = ()
     tensor: tuple[int, ...] = ()
+    bulk: bool = False
+    results: str = ""
     swath: int = 0
     lead: tuple[int, ...] = ()
     last_group: bool = False
@@ -169,6 +175,8 @@ class Schedule:
         later += f"; lead {by_dim(self.lead)}" if self.lead else ""
         later += "; the last group combines" if self.last_group else ""
         later += f"; matrices along dims {self.tensor}" if self.tensor else ""
+        later += " by bulk copies" if self.bulk else ""
+        later += f", results through {self.results} memory" if self.results else ""
         return (f"resident; {layout}; prefetch {self.prefetch}{later}",)
 
 
@@ -280,6 +288,10 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
     tiled = [d for d in problem.contracted if schedule.tiles[d]]
     if any(schedule.lead) and (problem.contracted or any(schedule.staged) or problem.is_general):
         raise LoweringError("lead needs fixed extents, no reduction, and stages nothing")
+    if schedule.results not in ("", "local"):
+        raise LoweringError(f"results leave through no {schedule.results!r} memory")
+    if schedule.bulk and not schedule.tensor:
+        raise LoweringError("bulk copies bring matrices, which schedule.tensor tells the dims of")
     if not 0 <= schedule.stages <= MOST_STAGES:
         raise LoweringError(f"schedule.stages is between 0 and {MOST_STAGES}")
     if schedule.stages > 1:

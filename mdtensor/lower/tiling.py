@@ -157,7 +157,12 @@ def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
 
 
 def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:
-    """Neighbours of a warp that share a scanned dim; 1 where they are none, 0 for other dims."""
+    """Neighbours of a warp that share a scanned dim; 1 where they are none, 0 for other dims.
+
+    Four warps that multiply matrices together have whole rows each.
+    """
+    if schedule.bulk:
+        return schedule.warp[d]
     if not schedule.resident or d != problem.scanned:
         return 0
     whole = math.prod(schedule.threads) % WARP == 0 and schedule.group_order[-1] == d

@@ -15,6 +15,7 @@ from mdtensor.backends.cuda_program import CudaProgram, Functions
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
+from tests.lower.passes.test_bulk_tiles import CASES as BULK_CASES
 from tests.lower.test_resident import CASES
 
 
@@ -177,3 +178,32 @@ def test_arrays_are_not_kept_alive(device: Device) -> None:
     launch(Array(0x500), Array(0x600), Array(0x700))
     assert device.driver.launches[-1][3][:3] == (0x500, 0x600, 0x700)
     assert np.array_equal(device.driver.launches[0][3][:3], (0x100, 0x200, 0x300))
+
+
+def test_tensor_maps_follow_the_other_arguments(device: Device) -> None:
+    encoded: list[int] = []
+
+    def encode(to: Any, kind: int, rank: int, begin: Any, *_: Any) -> int:
+        encoded.append(begin.value)
+        ctypes.c_int64.from_address(to.value).value = begin.value + rank
+        return 0
+
+    device.functions.encode = lambda: encode
+    case = BULK_CASES["a batch"]
+    program = made(device, program_of(case.problem(), case.schedule, CUDA))
+    device.driver.count += 3
+    for places in ((0x100, 0x200, 0x300), (0x100, 0x200, 0x300), (0x100, 0x400, 0x300)):
+        program(*map(Array, places))
+    assert encoded == [0x100, 0x200, 0x300, 0x400]
+    first, _, last = (launch[3] for launch in device.driver.launches)
+    assert first == (0x100, 0x200, 0x300, 0, 0x103, 0x203, 0x303)
+    assert last == (0x100, 0x400, 0x300, 0, 0x103, 0x403, 0x303)
+
+
+def test_arrays_that_are_not_aligned_need_no_tensor_maps(device: Device) -> None:
+    device.functions.encode = lambda: lambda *_: pytest.fail("a map was encoded")
+    case = BULK_CASES["a batch"]
+    program = made(device, program_of(case.problem(), case.schedule, CUDA))
+    program(Array(0x102), Array(0x200), Array(0x300))
+    assert device.compiled == [program.source.unaligned]
+    assert device.driver.launches[0][3] == (0x102, 0x200, 0x300, 0)

@@ -112,29 +112,36 @@ def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:
     assert factors is not None
     rows, columns = frame.layouts[factors.rows], frame.layouts[factors.columns]
     groups = _groups(frame, factors.rows, row, 1), _groups(frame, factors.columns, column, 2)
+    return [
+        MatrixProduct(
+            _operand(frame, rows, row, depth, groups[0]),
+            _operand(frame, columns, column, depth, groups[1]),
+            accumulators_of(frame, tile, factors),
+        )
+    ]
+
+
+def accumulators_of(
+    frame: Frame, tile: Tile, factors: Factors
+) -> tuple[tuple[tuple[Ref, Ref], ...], ...]:
+    """A work-item's accumulators by groups of rows and of columns, of which it has two each."""
+    row, column, _ = frame.schedule.tensor
     dims = frame.unrolled_kept
     numbered = {point: n for n, point in enumerate(tile.points)}
 
     def accumulator(places: dict[int, int]) -> Ref:
         return tile.accumulators[numbered[tuple(places.get(d, 0) for d in dims)]][0][0]
 
-    accumulators = tuple(
+    return tuple(
         tuple(
             (
                 accumulator({**mine, **yours}),
                 accumulator({**mine, **yours, column: yours[column] + 1}),
             )
-            for yours in groups[1]
+            for yours in _groups(frame, factors.columns, column, 2)
         )
-        for mine in groups[0]
+        for mine in _groups(frame, factors.rows, row, 1)
     )
-    return [
-        MatrixProduct(
-            _operand(frame, rows, row, depth, groups[0]),
-            _operand(frame, columns, column, depth, groups[1]),
-            accumulators,
-        )
-    ]
 
 
 def _groups(frame: Frame, number: int, along: int, pair: int) -> list[dict[int, int]]:

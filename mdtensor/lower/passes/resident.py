@@ -20,7 +20,7 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
-from mdtensor.lower.passes.micro_kernel import Frame, stream_pointer, tile_of
+from mdtensor.lower.passes.micro_kernel import Frame, Tile, stream_pointer, tile_of
 from mdtensor.lower.passes.pipeline import pipelined_tiles
 from mdtensor.lower.passes.reduced_tiles import reduced_tiles
 from mdtensor.lower.passes.stage_inputs import INNER
@@ -41,9 +41,11 @@ def resident_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[St
     copies = [copy_of(frame, n, frame.items) for n in frame.layouts]
     for copy in copies:
         statements += copy.declared()
-    tiled = [d for d in frame.schedule.group_order if d in frame.problem.kept]
-    tiled = [d for d in tiled if frame.tilings[d].tile]
-    return [*statements, *_blocks(frame, tiled, copies, destinations)]
+
+    def block() -> list[Statement]:
+        return _block(frame, copies, destinations)
+
+    return [*statements, *blocks(frame, block)]
 
 
 def item_numbers(frame: Frame) -> list[Statement]:
@@ -75,6 +77,8 @@ def item_numbers(frame: Frame) -> list[Statement]:
             first = name(tilings[d].var("v")) * lanes[d] if warps[d] > 1 else as_index(0)
             inside = name(tilings[d].var("l")) if lanes[d] > 1 else as_index(0)
             statements.append(LetIndex(tilings[d].var("x"), first + inside))
+        if tilings[d].row != tilings[d].threads:
+            statements.append(LetIndex(tilings[d].var("w"), name(tilings[d].var("v"))))
     return statements
 
 
@@ -108,25 +112,32 @@ def whole_part(tiling: DimTiling) -> list[Statement]:
     return [start, LetIndex(tiling.var("e"), name(tiling.var("hi")))]
 
 
-def _blocks(
-    frame: Frame,
-    tiled: Sequence[int],
-    copies: Sequence[CopyTogether],
-    destinations: Sequence[Destination],
-) -> list[Statement]:
-    if not tiled:
-        return _block(frame, copies, destinations)
-    tiling = frame.tilings[tiled[0]]
-    start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
-    end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
-    body = (end, *_blocks(frame, tiled[1:], copies, destinations))
-    return [Loop(start, low, high + (tiling.tile - 1), as_index(tiling.tile), body)]
+def blocks(frame: Frame, block: Callable[[], list[Statement]]) -> list[Statement]:
+    """The loops over a group's blocks of the kept dims around what is done for a block."""
+    tiled = [d for d in frame.schedule.group_order if d in frame.problem.kept]
+    statements: list[Statement] = block()
+    for d in reversed([d for d in tiled if frame.tilings[d].tile]):
+        tiling = frame.tilings[d]
+        start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
+        end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
+        stop, step = high + (tiling.tile - 1), as_index(tiling.tile)
+        loop: Statement = Loop(start, low, stop, step, (end, *statements))
+        statements = [loop]
+    return statements
 
 
 def _block(
     frame: Frame, copies: Sequence[CopyTogether], destinations: Sequence[Destination]
 ) -> list[Statement]:
     """One block: accumulators, the tiles of the reduced dims, the results."""
+    tile, statements = beginning(frame)
+    tiles = pipelined_tiles if frame.schedule.stages > 1 else reduced_tiles
+    statements += tiles(frame, copies, CombineTile(frame, tile))
+    return [*statements, *write_results(frame, tile, destinations)]
+
+
+def beginning(frame: Frame) -> tuple[Tile, list[Statement]]:
+    """The register tile of a block, and what declares its indices and accumulators."""
     problem, tilings = frame.problem, frame.tilings
     operator = problem.operator
     assert operator is not None
@@ -138,9 +149,7 @@ def _block(
     for (refs,) in tile.accumulators:
         neutral = identity_of(operator)
         statements += [Let(ref, n, mutable=True) for ref, n in zip(refs, neutral, strict=True)]
-    tiles = pipelined_tiles if frame.schedule.stages > 1 else reduced_tiles
-    statements += tiles(frame, copies, CombineTile(frame, tile))
-    return [*statements, *write_results(frame, tile, destinations)]
+    return tile, statements
 
 
 def _clamped_indices(frame: Frame) -> list[Statement]:

@@ -1,0 +1,137 @@
+"""Schedules whose matrices come by bulk copies, and how long they take, roughly.
+
+A group takes a core's local memory whole, so that there are as many groups as cores at most; each
+computes its blocks one after the other, in rounds in which all groups work on neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.gpu_matrices import matrix_blocked, matrix_dims
+from mdtensor.lower.passes.bulk_form import PANEL, validate_bulk
+from mdtensor.lower.passes.bulk_results import validate_results
+from mdtensor.lower.passes.matrix_tile import ROWS as WARP_ROWS
+from mdtensor.lower.passes.matrix_tile import validate_tensor
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import MOST_STAGES, Schedule, validate
+from mdtensor.lower.tiling import tilings_of
+from mdtensor.specs import Target
+
+# Rows and columns of a group's block.
+_BLOCKS = (
+    *((128, 256), (256, 128), (128, 128), (128, 192), (192, 128)),
+    *((64, 256), (64, 128), (128, 64), (64, 64)),
+)
+_LOCAL_BYTES = 227 << 10  # that a group can have
+_RESERVED = 2048  # bytes of local memory for signals
+_PANELS_OF_RESULTS = 256  # bytes of a row's panels, through which results leave
+_LEAST_STAGES = 3
+# Fitted to half floats 1024^3 to 8192^3 and a batch of 512^3 on an H200. Multiply-adds of a core
+# per cycle at the clock under load, columns whose pauses make up for a product, bytes that all
+# cores copy per second, seconds until a tile is there and per byte of it.
+_MULTIPLY_ADDS, _LOAD, _PAUSE = 2048.0, 0.85, 16.0
+_COPIED, _UNDER_WAY, _BYTE_UNDER_WAY = 13e12, 0.7e-6, 18e-12
+# Seconds in any case and of a group, of 64 rows and 64 columns of results in boxes or one by one;
+# and how much of what is hidden by something longer still shows.
+_BASE, _GROUP, _BOXED, _STORED, _HIDDEN = 3e-6, 1.2e-6, 0.3e-6, 0.8e-6, 0.1
+
+
+def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Valid schedules with bulk copies, where the device and the problem have such."""
+    dims = matrix_dims(problem) if target.bulk_copies else None
+    if dims is None:
+        return
+    for block in _BLOCKS:
+        for results in ("local", ""):
+            panels = block[0] * _PANELS_OF_RESULTS * bool(results)
+            most = (_LOCAL_BYTES - _RESERVED - panels) // tile_bytes(block)
+            stages = min(most, MOST_STAGES)
+            schedule = bulk_blocked(problem, dims, block, stages, target.cores)
+            schedule = replace(schedule, results=results)
+            if stages >= _LEAST_STAGES and _is_valid(problem, schedule):
+                yield schedule
+                break  # results leave in boxes where they can
+
+
+def _is_valid(problem: Problem, schedule: Schedule) -> bool:
+    try:
+        validate(problem, schedule)
+        validate_tensor(problem, schedule)
+        validate_bulk(problem, schedule)
+        if schedule.results:
+            validate_results(problem, schedule)
+    except LoweringError:
+        return False
+    return True
+
+
+def tile_bytes(block: tuple[int, int]) -> int:
+    """Bytes of a stage: rows and columns, a panel's width deep."""
+    return sum(block) * PANEL * 2
+
+
+def bulk_blocked(
+    problem: Problem, dims: tuple[int, int, int], block: tuple[int, int], stages: int, cores: int
+) -> Schedule:
+    """A schedule from the rows and columns of a group's block."""
+    warps = (block[0] // (2 * WARP_ROWS), 1)
+    tile = (2 * WARP_ROWS, block[1])
+    schedule = matrix_blocked(problem, dims, warps, tile, PANEL, stages)
+    row, column, _ = dims
+    blocks = tuple(-(-problem.extent(d) // n) for d, n in zip((row, column), block, strict=True))
+    others = math.prod(schedule.parts[d] for d in problem.kept if d not in dims)
+    shared = shared_blocks((blocks[0], blocks[1]), block, others, cores)
+    parts = dict(zip((row, column), shared, strict=True))
+    return replace(
+        schedule,
+        parts=tuple(parts.get(d, n) for d, n in enumerate(schedule.parts)),
+        padding=(),
+        bulk=True,
+    )
+
+
+def shared_blocks(
+    blocks: tuple[int, int], block: tuple[int, int], others: int, cores: int
+) -> tuple[int, int]:
+    """Parts of rows and columns: as few rounds as cores allow, then parts that are nearly square.
+
+    >>> shared_blocks((64, 32), (128, 256), 1, 132)
+    (16, 8)
+    """
+
+    def price(parts: tuple[int, int]) -> tuple[int, float]:
+        groups = parts[0] * parts[1] * others
+        each = math.prod(-(-n // p) for n, p in zip(blocks, parts, strict=True))
+        return -(-groups // cores) * each, parts[0] * block[0] + parts[1] * block[1]
+
+    if others * math.prod(blocks) <= cores:
+        return blocks
+    every = ((r, c) for r in range(1, blocks[0] + 1) for c in range(1, blocks[1] + 1))
+    fitting = (parts for parts in every if parts[0] * parts[1] * others <= cores)
+    return min(fitting, key=price, default=blocks)
+
+
+def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a schedule with bulk copies takes, roughly."""
+    row, column, _ = schedule.tensor
+    tilings = tilings_of(problem, schedule)
+    rows, columns = tilings[row].block, tilings[column].block
+    nbytes = tile_bytes((rows, columns))
+    groups = math.prod(t.parts.constant or 1 for t in tilings)
+    kept = (tilings[d] for d in problem.kept)
+    blocks = math.prod(-(-(t.part.constant or 1) // t.block) for t in kept)
+    steps = math.prod(tilings[d].part.constant or 1 for d in problem.contracted) / PANEL
+    on_core = max(1, target.l1_bytes // (nbytes * schedule.stages + _RESERVED))
+    busy = min(on_core, -(-groups // target.cores))
+    clock = target.rate / 128 * _LOAD
+    multiplying = rows * columns * PANEL / _MULTIPLY_ADDS * (1 + _PAUSE / columns) / clock
+    copying = nbytes * min(groups, target.cores) / _COPIED
+    waiting = (_UNDER_WAY + nbytes * _BYTE_UNDER_WAY) / schedule.stages
+    step = max(busy * multiplying, busy * copying, waiting) + _HIDDEN * busy * multiplying
+    result = rows * columns / PANEL**2 * (_BOXED if schedule.results else _STORED)
+    rounds = -(-groups // (target.cores * busy))
+    return _BASE + rounds * (_GROUP + blocks * (steps * step + busy * result))

@@ -1,0 +1,219 @@
+"""Tiles that bulk copies bring, and that four warps at a time multiply.
+
+One warp more than compute asks for the tiles: it waits until a stage of local memory is free, and
+has the copy engine fill it. The others wait until it is full, begin its product, and free the stage
+of the product before. Blocks follow each other without a pause: tiles of the next one are on their
+way while results are written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdtensor.lower.bulk_nest import (
+    AwaitProducts,
+    AwaitSignal,
+    BulkCopy,
+    PanelOperand,
+    PanelProduct,
+    SendSignal,
+    Signals,
+    TensorMap,
+)
+from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.nest import Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.bulk_form import PANEL, ROWS, is_turned
+from mdtensor.lower.passes.bulk_results import (
+    all_stored,
+    bulk_results,
+    map_of_results,
+    panels_of_results,
+)
+from mdtensor.lower.passes.matrix_tile import DEPTH, Factors, accumulators_of, factors_of
+from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.resident import beginning, blocks, whole_part
+from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of
+from mdtensor.lower.passes.write_outputs import Destination
+from mdtensor.lower.passes.write_resident import write_results
+
+WARP = 32
+_FULL, _EMPTY = "full", "empty"
+_STAGE, _PHASE, _BEFORE, _FOUR_WARPS = "stage", "phase", "before", "four_warps"
+_U64 = np.dtype(np.uint64)
+
+
+def bulk_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
+    """All that a group does, its last warp something else than the others."""
+    items, stages = frame.items, frame.schedule.stages
+    statements: list[Statement] = []
+    for d in frame.problem.dims:
+        if not frame.tilings[d].tile:
+            statements += whole_part(frame.tilings[d])
+    computing = [
+        LetIndex(_FOUR_WARPS, IndexCalc("/", name("warp"), as_index(4))),
+        *_first_stage(0),
+        *blocks(frame, lambda: _computed(frame, destinations)),
+    ]
+    if frame.schedule.results:
+        computing.append(all_stored())
+    copying = [*_first_stage(1), *blocks(frame, lambda: _filled(frame))]
+    return [
+        *statements,
+        *(panels_of_results(frame) if frame.schedule.results else []),
+        Allocate(_FULL, _U64, "local", stages),
+        Allocate(_EMPTY, _U64, "local", stages),
+        Signals(((_FULL, stages, 1), (_EMPTY, stages, items // WARP))),
+        If(
+            name("item"),
+            "<",
+            as_index(items),
+            tuple(computing),
+            (If(name("item"), "==", as_index(items), tuple(copying)),),
+        ),
+    ]
+
+
+def maps_of(frame: Frame) -> tuple[TensorMap, ...]:
+    """How bulk copies see the arrays of a kernel."""
+    factors = tuple(_map(frame, number) for number in _streams(frame))
+    return (*factors, map_of_results(frame)) if frame.schedule.results else factors
+
+
+def _factors(frame: Frame) -> Factors:
+    factors = factors_of(frame.problem, *frame.schedule.tensor)
+    assert factors is not None
+    return factors
+
+
+def _streams(frame: Frame) -> dict[int, int]:
+    """The own dims of the factors, by streams."""
+    row, column, _ = frame.schedule.tensor
+    factors = _factors(frame)
+    return {factors.rows: row, factors.columns: column}
+
+
+def _dims(frame: Frame, number: int) -> list[int]:
+    """The dims of a factor, the nearest first."""
+    stream = frame.problem.streams[number]
+    used = filter(stream.uses, frame.problem.dims)
+    return sorted(used, key=lambda d: stream.strides[d].constant or 0)
+
+
+def _box(frame: Frame, number: int) -> dict[int, int]:
+    """Elements of one copy of a factor along its dims."""
+    own, depth = _streams(frame)[number], frame.schedule.tensor[2]
+    turned = is_turned(frame.problem, number, own)
+    of_own = PANEL if turned else frame.tilings[own].block
+    return {d: {own: of_own, depth: PANEL}.get(d, 1) for d in _dims(frame, number)}
+
+
+def _map(frame: Frame, number: int) -> TensorMap:
+    problem = frame.problem
+    stream, dims = problem.streams[number], _dims(frame, number)
+    offset = next(read.offset for read in problem.reads if read.stream == number)
+    return TensorMap(
+        f"T{number}",
+        f"I{stream.buffer}",
+        problem.inputs[stream.buffer],
+        as_index(offset).constant or 0,
+        tuple(problem.extent(d) for d in dims),
+        tuple(stream.strides[d].constant or 0 for d in dims),
+        tuple(_box(frame, number).values()),
+    )
+
+
+def _first_stage(phase: int) -> list[Statement]:
+    return [
+        LetIndex(_STAGE, as_index(0), mutable=True),
+        LetIndex(_PHASE, as_index(phase), mutable=True),
+    ]
+
+
+def _next_stage(stages: int) -> list[Statement]:
+    turned = (Step(_STAGE, -stages), Step(_PHASE, 1 - 2 * name(_PHASE)))
+    return [Step(_STAGE, 1), If(as_index(stages), "<=", name(_STAGE), turned)]
+
+
+def _filled(frame: Frame) -> list[Statement]:
+    """Has the tiles of a block copied, one after the other."""
+    tiled = tiled_of(frame)
+    turns, count = turns_of(frame, tiled)
+    starts = starts_of(frame, tiled, "n")
+    copies: list[Statement] = []
+    for number, own in _streams(frame).items():
+        layout, box = frame.layouts[number], _box(frame, number)
+        length = math.prod(box.values())
+        for n in range(frame.tilings[own].block // box[own]):
+            moved = {d: start + n * box[own] * (d == own) for d, start in starts.items()}
+            at = tuple(moved[d] for d in box)
+            to = name(_STAGE) * layout.apart + n * length
+            copies.append(BulkCopy(f"T{number}", at, layout.pointer, to, _FULL, name(_STAGE)))
+    body = [
+        AwaitSignal(_EMPTY, name(_STAGE), name(_PHASE)),
+        SendSignal(_FULL, name(_STAGE), _tile_bytes(frame)),
+        *copies,
+        *advanced(frame, tiled, "n"),
+        *_next_stage(frame.schedule.stages),
+    ]
+    cursors = [
+        LetIndex(frame.tilings[d].var("n"), name(frame.tilings[d].var("lo")), mutable=True)
+        for d in tiled
+    ]
+    return [*turns, *cursors, Loop(TURN, as_index(0), count, as_index(1), tuple(body))]
+
+
+def _tile_bytes(frame: Frame) -> int:
+    """Bytes that are copied to a stage."""
+    return sum(
+        PANEL * frame.tilings[own].block * frame.layouts[number].memory.itemsize
+        for number, own in _streams(frame).items()
+    )
+
+
+def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
+    """One block: accumulators, the products of all tiles, the results."""
+    tile, statements = beginning(frame)
+    factors, (row, column, _) = _factors(frame), frame.schedule.tensor
+    accumulators = accumulators_of(frame, tile, factors)
+    turns, count = turns_of(frame, tiled_of(frame))
+    product = PanelProduct(
+        _operand(frame, factors.rows, row, name(_FOUR_WARPS) * (ROWS * PANEL)),
+        _operand(frame, factors.columns, column, as_index(0)),
+        PANEL // DEPTH,
+        accumulators,
+    )
+    body = [
+        AwaitSignal(_FULL, name(_STAGE), name(_PHASE)),
+        product,
+        AwaitProducts(1),
+        If(as_index(0), "<", name(TURN), (_freed(),)),
+        Step(_BEFORE, name(_STAGE) - name(_BEFORE)),
+        *_next_stage(frame.schedule.stages),
+    ]
+    refs = tuple(ref for groups in accumulators for pair in groups for ref in pair)
+    through = frame.schedule.results
+    results = bulk_results(frame, tile) if through else write_results(frame, tile, destinations)
+    return [
+        *statements,
+        *turns,
+        LetIndex(_BEFORE, as_index(0), mutable=True),
+        Loop(TURN, as_index(0), count, as_index(1), tuple(body)),
+        AwaitProducts(0, refs),
+        _freed(),
+        *results,
+    ]
+
+
+def _freed() -> Statement:
+    """Says that a warp has read the stage of the product before."""
+    return If(name("lane"), "==", as_index(0), (SendSignal(_EMPTY, name(_BEFORE)),))
+
+
+def _operand(frame: Frame, number: int, own: int, first: Index) -> PanelOperand:
+    layout, turned = frame.layouts[number], is_turned(frame.problem, number, own)
+    start = name(_STAGE) * layout.apart + first
+    step = DEPTH * PANEL if turned else DEPTH
+    return PanelOperand(layout.pointer, start, turned, PANEL * PANEL, step)

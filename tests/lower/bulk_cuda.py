@@ -1,0 +1,87 @@
+"""The named cases of bulk copies on a GPU of capability 9.0, against a product in float64.
+
+`python -m tests.lower.bulk_cuda`, with CuPy. Every case runs in a process of its own, which is
+ended if it hangs: warps that wait for a signal that nobody sends wait for ever.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+RUNS = 3
+SECONDS = 60
+_TOGETHER = 8
+_EDGE = 4096  # bytes before and behind the result, which stay as they were
+_LEFT = 0x5A
+
+
+def check(name: str) -> float:
+    """The largest difference of a case, relative to what its type and length allow."""
+    import cupy
+    import numpy as np
+
+    from mdtensor.backends.cupy import open_device
+    from mdtensor.kernels.cuda import CUDA
+    from mdtensor.kernels.program import program_of
+    from tests.lower.passes.test_bulk_tiles import CASES
+
+    case = CASES[name]
+    source = program_of(case.problem(), case.schedule, CUDA)
+    program = open_device(0).compile(source)
+    generator = cupy.random.default_rng(len(name))
+    einsum = case.einsum
+    worst = 0.0
+    for _ in range(RUNS):
+        arrays = [
+            (generator.random(o.shape, np.float32) * 2 - 1).astype(o.dtype) for o in einsum.operands
+        ]
+        exact = cupy.einsum(einsum.text, *(array.astype("f8") for array in arrays))
+        nbytes = exact.size * np.dtype(einsum.out.dtype).itemsize
+        memory = cupy.full(nbytes + 2 * _EDGE, _LEFT, "u1")
+        out = memory[_EDGE : _EDGE + nbytes].view(einsum.out.dtype).reshape(exact.shape)
+        out.fill(np.nan)
+        program(*arrays, out)
+        cupy.cuda.get_current_stream().synchronize()
+        length = arrays[0].size * arrays[1].size / exact.size
+        eps = 2.0**-11 if einsum.out.dtype == "f2" else 1e-6
+        allowed = eps * cupy.abs(exact) + 1e-6 * max(1.0, length) ** 0.5 + 1e-3 * (eps > 1e-4)
+        difference = cupy.abs(out.astype("f8") - exact) / allowed
+        worst = max(worst, float(cupy.where(cupy.isnan(difference), np.inf, difference).max()))
+        edges = cupy.concatenate((memory[:_EDGE], memory[-_EDGE:]))
+        if not bool((edges == _LEFT).all()):
+            return float("inf")
+    return worst
+
+
+def outcome(name: str) -> tuple[str, bool, str]:
+    """The name of a case, whether it is right, and what its process said."""
+    command = [sys.executable, "-m", "tests.lower.bulk_cuda", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return name, False, "hangs"
+    lines = (done.stdout + done.stderr).strip().splitlines() or [""]
+    return name, done.returncode == 0, lines[-1]
+
+
+def main() -> int:
+    """Runs the cases; 1 where one is wrong."""
+    if len(sys.argv) > 1:
+        worst = check(sys.argv[1])
+        print(f"{worst:.3f} of what is allowed")
+        return int(not worst <= 1)
+    from tests.lower.passes.test_bulk_tiles import CASES
+
+    with ThreadPoolExecutor(_TOGETHER) as pool:
+        found = list(pool.map(outcome, CASES))
+    for name, right, said in found:
+        print(f"{'right' if right else 'WRONG'}: {name}: {said}", flush=True)
+    wrong = sum(not right for _, right, _ in found)
+    print(f"{len(found)} cases, {wrong} wrong", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

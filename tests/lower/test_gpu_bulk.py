@@ -1,0 +1,103 @@
+"""Candidates with bulk copies: valid, within the limits, and first where they are the fastest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.program import program_of
+from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_bulk import bulk_candidates, bulk_estimate, shared_blocks
+from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.lower.test_gpu_matrices import HOPPER as WITHOUT
+
+HOPPER = replace(WITHOUT, bulk_copies=True)
+
+
+def product(n: int, dtype: str = "f2", text: str = "ik,kj->ij") -> Problem:
+    specs = [TensorSpec.of((n, n), dtype)] * 2
+    return problem_from_md_hom(md_hom_from_einsum(text, specs))
+
+
+def test_candidates_can_be_rendered_and_fit():
+    found = list(bulk_candidates(product(2048), HOPPER))
+    assert len(found) == len(set(found)) == 9
+    for schedule in found:
+        source = program_of(product(2048), schedule, CUDA)
+        assert 48 << 10 < source.entries[0].pool <= 227 << 10
+        assert source.unaligned is not None
+        assert source.unaligned.entries[0].pool <= 227 << 10
+        assert source.entries[0].threads == math.prod(schedule.threads) + 32
+        assert schedule.results == "local"
+
+
+@pytest.mark.parametrize(
+    ("extent", "block", "parts"),
+    [(1024, (64, 128), (16, 8)), (4096, (128, 256), (16, 8)), (8192, (128, 256), (16, 8))],
+)
+def test_the_first_choice_is_the_one_that_was_measured_as_the_fastest(extent, block, parts):
+    schedule = ranked(product(extent), HOPPER)[0][1]
+    assert schedule.bulk
+    tile = [schedule.registers[d] * schedule.threads[d] for d in (0, 2)]
+    assert (tuple(tile), (schedule.parts[0], schedule.parts[2])) == (block, parts)
+
+
+# Microseconds measured on an H200, bench/results/2026-11-22-nvidia-h200-tensor.log.
+@pytest.mark.parametrize(
+    ("extent", "block", "measured"),
+    [
+        (1024, (64, 128), 8.1),
+        (1024, (128, 128), 10.0),
+        (4096, (128, 256), 180.6),
+        (4096, (256, 128), 199.8),
+        (4096, (64, 64), 318.9),
+        (8192, (128, 256), 1446.2),
+        (8192, (64, 128), 2095.7),
+    ],
+)
+def test_estimates_are_near_what_was_measured(extent, block, measured):
+    problem = product(extent)
+    blocks = {
+        (s.registers[0] * s.threads[0], s.registers[2] * s.threads[2]): s
+        for s in bulk_candidates(problem, HOPPER)
+    }
+    estimate = bulk_estimate(problem, blocks[block], HOPPER) * 1e6
+    assert 0.85 < estimate / measured < 1.2
+
+
+def test_results_that_no_box_can_take_are_stored_one_by_one():
+    specs = [TensorSpec.of((512, 512), "f2"), TensorSpec.of((501, 512), "f2")]
+    problem = problem_from_md_hom(md_hom_from_einsum("ik,jk->ij", specs))
+    found = list(bulk_candidates(problem, HOPPER))
+    assert found
+    assert not any(schedule.results for schedule in found)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
+def test_other_types_get_none(dtype):
+    assert not list(bulk_candidates(product(512, dtype), HOPPER))
+
+
+def test_devices_without_bulk_copies_get_none():
+    assert not list(bulk_candidates(product(512), WITHOUT))
+    assert ranked(product(512), WITHOUT)[0][1].tensor
+
+
+@pytest.mark.parametrize(
+    ("blocks", "others", "parts"),
+    [
+        ((8, 4), 1, (8, 4)),
+        ((64, 32), 1, (16, 8)),
+        ((32, 16), 1, (16, 8)),
+        ((4, 2), 32, (2, 2)),
+        ((4, 2), 500, (4, 2)),
+        ((1, 300), 1, (1, 100)),
+    ],
+)
+def test_blocks_are_shared_out_in_few_rounds(blocks, others, parts):
+    assert shared_blocks(blocks, (128, 256), others, 132) == parts
