@@ -81,8 +81,22 @@ class Footprint:
     itemsize: int
     steps: tuple[tuple[int, int], ...]
 
+    def spans(self, covered: Sequence[int]) -> list[tuple[int, int]]:
+        """Steps in bytes and how many of each: windows that overlap are one span of all of them."""
+        found: list[tuple[int, int]] = []
+        for step, d in self.steps:
+            count = min(covered[d], self.extents[d])
+            last, length = found[-1] if found else (0, 0)
+            if last and step % last == 0 and step < last * length:
+                found[-1] = last, length + (count - 1) * step // last
+            elif count > 1:
+                found.append((step, count))
+        return found
+
     def elements(self, covered: Sequence[int]) -> int:
         """Elements within what is covered."""
+        if self.steps:
+            return math.prod(count for _, count in self.spans(covered))
         return math.prod(min(covered[d], self.extents[d]) for d in self.used)
 
     def bytes(self, covered: Sequence[int], next_dim: int = -1) -> float:
@@ -102,12 +116,11 @@ class Footprint:
 
     def pieces(self, covered: Sequence[int], size: int) -> float:
         """Lines or pages, of so many bytes, that are touched within what is covered."""
-        count = 1.0
-        for step, d in self.steps:
-            length = min(covered[d], self.extents[d])
-            if length > 1:
-                count *= length if step >= size else max(1.0, length * step / size)
-        return count
+        counts = (
+            count if step >= size else max(1.0, count * step / size)
+            for step, count in self.spans(covered)
+        )
+        return math.prod(counts, start=1.0)
 
     def run(self, covered: Sequence[int], next_dim: int, part: Sequence[int]) -> float:
         """Bytes that a group walks through next to each other.
@@ -116,24 +129,24 @@ class Footprint:
         """
         if not self.steps:
             return math.inf
+        walked = [
+            part[d] if d == next_dim else min(count, part[d]) for d, count in enumerate(covered)
+        ]
         length = self.itemsize
-        for step, d in self.steps:
-            count = part[d] if d == next_dim else min(covered[d], part[d])
-            if count > 1:
-                if step > max(length, LINE):
-                    break
-                length += step * (count - 1)
+        for step, count in self.spans(walked):
+            if step > max(length, LINE):
+                break
+            length += step * (count - 1)
         return float(length)
 
     def is_held(self, covered: Sequence[int], cache: Cache) -> bool:
         """Whether the lines within what is covered find place in the sets into which they fall."""
         lines, places, together = self.pieces(covered, LINE), 1.0, cache.way
-        for step, d in self.steps:
-            count = min(covered[d], self.extents[d])
-            if count > 1 and step < LINE:
+        for step, count in self.spans(covered):
+            if step < LINE:
                 places *= max(1.0, min(count * step, cache.way) / LINE)
                 together = math.gcd(together, LINE)
-            elif count > 1:
+            else:
                 places *= min(count, cache.way // math.gcd(step, cache.way))
                 together = math.gcd(together, step)
         sets = min(places, cache.way / max(together, LINE))

@@ -8,7 +8,7 @@ import pytest
 
 from mdtensor.lower.candidates import plain
 from mdtensor.lower.cost import busiest_share, estimate
-from mdtensor.lower.traffic import caches_of, footprint_of
+from mdtensor.lower.traffic import Footprint, caches_of, footprint_of
 from tests.lower.test_candidates import CPU, einsum
 
 # A vector times a matrix of 8 MB, whose rows lie nearly a page apart.
@@ -57,6 +57,18 @@ def test_lines_that_fall_into_few_sets_are_not_held():
     assert not block.is_held(covered(g=24, e=8), l1), "192 lines where 12 times 8 find place"
     assert block.is_held(covered(g=24, e=8), l2)
     assert footprint_of(problem, problem.streams[0], 4, staged=True).is_held(covered(g=24, e=8), l1)
+
+
+def test_windows_that_overlap_are_touched_once():
+    rows = 512 * 4
+    # Five windows of three rows, and three elements of each row at a time.
+    windows = Footprint((0, 1, 2), (5, 3, 512), 4, ((4, 2), (rows, 0), (rows, 1)))
+    assert windows.elements((5, 3, 512)) == 7 * 512
+    assert windows.elements((5, 1, 3)) == 15
+    assert windows.bytes((5, 3, 512)) == 7 * rows
+    assert windows.run((1, 3, 512), 0, (5, 3, 512)) == 7 * rows
+    apart = Footprint((0, 1), (5, 3), 4, ((rows, 1), (3 * rows, 0)))
+    assert apart.elements((5, 3)) == 15
 
 
 def test_rows_that_share_lines_of_an_input_come_before_those_that_push_them_out():
