@@ -10,14 +10,19 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+import sqlite3
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any, TypeVar
 
 from mdtensor.errors import NoDeviceError
 from mdtensor.paths import cache_directory
+
+Result = TypeVar("Result")
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _LIBRARY = "libintelocl.so"
@@ -55,10 +60,10 @@ def _synchronise(directory: Path, entries: dict[str, str]) -> None:
             path.unlink(missing_ok=True)
     for file_name, text in entries.items():
         path = directory / file_name
-        if path.exists() and path.read_text() == text:
+        if path.exists() and path.read_bytes() == text.encode():
             continue
         part = directory / f".{file_name}.{os.getpid()}"
-        part.write_text(text)
+        part.write_bytes(text.encode())
         part.replace(path)
 
 
@@ -84,9 +89,24 @@ def load_pyopencl() -> ModuleType:
             os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(library))
     if "pyopencl" not in sys.modules and not _has_user_cache():
         os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
+    # Where its binaries cannot be kept or read, a full disk say, PyOpenCL goes on without them, but
+    # only if this variable exists.
+    os.environ.setdefault("PYOPENCL_CACHE_FAILURE_FATAL", "")
     # PyOpenCL turns any log of a compiler, and Intel's always has one, into a warning.
     warnings.filterwarnings("ignore", message="Non-empty compiler output")
     try:
-        return importlib.import_module("pyopencl")
+        pyopencl = importlib.import_module("pyopencl")
+        caching(pyopencl, lambda: importlib.import_module("pyopencl.invoker"))
     except ImportError as error:
         raise NoDeviceError(f"PyOpenCL cannot be imported: {error}", hint=INSTALL_HINT) from error
+    return pyopencl
+
+
+def caching(pyopencl: Any, do: Callable[[], Result]) -> Result:
+    """What `do` returns, without PyOpenCL's database where that cannot be read or written."""
+    try:
+        return do()
+    except (OSError, sqlite3.Error):
+        # The variable of this meaning was read when PyOpenCL was imported.
+        pyopencl._PYOPENCL_NO_CACHE = True
+        return do()

@@ -22,7 +22,7 @@ from mdtensor.backends import hardware
 from mdtensor.backends.compiled import Compiled, MachineCode
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.memory import aligned_empty
-from mdtensor.backends.opencl_runtime import INSTALL_HINT, load_pyopencl
+from mdtensor.backends.opencl_runtime import INSTALL_HINT, caching, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource, numbered
 from mdtensor.specs import Target
@@ -168,7 +168,7 @@ class Kernels:
 
     def made(self) -> list[Any]:
         """A new kernel object for each kernel of the program."""
-        return [self.cl.Kernel(self.program, name) for name in self.names]
+        return caching(self.cl, lambda: [self.cl.Kernel(self.program, n) for n in self.names])
 
     def shared(self) -> list[Any]:
         """The ones that all launches of this thread may use."""

@@ -42,6 +42,51 @@ def test_found_where_nothing_can_be_written(tmp_path):
     assert answer.returncode == 0, answer.stderr
 
 
+CALL = """
+import numpy as np, mdtensor as mdt
+a = np.arange(12.0).reshape(3, 4)
+assert np.array_equal(mdt.einsum("ij,kj->ik", a, a), a @ a.T)
+"""
+FULL = """
+import resource
+from mdtensor.backends.opencl_runtime import load_pyopencl
+load_pyopencl()
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+"""
+
+
+def _own_places(folder: Path) -> dict[str, str]:
+    # Python would write torn bytecode beside the sources.
+    return {
+        "HOME": str(folder),
+        "MDTENSOR_CACHE_DIR": str(folder / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def test_kernels_compile_where_no_more_can_be_written(tmp_path):
+    answer = python(FULL + CALL, **_own_places(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+    assert "caching failed" in answer.stderr
+
+
+def test_kernels_compile_where_nothing_could_ever_be_written(tmp_path):
+    limited = FULL.replace("load_pyopencl()", "")
+    answer = python(limited + CALL, **_own_places(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_kernels_compile_where_what_was_kept_is_garbage(tmp_path):
+    places = _own_places(tmp_path)
+    assert python(CALL, **places).returncode == 0
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "binary" for path in kept)
+    for path in kept:
+        path.write_bytes(b"\xff\x00 garbage" * 20)
+    answer = python(CALL, **places)
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_nothing_is_imported_before_it_is_needed(tmp_path):
     code = (
         "import sys, mdtensor, mdtensor.backends.opencl_runtime; print('pyopencl' in sys.modules)"
