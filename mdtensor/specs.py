@@ -11,6 +11,8 @@ import numpy as np
 
 from mdtensor.errors import DTypeError, ShapeError
 
+_MOST_BYTES = 2**63 - 1
+
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a C-ordered array, in elements.
@@ -57,6 +59,8 @@ class TensorSpec:
             raise ShapeError(f"shape {self.shape} and strides {self.strides} differ in length")
         if any(extent < 0 for extent in self.shape):
             raise ShapeError(f"shape {self.shape} has a negative extent")
+        if self.nbytes > _MOST_BYTES:
+            raise ShapeError(f"{self!r} is larger than any memory")
 
     @classmethod
     def of(

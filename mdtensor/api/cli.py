@@ -43,6 +43,9 @@ class _Commands(TyperGroup):
             name = "error" if type(error) is MdtensorError else type(error).__name__
             typer.secho(f"{name}: {error}", fg=typer.colors.RED, err=True)
             raise typer.Exit(2 if isinstance(error, _WRONG_USE) else 1) from None
+        except MemoryError as error:
+            typer.secho(f"MemoryError: {error}", fg=typer.colors.RED, err=True)
+            raise typer.Exit(1) from None
 
 
 app = typer.Typer(
@@ -51,7 +54,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Tensor expressions, compiled and tuned for the shape and the device that you have.",
 )
 app.add_typer(cli_cache.app, name="cache")
 
@@ -59,6 +61,24 @@ Subscripts = Annotated[str, typer.Argument(metavar="EXPR", help="An einsum strin
 Shapes = Annotated[list[str], typer.Argument(metavar="SHAPE...", help=_SHAPES)]
 DType = Annotated[str, typer.Option(help="Element type of operands that name none.")]
 Semiring = Annotated[str | None, typer.Option(metavar="NAME", help=_SEMIRING)]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        import mdtensor
+
+        typer.echo(f"mdtensor {mdtensor.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Tensor expressions, compiled and tuned for the shape and the device that you have."""
 
 
 def main() -> None:

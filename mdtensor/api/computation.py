@@ -25,6 +25,8 @@ from mdtensor.api.operands import (
     as_computed,
     check_native,
     check_types,
+    no_array,
+    read_only,
     spec_of,
 )
 from mdtensor.backends.protocol import Program
@@ -159,7 +161,7 @@ def recalled(quick: Hashable | None, operands: Sequence[Any], out: Any) -> Any:
     """
     if quick is None or not operands:
         return None
-    kind: object = type(operands[0])
+    kind: Any = type(operands[0])
     if kind is not np.ndarray and kind is not dispatch.cupy_array:
         return None
     layouts: list[object] = []
@@ -273,10 +275,7 @@ def call(
     arrays = as_computed(operands, xp)
     for target in given:
         if not isinstance(target, xp.ndarray):
-            raise DTypeError(
-                f"out is {type(target).__name__}, not an array",
-                hint="numpy.asarray of many other objects shares their memory",
-            )
+            raise no_array("out", target)
     check_types([target.dtype for target in given])
     layouts = tuple((a.shape, a.strides, a.dtype) for a in arrays)
     seen = (key, layouts)
@@ -324,7 +323,7 @@ def _allocated(
         if target is not None and not np.can_cast(spec.dtype, target.dtype, "same_kind"):
             raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
         if target is not None and xp is np and not target.flags.writeable:
-            raise ShapeError("out is read-only")
+            raise read_only("out")
         fits = target is not None and addressable(target) and spec_of(target) == spec
         if fits and not any(xp.may_share_memory(target, a) for a in (*arrays, *results)):
             results.append(target)

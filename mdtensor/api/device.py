@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from mdtensor.api import pipeline
 from mdtensor.backends.select import found_devices
+from mdtensor.errors import DTypeError
 from mdtensor.specs import Target
 
 
@@ -22,6 +25,8 @@ def device(name: str | None = None) -> Target:
     environment variable MDTENSOR_DEVICE chooses in the same way before the first call. Raises
     NoDeviceError where no device has such a name.
     """
+    if not isinstance(cast("object", name), str | None):
+        raise DTypeError(f"{name!r} is no name of a device", hint=f"one of {devices()}")
     if name is not None:
         pipeline.use_device(name)
     return pipeline.engine_for().target

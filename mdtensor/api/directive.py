@@ -98,6 +98,11 @@ class Directive:
     combinations: tuple[Combination, ...] | None = None
 
     def __post_init__(self) -> None:
+        if not inspect.isroutine(self.function) or inspect.isbuiltin(self.function):
+            raise TranslationError(
+                f"{self.function!r} is no function of Python's",
+                hint="mdh takes a function of loops that is written by def",
+            )
         functools.update_wrapper(self, self.function)
         self._programs: dict[Hashable, LoopProgram] = {}
         self._is_dsl = not inspect.signature(self.function).parameters

@@ -18,6 +18,7 @@ from mdtensor.api.operands import (
     array_module,
     as_array,
     check_mask,
+    check_types,
     spec_of,
 )
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
@@ -121,6 +122,8 @@ class DirectiveParameters:
                 _check_argument(name, value, name in self.written, xp)
                 dtype = None if _is_array(value) else types[name].dtype
                 array = as_array(name, value, xp, dtype)
+                if array.dtype.kind not in "SUV":  # strings and records are read by their parts
+                    check_types([array.dtype])
                 arrays[name] = array
                 if name in types:
                     types[name].check(name, _any_spec(array))

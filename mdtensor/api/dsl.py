@@ -90,7 +90,12 @@ class _MdHomOf:
         self, function: Callable[..., Any], combinations: Combination | Sequence[Combination]
     ) -> MdHom:
         """The scalar function, and a combine operator for every size."""
-        whole = (combinations,) if isinstance(combinations, Combination) else tuple(combinations)
+        whole = as_tuple(combinations)
+        for each in whole:
+            if not isinstance(each, Combination):
+                raise TranslationError(
+                    f"{each!r} is no combine operator", hint="cc, pw(add), ps(add), …"
+                )
         return MdHom(self.extents, function, whole)
 
 

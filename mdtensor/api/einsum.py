@@ -20,7 +20,9 @@ from mdtensor.api.operands import (
     array_module,
     as_arrays,
     check_types,
+    no_array,
     no_kernels,
+    read_only,
     reason_of_classes,
     reason_of_types,
     spec_of,
@@ -28,7 +30,7 @@ from mdtensor.api.operands import (
 )
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
@@ -186,7 +188,7 @@ def _einsum(
     options = Options.of(dtype, order, casting, optimize, acc_dtype)
     xp = array_module(given if out is None else (*given, out))
     if out is not None and not isinstance(out, xp.ndarray):
-        raise DTypeError(f"out is {type(out).__name__}, not an array")
+        raise no_array("out", out)
 
     overriding = reason_of_classes(given, optimized=optimize not in (False, None))
     arrays = [] if overriding else as_arrays(given, xp)
@@ -332,7 +334,7 @@ def _fill(text: str, arrays: list[Array], out: Array, options: Options, xp: Any)
     Returns the plan where its last step writes to `out` itself.
     """
     if xp is np and not out.flags.writeable:
-        raise ShapeError("out is read-only")
+        raise read_only("out")
     if addressable(out) and not any(xp.may_share_memory(out, array) for array in arrays):
         base: Any = np.asarray(out) if xp is np else out
         prepared = lookup_or_prepare(text, arrays, base, options)

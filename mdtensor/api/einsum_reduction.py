@@ -11,7 +11,7 @@ from mdtensor.api.computation import Computation, call, plain_key, recalled
 from mdtensor.api.operands import Array, array_module, as_array, split
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import check_cast
-from mdtensor.api.reduce import reduced, reduction_key
+from mdtensor.api.reduce import extents_of, reduced, reduction_key
 from mdtensor.api.semiring import in_stages, semiring_of
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
@@ -57,7 +57,7 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
         semiring.combine,
         dtype=said.dtype,
         acc_dtype=said.acc_dtype,
-        extents=dict(said.extents or {}),
+        extents=extents_of(said.extents),
         epilogue=said.epilogue,
         counts=semiring.f is not None,
         order=said.order,

@@ -155,6 +155,19 @@ def check_native(types: Iterable[np.dtype]) -> None:
             )
 
 
+def no_array(name: str, given: object) -> DTypeError:
+    """The error for what is written, but is no array of NumPy or CuPy."""
+    return DTypeError(
+        f"{name} is {type(given).__name__}, not an array",
+        hint="numpy.asarray of many other objects shares their memory",
+    )
+
+
+def read_only(name: str, text: str | None = None) -> ShapeError:
+    """The error for an array that cannot be written to."""
+    return ShapeError(f"{name} is read-only", text=text, hint=f"pass {name}.copy(), or none")
+
+
 def check_mask(name: str, operand: object) -> None:
     """Raises DTypeError for a masked array: a kernel would read what lies under the mask."""
     if type(operand) is not np.ndarray and isinstance(operand, np.ma.MaskedArray):

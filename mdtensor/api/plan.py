@@ -12,7 +12,7 @@ from mdtensor.api import pipeline, statistics
 from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded
-from mdtensor.api.operands import spec_of
+from mdtensor.api.operands import read_only, spec_of
 from mdtensor.api.tune import TuningReport, tune
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
@@ -138,7 +138,7 @@ class Plan(ABC):
         count = len(self.specs)
         for position, out in enumerate(arrays[count:], start=count):
             if not getattr(out.flags, "writeable", True):  # CuPy has no such flag
-                raise ShapeError("out is read-only", text=self.label)
+                raise read_only("out", text=self.label)
             for number, array in enumerate(arrays[:position]):
                 if _may_share_memory(array, out):
                     name = f"operand {number}" if number < count else "another result"
@@ -191,6 +191,8 @@ class Plan(ABC):
 
     def explain(self) -> str:
         """What runs: every `md_hom`, the schedule and where it is from, cost and source."""
+        if not self.md_homs:
+            return f"nothing is computed: {_listed(self.results)} is empty, or filled with zeros"
         pairs = zip(self.md_homs, self.choices(), strict=True)
         return "\n\n".join(explained(md_hom, choice) for md_hom, choice in pairs)
 

@@ -221,14 +221,17 @@ def result_strides(
         op_axes.append([positions.get(name, -1) for name in dims])
     op_axes.append([*range(kept), *[-1] * (len(dims) - kept)])
     nditer: Any = np.nditer
-    iterator = nditer(
-        [*operands, None],
-        flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
-        op_flags=[["readonly"]] * len(specs) + [["readwrite", "allocate", "no_broadcast"]],
-        op_axes=op_axes,
-        order=order,
-        itershape=[extents[name] for name in dims],
-    )
+    try:
+        iterator = nditer(
+            [*operands, None],
+            flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
+            op_flags=[["readonly"]] * len(specs) + [["readwrite", "allocate", "no_broadcast"]],
+            op_axes=op_axes,
+            order=order,
+            itershape=[extents[name] for name in dims],
+        )
+    except MemoryError:  # of the result itself the caller is told, with its own type
+        return contiguous_strides(shape)
     return tuple(iterator.operands[-1].strides)
 
 

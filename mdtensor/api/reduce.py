@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from mdtensor.api.computation import Computation, call, plain_key, recalled, single
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import check_types
 from mdtensor.api.records import by_columns
-from mdtensor.errors import TranslationError
+from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
@@ -95,7 +95,7 @@ def reduce(
     if (result := recalled(quick, operands, out)) is not None:
         return result
     reduction = Reduction(
-        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, dict(extents or {}), epilogue
+        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), epilogue
     )
     return _called(_Call(reduction, check=check), operands, out, quick)
 
@@ -145,7 +145,7 @@ def scan(
     if (result := recalled(quick, operands, out)) is not None:
         return result
     reduction = Reduction(
-        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, dict(extents or {}), scans=True
+        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), scans=True
     )
     asked = _Call(reduction, exclusive=exclusive, reverse=reverse, check=check)
     return _called(asked, operands, out, quick)
@@ -237,6 +237,15 @@ def _check_options(reduction: Reduction) -> None:
             f"operator {name!r} has its own identity, not {reduction.identity}",
             hint="leave identity= out; a value to begin with is combined with the result",
         )
+
+
+def extents_of(given: Mapping[str, int] | None) -> dict[str, int]:
+    """Extents by name, as a caller gives them; raises DTypeError for what is no dict."""
+    if not isinstance(cast("object", given), Mapping | None):
+        raise DTypeError(
+            f"extents is {given!r}", hint="a dict from dims to whole numbers: {'r': 3}"
+        )
+    return dict(given or {})
 
 
 def _listed(asked: object) -> tuple[object, ...]:

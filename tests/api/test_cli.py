@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import mdtensor
 from mdtensor.api import cli_devices, pipeline
 from mdtensor.api.cli import app
 from mdtensor.autotune.trial import Trial
@@ -59,6 +61,38 @@ def test_help_needs_nothing_heavy() -> None:
     for command in ("devices", "tune", "cache", "explain", "bench", "demo"):
         assert f"\n  {command} " in result.stdout
     assert not {"numpy", "rich", "pyopencl", "cupy", "sqlite3", "opt_einsum"} & {*loaded.split()}
+
+
+def test_the_version_is_told() -> None:
+    assert run("--version") == f"mdtensor {mdtensor.__version__}\n"
+
+
+def test_what_is_too_large_is_no_traceback() -> None:
+    call = ("i,j,k->ijk", "100000", "100000", "100000")
+    assert run("bench", *call, code=1).startswith("MemoryError: Unable to allocate ")
+    assert run("explain", "i->", "9" * 20, code=2) == (
+        "ShapeError: float32[99999999999999999999] is larger than any memory\n"
+    )
+
+
+def test_an_empty_result_is_explained() -> None:
+    assert run("explain", "ij->i", "0,3") == (
+        "nothing is computed: float32[0] is empty, or filled with zeros\n"
+    )
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    program = "from mdtensor.api.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "explain", "ij->i", "3,4"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MDTENSOR_DEVICE": "abacus"},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("NoDeviceError: no device for numpy arrays is called 'abacus'")
+    assert "\n  hint: set MDTENSOR_DEVICE to a part of one of these names\n" in done.stderr
 
 
 def test_devices_shows_facts_and_the_default() -> None:

@@ -15,8 +15,22 @@ A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
 IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
 
 
+FIXED = np.zeros(2)
+FIXED.flags.writeable = False
+
+
 def shifted(u: Any) -> Any:
     return u[-1, 0]
+
+
+def add(lhs: Any, rhs: Any) -> Any:
+    return lhs + rhs
+
+
+@mdt.mdh
+def copied(x: Any, y: Any) -> None:
+    for i in range(len(x)):
+        y[i] = x[i]
 
 
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -67,6 +81,30 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: mdt.spec(None), ShapeError, "None is no shape"),  # type: ignore[arg-type]
     (lambda: mdt.spec((-1,)), ShapeError, r"shape \(-1,\) has a negative extent"),
     (lambda: mdt.spec((1,), "foo"), DTypeError, "'foo' is no element type"),
+    (lambda: mdt.spec((10**10, 10**10)), ShapeError, r"float32\[10000000000, .* than any memory"),
+    (lambda: mdt.reduce("h+r->h", A[0], extents=3), DTypeError, "extents is 3"),  # type: ignore[arg-type]
+    (
+        lambda: mdt.reduce("ij->i", A, combine=add, identity="x"),  # type: ignore[arg-type]
+        TranslationError,
+        "the identity of operator 'add' is 'x', which is no number",
+    ),
+    (lambda: mdt.operator(3), TranslationError, "3 is no operator"),  # type: ignore[arg-type]
+    (lambda: mdt.md_hom[3](add, 3), TranslationError, "3 is no combine operator"),  # type: ignore[arg-type]
+    (lambda: mdt.mdh(len), TranslationError, "<built-in function len> is no function of Python's"),
+    (lambda: mdt.mdh(int), TranslationError, "<class 'int'> is no function of Python's"),
+    (lambda: copied(A[0].astype(object), A[1]), DTypeError, "no kernels compute with dtype object"),
+    (lambda: mdt.device(3), DTypeError, "3 is no name of a device"),  # type: ignore[arg-type]
+    (lambda: mdt.einsum("ij->i", A, out=3), DTypeError, "out is int, not an array\n  hint: numpy."),
+    (
+        lambda: mdt.einsum("ij->i", A, out=FIXED),
+        ShapeError,
+        "out is read-only\n  hint: pass out.co",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, out=FIXED),
+        ShapeError,
+        "out is read-only\n  hint: pass out.co",
+    ),
     (
         lambda: mdt.reduce("i,j->ij", *[np.broadcast_to(np.float32(1), 1 << 22)] * 2),
         MemoryError,

@@ -6,7 +6,7 @@ import builtins
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,6 +57,18 @@ class OperatorFunction:
     function: Callable[..., Any]
     identity: tuple[Number, ...] | None = None
     commutative: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TranslationError(
+                f"{self.function!r} is no operator", hint="a function of two elements"
+            )
+        for value in self.identity or ():
+            if not isinstance(cast("object", value), bool | int | float | complex | np.number):
+                raise TranslationError(
+                    f"the identity of operator {self.__name__!r} is {value!r}, which is no number",
+                    hint="a number, or a tuple of them where elements are tuples",
+                )
 
     @property
     def __name__(self) -> str:

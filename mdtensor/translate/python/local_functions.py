@@ -73,15 +73,18 @@ def is_own(function: FunctionType) -> bool:
 
 def local_function(function: object) -> LocalFunction | None:
     """A function of Python with its source and what it refers to; None for what has no source."""
-    source = source_of(function) if isinstance(function, FunctionType) else None
-    if source is None or not isinstance(function, FunctionType):
+    held = getattr(function, "__func__", function)
+    if not isinstance(held, FunctionType):
         return None
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    source = source_of(held)
+    if source is None:
+        return None
+    cells = zip(held.__code__.co_freevars, held.__closure__ or (), strict=True)
     return LocalFunction(
         source,
-        Scopes(dict(cells), function.__globals__),
-        function.__defaults__ or (),
-        function.__kwdefaults__ or {},
+        Scopes(dict(cells), held.__globals__),
+        held.__defaults__ or (),
+        held.__kwdefaults__ or {},
     )
 
 
