@@ -2,8 +2,9 @@
 
 A computation that was tuned on this device runs a kernel with its own constants. Every other runs
 a general kernel of its structure, compiled once for all shapes; where the cost model finds that a
-different general schedule would suit a shape better, that one is compiled in the background, and
-later calls take it. So no call on a known structure waits for a compiler.
+different general schedule would suit a shape better, or for long work one with the shape's own
+constants, that one is compiled in the background, and later calls take it. So no call on a known
+structure waits for a compiler.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
 WORTH_COMPILING = 1.25
 # Points of a problem from which a kernel with constants is worth its compilation on a GPU.
 WORTH_CONSTANTS = 1 << 17
+# Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU.
+WORTH_OWN_KERNEL = 0.5e-3
 _MAX_VARIANTS = 6
+_MAX_OWN = 64  # problems with kernels of their own that nobody tuned
 # Seconds before background work begins, and between its steps: other threads come first.
 _PAUSE = 0.05
 _BREATH = 0.0005
@@ -76,6 +80,7 @@ class Engine:
         self.dialect = DIALECTS[self.target.dialect]
         self._open_store = store
         self.structures: dict[Problem, Structure] = {}
+        self.own: dict[Problem, Choice] = {}
         self.lock = threading.RLock()
         self.changed: list[Callable[[], None]] = []
         self._background: threading.Thread | None = None
@@ -138,6 +143,8 @@ class Engine:
                     return self.specialised(problem, schedule, "cost model", seconds)
                 except (CompileError, LoweringError):
                     continue
+        if (own := self.own.get(problem)) is not None:
+            return own
         general, values = generalised(problem)
         structure = self.structures.get(general)
         if structure is None:
@@ -219,14 +226,38 @@ class Engine:
                 return
             with self._work:
                 structure, choice = self._waiting.pop(next(iter(self._waiting)))
+            if self._improve_alone(choice):
+                continue
             if len(structure.wanted) < _MAX_VARIANTS:
                 self._improve(structure, choice)
 
+    def _improve_alone(self, choice: Choice) -> bool:
+        """Compiles a kernel for this problem alone, where that pays; whether it did."""
+        problem = choice.problem
+        if choice.seconds < WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
+            return False
+        seconds, schedule = self._best(problem)
+        if seconds * WORTH_COMPILING > choice.seconds or problem in self.own:
+            return False
+        try:
+            self.own[problem] = self.specialised(problem, schedule, "cost model", seconds)
+        except (CompileError, LoweringError):
+            return False
+        self._tell()
+        return True
+
+    def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
+        """The schedule that the cost model ranks first, for a thread that nobody waits for."""
+        pause = lambda: time.sleep(_BREATH)  # noqa: E731
+        return ranked(problem, self.target, general=general, pause=pause)[0]
+
+    def _tell(self) -> None:
+        for notify in self.changed:
+            notify()
+
     def _improve(self, structure: Structure, choice: Choice) -> None:
         problem = choice.problem
-        seconds, schedule = ranked(
-            problem, self.target, general=True, pause=lambda: time.sleep(_BREATH)
-        )[0]
+        seconds, schedule = self._best(problem, general=True)
         variant = _without_parts(problem, schedule)
         if seconds * WORTH_COMPILING > choice.seconds or variant in structure.wanted:
             return
@@ -235,8 +266,7 @@ class Engine:
             self._compile(structure, variant)
         except (CompileError, LoweringError):
             return
-        for notify in self.changed:
-            notify()
+        self._tell()
 
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until the better kernels that calls asked for are compiled."""

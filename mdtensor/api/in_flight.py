@@ -35,10 +35,13 @@ class Launch:
 
 
 def in_order(steps: Sequence[Step], launches: Sequence[Launch]) -> tuple[Launch, ...]:
-    """The launches of steps, with `waits` for those that what is in flight must end before."""
+    """The launches of steps, with `waits` for those that what is in flight must end before.
+
+    What threads of the device do is begun before what the calling thread does, where it may be.
+    """
     flying: list[Step] = []
     ordered: list[Launch] = []
-    for step, launch in zip(steps, launches, strict=True):
+    for step, launch in _begun_first(steps, launches):
         waits = False
         if launch.finish is not None:
             flying.append(step)
@@ -47,6 +50,19 @@ def in_order(steps: Sequence[Step], launches: Sequence[Launch]) -> tuple[Launch,
             flying.clear()
         ordered.append(Launch(launch.run, launch.finish, launch.slots, waits))
     return tuple(ordered)
+
+
+def _begun_first(steps: Sequence[Step], launches: Sequence[Launch]) -> list[tuple[Step, Launch]]:
+    ordered: list[tuple[Step, Launch]] = []
+    for step, launch in zip(steps, launches, strict=True):
+        place = len(ordered)
+        while place and launch.finish is not None:
+            before, earlier = ordered[place - 1]
+            if earlier.finish is not None or not are_apart(step, before):
+                break
+            place -= 1
+        ordered.insert(place, (step, launch))
+    return ordered
 
 
 def run_all(launches: Sequence[Launch], slots: Sequence[Any]) -> None:

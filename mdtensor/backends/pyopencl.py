@@ -86,20 +86,21 @@ class OpenCLDevice:
         """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
         return aligned_empty(shape, dtype, strides)
 
-    def scratch(self, nbytes: int) -> tuple[np.ndarray, Any]:
+    def scratch(self, nbytes: int, *, inline: bool) -> tuple[np.ndarray, Any]:
         """Scratch memory of this thread, and the object by which a kernel takes it.
 
-        A thread runs one program at a time, so its programs share memory: one block for each
-        power of two.
+        A queue runs one program of a thread at a time, so its programs share memory: one block for
+        each power of two.
         """
         size = max(64, 1 << max(0, nbytes - 1).bit_length())
-        blocks: dict[int, tuple[np.ndarray, Any]] | None = getattr(self._local, "blocks", None)
+        blocks: dict[tuple[int, bool], tuple[np.ndarray, Any]] | None
+        blocks = getattr(self._local, "blocks", None)
         if blocks is None:
             blocks = self._local.blocks = {}
-        if size not in blocks:
+        if (size, inline) not in blocks:
             memory = aligned_empty((size,), np.uint8)
-            blocks[size] = memory, self.argument(memory)
-        return blocks[size]
+            blocks[size, inline] = memory, self.argument(memory)
+        return blocks[size, inline]
 
     def argument(self, array: np.ndarray) -> Any:
         """The argument of a generated kernel for an array that starts at its first element."""
@@ -222,7 +223,7 @@ class OpenCLProgram:
         return self._prepared(self.kernels.shared())
 
     def _prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
-        memory, scratch = self.device.scratch(self.scratch_bytes)
+        memory, scratch = self.device.scratch(self.scratch_bytes, inline=not self.waits)
         arrays = (np.zeros(self.counter_count, np.uint32), self.sizes)
         fixed = [scratch, *(self.device.argument(array) for array in arrays if len(array))]
         roles = [argument.role for argument in self.source.arguments]
@@ -280,17 +281,7 @@ class OpenCLProgram:
         """A launcher that only begins the work, and what waits for it and all begun before."""
         if self.waits and not self._has_choices:
             return self._launcher(waits=False), self.queue.finish
-        launch = self.launcher()
-        if self.waits or not self.scratch_bytes:
-            return launch, None
-        others = self.device.queue
-
-        def launch_alone(*arrays: np.ndarray) -> None:
-            # What other threads compute meanwhile may use the same scratch memory.
-            others.finish()
-            launch(*arrays)
-
-        return launch_alone, None
+        return self.launcher(), None
 
     def _launcher(self, *, waits: bool) -> Callable[..., None]:
         local, svm, enqueue = self._local, self.device.cl.SVM, _enqueue
@@ -326,7 +317,7 @@ class OpenCLProgram:
                 if waits:
                     finish()
 
-        arrays = len(self.source.arguments) - 1  # the last one is scratch memory
+        arrays = len(self.source.arrays)
         return launch_of_three if arrays == 3 else launch
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
@@ -346,7 +337,7 @@ class OpenCLProgram:
             return launch_all
         local, enqueue = own._local, _enqueue
         queue, finish, waits = own.queue, own.queue.finish, own.waits
-        nothing = [_nothing] * (len(self.source.arguments) - 1)  # the last one is scratch memory
+        nothing = [_nothing] * len(self.source.arrays)
 
         def with_arguments(*arrays: np.ndarray) -> tuple[Any, ...]:
             """The state of this thread once the arrays are its kernel's arguments."""

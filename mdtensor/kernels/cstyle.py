@@ -26,6 +26,7 @@ from mdtensor.lower.nest import (
     Await,
     AwaitCopies,
     Barrier,
+    Block,
     Calc,
     Comment,
     CommitCopies,
@@ -186,6 +187,8 @@ class _Renderer:
                 return (
                     [*lines[:-1], "} else {", *self._block(otherwise), "}"] if otherwise else lines
                 )
+            case Block(body):
+                return ["{", *self._block(body), "}"]
             case Pointer():
                 return [self._pointer(statement)]
             case Store():

@@ -25,7 +25,8 @@ class Dialect:
     declared.
     `exchange` has what a work-item does before and after all put their values into local memory,
     where that is needed, and how it takes those of another one; `arrive` the lines by which a
-    group counts itself, `in_order` those by which it takes its number. `words` is the type of what
+    group counts itself, `in_order` those by which it takes its number; `in_order_alone` are shorter
+    ones for a group of one work-item, if there are any. `words` is the type of what
     groups tell each other and an expression for one such word in memory; `bits` are, by element
     type, a value's bits as an unsigned number, and the value of such a number. `atomics` combine
     an integer of so many bytes into local memory. `matrix_functions` come before kernels with
@@ -78,3 +79,4 @@ class Dialect:
     map_argument: str = ""
     long_vectors: str = ""
     long_lanes: int = 0
+    in_order_alone: tuple[str, ...] = ()

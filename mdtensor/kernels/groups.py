@@ -15,7 +15,9 @@ def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:
     if count is None:
         raise LoweringError("groups that begin in order need a number of groups that is known")
     span = max(4, 1 << (count - 1).bit_length())
-    return [line.format(span=span, last=count - 1) for line in dialect.in_order]
+    alone = dialect.in_order_alone if nest.threads == 1 else ()
+    lines = alone or dialect.in_order
+    return [line.format(span=span, last=count - 1) for line in lines]
 
 
 def told(statement: Exchange | Atomic | Arrive | Post | Await, dialect: Dialect) -> list[str]:

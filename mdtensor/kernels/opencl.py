@@ -106,6 +106,13 @@ OPENCL = Dialect(
         "const long group = taken % {span}u;",
         "const uint epoch = taken / {span}u & 0x3fffffffu;",
     ),
+    in_order_alone=(
+        "const uint taken = atomic_add((volatile __global uint*)counters, 1u);",
+        "if (taken % {span}u == {last}u)",
+        "  atomic_add((volatile __global uint*)counters, {span}u - {last}u - 1u);",
+        "const long group = taken % {span}u;",
+        "const uint epoch = taken / {span}u & 0x3fffffffu;",
+    ),
     words=("ulong", "((volatile __global ulong*)counters)[{index}]"),
     atomics={
         ("add", 4): "atomic_add((volatile __local {type}*)({place}), {value});",

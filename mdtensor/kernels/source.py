@@ -55,6 +55,11 @@ class KernelSource:
     unaligned: KernelSource | None = None
     maps: tuple[TensorMap, ...] = ()
 
+    @property
+    def arrays(self) -> tuple[Argument, ...]:
+        """The arguments that a caller gives: inputs, then outputs."""
+        return tuple(a for a in self.arguments if a.role in ("input", "output"))
+
 
 def numbered(text: str) -> str:
     """The text with a number before each line, as compilers count them."""

@@ -37,6 +37,8 @@ WORTH_THREADS = 12e-6
 _MOST_GATHERED = 128
 _ROWS = (2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
+_WINDOW = 12  # a window that is no longer is unrolled as a whole,
+_MOST_UNROLLED = 320  # if no more vectors are computed so
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
 _ROWS_BESIDE, _UNROLLED_ROWS = 64, 4  # that are walked side by side, and computed at once
@@ -207,10 +209,44 @@ def cpu_candidates(
                         loop_order=order,
                         group_order=_innermost(base.group_order, lane),
                     )
-                    yield flat
-                    yield from _beyond_caches(problem, flat, target, general=general)
-                    yield from _staged(problem, flat)
+                    for made in (flat, *_windows(problem, flat)):
+                        yield made
+                        yield from _beyond_caches(problem, made, target, general=general)
+                        yield from _staged(problem, made)
                     yield from _side_by_side(problem, flat)
+
+
+def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same with windows unrolled whose neighbours have elements in common, one dim or all."""
+    if problem.keeps_order or problem.scanned >= 0:
+        return
+    sliding = [d for d in flat.reduce_order if _slides(problem, flat, d)]
+    for dims in (sliding[-1:], sliding) if len(sliding) > 1 else (sliding,):
+        registers = tuple(
+            problem.extent(d) if d in dims else r for d, r in enumerate(flat.registers)
+        )
+        if dims and math.prod(registers) <= _MOST_UNROLLED * flat.width:
+            yield replace(flat, registers=registers)
+
+
+def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
+    """Whether the points of a register tile read a stream at common places along a reduced dim."""
+    extent = problem.extents[d].constant
+    if extent is None or not 1 < extent <= _WINDOW or d == flat.lane:
+        return False
+    near = [k for k in problem.kept if k != flat.lane and flat.registers[k] > 1]
+    steps = [(s.strides[k].constant, s.strides[d].constant) for s in problem.streams for k in near]
+    return any(
+        one and step and abs(one) < abs(step) * extent and one % step == 0 for one, step in steps
+    )
+
+
+def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:
+    """The same, and those whose groups scan in turn, once a scanned dim is divided."""
+    for candidate in candidates:
+        yield candidate
+        if problem.scanned >= 0:
+            yield replace(candidate, in_turn=True)
 
 
 def _row_dims(problem: Problem, lane: int) -> tuple[int, ...]:
@@ -278,6 +314,12 @@ def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     if not any(along):
         return
     tiles = [0] * len(problem.extents)
+    far = tuple(
+        "scratch" if used and s.strides[flat.lane].constant != 1 else ""
+        for used, s in zip(along, problem.streams, strict=True)
+    )
+    if any(far) and not all(far):
+        yield replace(flat, staged=far)
     register = flat.registers[flat.lane]
     tiles[flat.lane] = max(1, _LANE_TILE // register) * register
     innermost = flat.reduce_order[-1]
@@ -326,7 +368,7 @@ def with_parts(
     most blocks, the lane dim last; to reduced ones if that is allowed and cores are idle still.
     `serial` is the estimate in one part, where it is known.
     """
-    whole = replace(schedule, inline=True)
+    whole = replace(schedule, inline=True, in_turn=False)
     seconds = estimate(problem, whole, target, general=general) if serial is None else serial
     if seconds < WORTH_THREADS or target.cores == 1:
         return seconds, whole
@@ -335,11 +377,15 @@ def with_parts(
 
     def spread(wanted: int) -> tuple[float, Schedule]:
         parts = _parts(problem, schedule, blocks, staged, wanted)
+        if schedule.in_turn:
+            wanted = max(wanted, -(-bytes_moved(problem) // target.l2_bytes))
         if split_reductions and math.prod(parts) < target.cores:
             longest = sorted(problem.contracted, key=lambda d: -blocks[d])
             for d in (problem.contracted if problem.keeps_order else longest)[:1]:
                 parts[d] = max(1, min(wanted, blocks[d]))
-        divided = replace(schedule, parts=tuple(parts))
+        shared = problem.scanned >= 0 and parts[problem.scanned] > 1
+        in_turn = schedule.in_turn and shared
+        divided = replace(schedule, parts=tuple(parts), in_turn=in_turn)
         return estimate(problem, divided, target, general=general), divided
 
     best = min((seconds, whole), spread(GROUPS_PER_CORE * target.cores), key=lambda pair: pair[0])
@@ -395,7 +441,8 @@ def ranked(
         found = [*ranked_scatters(problem, target), *rank(problem, target)]
         return [*sorted(found, key=lambda pair: pair[0]), last]
     found: list[tuple[float, Schedule]] = []
-    for candidate in cpu_candidates(problem, target, general=general):
+    candidates = cpu_candidates(problem, target, general=general)
+    for candidate in candidates if general else _in_turn(problem, candidates):
         if pause is not None:
             pause()
         found.append(

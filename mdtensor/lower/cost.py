@@ -83,10 +83,14 @@ def estimate(
     seconds += groups * GROUP_OVERHEAD / target.cores
     if not any(shape.parts[d] > 1 for d in problem.contracted):
         return seconds
-    # The totals of groups are one more kernel; groups that scan read all elements once more.
-    again = TOTALS_OF_SCAN * work / hertz * share if problem.scanned >= 0 else 0.0
+    # The totals of groups are one more kernel; groups that scan read all elements once more, from
+    # caches where they take turns.
+    again = TOTALS_OF_SCAN * (cycles if schedule.in_turn else work) if problem.scanned >= 0 else 0.0
+    seconds += again / hertz * share
+    if schedule.in_turn:
+        return seconds
     combining = _combining(problem, shape, target) / hertz / target.cores
-    return seconds + again + combining + target.launch_seconds
+    return seconds + combining + target.launch_seconds
 
 
 def _combining(problem: Problem, shape: Shape, target: Target) -> float:
@@ -340,21 +344,26 @@ def reads_around(problem: Problem) -> bool:
     return len(offsets) > len({stream for stream, _ in offsets})
 
 
-def _different_reads(problem: Problem, number: int, lane: int, shape: Shape) -> int:
-    """How many places of a stream the points of a register tile read, the lanes' apart.
+def _different_reads(problem: Problem, number: int, lane: int, shape: Shape) -> float:
+    """How many places of a stream a register tile reads in a step of a reduction, lanes apart.
 
-    Points that are neighbours share what a stencil reads around them.
+    Points that are neighbours share what a stencil reads around them, and what the windows of
+    unrolled steps have in common.
     """
     stream = problem.streams[number]
     places = {as_index(read.offset).constant for read in problem.reads if read.stream == number}
-    dims = [d for d in problem.kept if d != lane and stream.uses(d) and shape.registers[d] > 1]
-    if len(places) < 2:
-        return len(places) * math.prod(shape.registers[d] for d in dims)
+    used = [d for d in problem.dims if d != lane and stream.uses(d) and shape.registers[d] > 1]
+    dims = used if problem.scanned < 0 else [d for d in used if d in problem.kept]
+    unrolled = 1
+    if problem.scanned < 0:
+        unrolled = math.prod(shape.registers[d] for d in problem.contracted if d != lane)
+    if len(places) < 2 and not any(problem.reduced[d] for d in dims):
+        return len(places) * math.prod(shape.registers[d] for d in dims) / unrolled
     found = {place or 0 for place in places}
     for d in dims:
         stride = stream.strides[d].constant or 0
         found = {place + n * stride for place in found for n in range(shape.registers[d])}
-    return len(found)
+    return len(found) / unrolled
 
 
 def _conflicts(problem: Problem, number: int, shape: Shape, ways: int) -> float:

@@ -21,6 +21,7 @@ from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     Allocate,
     Argument,
+    Block,
     If,
     IndexCalc,
     LetIndex,
@@ -54,6 +55,7 @@ from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_bef
 from mdtensor.lower.passes.peel_rows import peeled_loops
 from mdtensor.lower.passes.pointwise import pointwise_tiles
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
+from mdtensor.lower.passes.scan_in_turn import counters_in_turn, taken_over
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.passes.scan_together import scan_blocks, scan_memory
 from mdtensor.lower.passes.scatter import copies, scatter
@@ -99,6 +101,8 @@ def lowered(
         return (_finished_by_last_group(frame, partials, first),)
     if problem.scanned < 0:
         return first, _second_stage(frame, partials, head)
+    if schedule.in_turn:
+        return (_scanned_in_turn(frame, partials, first),)
     between = _between(frame, partials, first)
     return first, between, replace(_nest(frame, partials, head), name="kernel_2")
 
@@ -112,6 +116,20 @@ def _scanned_together(frame: Frame, head: str) -> LoopNest:
         nest,
         arguments=(*nest.arguments, _COUNTERS),
         counters=counters_of(frame),
+        in_order=True,
+    )
+
+
+def _scanned_in_turn(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
+    """The kernel whose groups have their totals, take over what comes before, and scan."""
+    schedule, last = frame.schedule, _nest(frame, partials, first.head)
+    bounds = group_bounds(frame.tilings, schedule.group_order, schedule.swath, _swathed(frame))
+    blocks = (first.body, taken_over(frame, partials, bounds), last.body)
+    return replace(
+        last,
+        arguments=(*last.arguments, _COUNTERS),
+        body=tuple(map(Block, blocks)),
+        counters=counters_in_turn(frame, partials),
         in_order=True,
     )
 

@@ -248,6 +248,13 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Statements whose names end with them."""
+
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pointer:
     """Declares a pointer into a buffer; `const` where it is only read through."""
 
@@ -451,6 +458,7 @@ Statement = (
     | Set
     | Loop
     | If
+    | Block
     | Pointer
     | Store
     | Prefetch
@@ -523,6 +531,9 @@ def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:
                 if otherwise:
                     lines.append(f"{pad}else")
                     lines += indented(otherwise, depth + 1)
+            case Block(body):
+                lines.append(f"{pad}block")
+                lines += indented(body, depth + 1)
             case _:
                 lines.append(f"{pad}{statement!r}")
     return lines

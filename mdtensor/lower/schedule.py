@@ -36,7 +36,7 @@ _OF_RESIDENT = (
     *("lead", "last_group", "tensor", "bulk", "results"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
-LATER = ("scatter", "peel", "ahead", "resident", *_OF_RESIDENT, "swath")
+LATER = ("scatter", "peel", "ahead", "in_turn", "resident", *_OF_RESIDENT, "swath")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class Schedule:
       of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
     - `ahead`: iterations of the innermost loop by which memory is asked for before it is read; 0
       for what the processor fetches by itself.
+    - `in_turn`: groups that share a scanned dim are one kernel, and each takes what comes before
+      its part from the one before it (see `lower.passes.scan_in_turn`); else there are three.
     - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
       `lower.selection`); if `resident`, by all work-items of a group in local memory.
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
@@ -105,6 +107,7 @@ class Schedule:
     scatter: bool = False
     peel: bool = False
     ahead: int = 0
+    in_turn: bool = False
     resident: bool = False
     chunks: tuple[int, ...] = ()
     warp: tuple[int, ...] = ()
@@ -158,6 +161,7 @@ class Schedule:
                 + ("; scatter" if self.scatter else "")
                 + ("; peel" if self.peel else "")
                 + (f"; ahead {self.ahead}" if self.ahead else "")
+                + ("; in turn" if self.in_turn else "")
                 + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
                 *self._resident_lines(by_dim),
             )
@@ -228,6 +232,8 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("work-items share out either kept dims or reduced dims")
     if schedule.scatter:
         _validate_scatter(problem, schedule)
+    if schedule.in_turn:
+        _validate_in_turn(problem, schedule)
     if problem.scanned >= 0:
         _validate_scan(problem, schedule)
     else:
@@ -363,6 +369,14 @@ def _validate_scan(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("a scanned dim has no tiles, and work-items do not share it")
     if schedule.lane == d and problem.keeps_order and _split(problem, schedule):
         raise LoweringError("lanes would change the order in the totals of groups")
+
+
+def _validate_in_turn(problem: Problem, schedule: Schedule) -> None:
+    """A group waits for the one before it, which must have begun: their number must be known."""
+    if problem.scanned < 0 or problem.is_general or not _split(problem, schedule):
+        raise LoweringError("groups take turns where they share a scanned dim of a known extent")
+    if schedule.resident or any(threads > 1 for threads in schedule.threads):
+        raise LoweringError("groups that take turns have one work-item")
 
 
 def _validate_scan_together(problem: Problem, schedule: Schedule) -> None:

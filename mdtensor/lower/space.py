@@ -35,10 +35,12 @@ from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _UNROLL = (1, 2, 4, 8, 16)
+_WINDOW = 12  # a window that is no longer may be unrolled as a whole
 _VECTORS = (1, 2, 3, 4, 6, 8, 12, 16)
 _TILES = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _AHEAD = (0, 1, 2, 4, 8, 16, 32)
+_MANY_PARTS = (96, 128, 192, 256, 384, 512, 768, 1024)  # of a scanned dim, small enough for caches
 _MAX_GROUPS = 256
 _MAX_BODY = 640
 _MAX_PARTIALS = 1 << 24
@@ -57,6 +59,7 @@ def parameters_of(problem: Problem, target: Target) -> tuple[Parameter, ...]:
         *_staging(problem),
         *_finish(problem),
         Parameter("scatter", (False, True) if can_scatter(problem) else (False,)),
+        _in_turn(problem),
     )
 
 
@@ -103,7 +106,10 @@ def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
         )
         before = after
     for d in problem.contracted:
-        parameters.append(Parameter(f"r{d}", _points(problem, d, _UNROLL)))
+        extent = problem.extent(d)
+        whole = (extent,) if extent <= _WINDOW else ()
+        choices = tuple(sorted({*_UNROLL, *whole}))
+        parameters.append(Parameter(f"r{d}", _points(problem, d, choices)))
         after = f"body{d}"
         parameters.append(
             Parameter(after, _product(before, f"r{d}"), (_at_most(after, _MAX_BODY, "body"),))
@@ -158,9 +164,11 @@ def _parts(problem: Problem) -> list[Parameter]:
     parameters = [Parameter("inline", (False, True)), Parameter("groups_start", (1,))]
     before = "groups_start"
     kept_points = math.prod(problem.extent(d) for d in problem.kept)
+    limit = _MAX_GROUPS if problem.scanned < 0 else _MANY_PARTS[-1]
     for d in problem.dims:
         extent = problem.extent(d)
-        counts = [p for p in _PARTS if p <= extent]
+        choices = (*_PARTS, *_MANY_PARTS) if d == problem.scanned else _PARTS
+        counts = [p for p in choices if p <= extent]
         if problem.reduced[d]:
             counts = [p for p in counts if p * kept_points <= _MAX_PARTIALS and p * 64 <= extent]
             if problem.keeps_order and d != problem.contracted[0]:
@@ -172,10 +180,21 @@ def _parts(problem: Problem) -> list[Parameter]:
         parameters.append(Parameter(f"p{d}", values))
         after = f"groups{d}"
         parameters.append(
-            Parameter(after, _product(before, f"p{d}"), (_at_most(after, _MAX_GROUPS, "groups"),))
+            Parameter(after, _product(before, f"p{d}"), (_at_most(after, limit, "groups"),))
         )
         before = after
     return parameters
+
+
+def _in_turn(problem: Problem) -> Parameter:
+    """Whether groups that share a scanned dim are one kernel."""
+    if problem.scanned < 0:
+        return Parameter("in_turn", (False,))
+
+    def shared(parts: int) -> tuple[bool, ...]:
+        return (False, True) if parts > 1 else (False,)
+
+    return Parameter("in_turn", over((f"p{problem.scanned}",), shared, "shared"))
 
 
 def _orders(problem: Problem) -> list[Parameter]:
@@ -319,9 +338,18 @@ def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, 
         streaming=bool(configuration.get("streaming", False)),
         peel=bool(configuration.get("peel", False)),
         ahead=integer_in(configuration, "ahead", 0),
+        in_turn=_takes_turns(problem, registers, configuration),
         inline=bool(configuration.get("inline", False)),
     )
     return scattering(problem, schedule) if configuration.get("scatter", False) else schedule
+
+
+def _takes_turns(
+    problem: Problem, registers: tuple[int, ...], configuration: Mapping[str, Value]
+) -> bool:
+    """Whether groups do, which only those can that are several after all."""
+    d = problem.scanned
+    return bool(configuration.get("in_turn", False)) and problem.extent(d) > registers[d]
 
 
 def configuration_from(problem: Problem, schedule: Schedule) -> dict[str, Value]:
@@ -338,6 +366,7 @@ def configuration_from(problem: Problem, schedule: Schedule) -> dict[str, Value]
         "streaming": schedule.streaming,
         "peel": schedule.peel,
         "ahead": schedule.ahead,
+        "in_turn": schedule.in_turn,
         "scatter": schedule.scatter,
         "group_order": schedule.group_order,
         "loop_order": schedule.loop_order,

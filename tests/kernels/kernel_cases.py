@@ -298,6 +298,20 @@ _CPU |= {
         cpu(2, (1,), parts=(1, 3), registers=(1, 8), lane=1, width=8, staged=_UNSTAGED),
         (_SMALL, _SMALL),
     ),
+    "scan_in_turn": single_case(
+        prefix_sums(4, 61, "j"),
+        cpu(
+            2,
+            (1,),
+            parts=(2, 3),
+            registers=(1, 8),
+            lane=1,
+            width=8,
+            staged=_UNSTAGED,
+            in_turn=True,
+        ),
+        (_SMALL, _SMALL),
+    ),
     "scan_general": single_case(
         prefix_sums(7, 10, "i"),
         cpu(2, (0,), parts=(0, 0), registers=(2, 4), lane=1, width=4, staged=_UNSTAGED),

@@ -61,6 +61,7 @@ def random_schedule(
         inline=rng.random() < 0.3,
         peel=peel,
         ahead=rng.choice((0, 0, 1, 3, 16)) if asm.vectors else 0,
+        in_turn=problem.scanned >= 0 and rng.random() < 0.5,
     )
     fitting = _fitting(problem, drawn)
     selection = selection_of(problem)
@@ -130,12 +131,16 @@ def _for_scan(problem: Problem, schedule: Schedule) -> Schedule:
     parts = schedule.parts
     if schedule.lane == problem.scanned and problem.keeps_order:
         parts = _with(parts, scanned, 1)
+    d = problem.scanned
+    threads = _with(schedule.threads, scanned, 1)
+    shared = not problem.is_general and parts[d] > 1 and problem.extent(d) > schedule.registers[d]
     return replace(
         schedule,
         parts=parts,
         tiles=_with(schedule.tiles, scanned, 0),
-        threads=_with(schedule.threads, scanned, 1),
+        threads=threads,
         staged=("",) * len(schedule.staged),
+        in_turn=schedule.in_turn and shared and math.prod(threads) == 1,
     )
 
 

@@ -141,7 +141,12 @@ class _Scan:
             values = _scanned_vector(operator, values, suffix, statements)
         results = combined(operator, carry, values)
         done = self._held(f"w{suffix}", results, piece.lanes, statements)
-        last = [Slice(ref, piece.lanes - 1) for ref in done] if across else done
+        last: Sequence[Value] = done
+        if across:
+            # The last of the results once more, as a scalar: the next vector waits for one
+            # operation, and not for what moves a value out of a vector and into all lanes.
+            ends = [Slice(ref, piece.lanes - 1) for ref in values]
+            last = self._held(f"l{suffix}", combined(operator, carry, ends), 1, statements)
         statements += [Set(ref, value) for ref, value in zip(carry, last, strict=True)]
         return done
 
