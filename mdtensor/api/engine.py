@@ -35,7 +35,7 @@ from mdtensor.translate.md_hom import MDHom
 
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
 # A better general schedule is worth compiling when it promises this much.
-WORTH_COMPILING = 1.25
+WORTH_COMPILING = 1.15
 # Points of a problem from which a kernel with constants is worth its compilation on a GPU.
 WORTH_CONSTANTS = 1 << 17
 # Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU.
