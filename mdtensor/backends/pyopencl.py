@@ -317,8 +317,24 @@ class OpenCLProgram:
                 if waits:
                     finish()
 
-        arrays = len(self.source.arrays)
-        return launch_of_three if arrays == 3 else launch
+        def launch_of_two(first: np.ndarray, second: np.ndarray) -> None:
+            try:
+                ((kernel, groups, threads),) = local.launches
+            except AttributeError:
+                ((kernel, groups, threads),) = self._launches()
+            try:
+                kernel._set_arg_multi((0, svm(first), 1, svm(second)))
+            except ValueError:
+                self(first, second)
+                return
+            try:
+                enqueue(queue, kernel, groups, threads)
+            finally:  # also where an interrupt comes: the kernel has the arrays' memory
+                if waits:
+                    finish()
+
+        spelt_out = {2: launch_of_two, 3: launch_of_three}
+        return spelt_out.get(len(self.source.arrays), launch)
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
         """A launcher that sets only the arguments that are other arrays than the last time.

@@ -29,6 +29,7 @@ class Machine:
         return self.now
 
     def sleep(self, seconds: float) -> None:
+        self.now += seconds
         self.pace = self.after_sleeps.pop(0)
 
 
@@ -98,6 +99,24 @@ def test_a_faster_candidate_needs_no_second_look(host_clock: HostClock, machine:
     assert host_clock.steady(machine.run(0.8e-3))[0] == pytest.approx(0.8e-3)
     assert host_clock.incumbent is not None
     assert host_clock.incumbent.seconds == pytest.approx(0.8e-3)
+
+
+def test_short_runs_are_timed_after_pauses_too(machine: Machine) -> None:
+    awake = [0.0]  # until when the threads are
+
+    def run(seconds: float, waking: float) -> Callable[[], None]:
+        def timed() -> None:
+            machine.now += seconds + (waking if machine.now > awake[0] else 0.0)
+            awake[0] = machine.now + 1e-4
+
+        return timed
+
+    machine.after_sleeps = [1.0] * (2 * clock._PAUSES * clock._ROUNDS)
+    alone, together = HostClock().by_turns([run(14e-6, 0.0), run(12e-6, 10e-6)])
+    assert alone == pytest.approx(14e-6)
+    assert together == pytest.approx(17e-6)
+    (long,) = HostClock().by_turns([run(1e-3, 10e-6)])
+    assert long == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_runs_take_turns(machine: Machine) -> None:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import pipeline
+from mdtensor.api import engine, pipeline
 from mdtensor.errors import ShapeError, SubscriptError
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 
 def operands(m: int = 7, k: int = 9, n: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -136,6 +139,26 @@ def test_explain_shows_md_hom_schedule_cost_and_source() -> None:
         "void kernel_0(",
     ):
         assert part in text
+
+
+def test_long_work_gets_a_kernel_of_its_own_in_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = pipeline.engine_for()
+    monkeypatch.setattr(engine, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(engine, "WORTH_COMPILING", 0.0)
+    a, b = operands(13, 14, 15)
+    problem = problem_from_md_hom(
+        md_hom_from_einsum("ij,jk->ik", (TensorSpec.of(a.shape), TensorSpec.of(b.shape)))
+    )
+    assert "general" in made.untuned(problem).origin
+    made.settle()
+    own = made.untuned(problem)
+    assert own.origin == "cost model"
+    assert not own.source.sizes, "its extents are constants"
+    result = np.empty((13, 15), np.float32)
+    own.program(a.astype("f4"), b.astype("f4"), result)
+    np.testing.assert_allclose(result, a @ b, rtol=1e-4)
 
 
 def test_calls_on_a_known_structure_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

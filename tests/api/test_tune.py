@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,12 +17,16 @@ import mdtensor as mdt
 from mdtensor.api import measurer, pipeline, schedule_search
 from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
+from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
 from mdtensor.lower.candidates import plain
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.api.survive_tuning import survive
+from tests.lower.test_candidates import CPU
 
 
 @pytest.fixture
@@ -81,6 +86,23 @@ def test_favourites_that_the_space_does_not_hold_are_measured_too(
     rows = own_store.trials(problem_key(problem), engine.environment)
     assert [row.status for row in rows if row.schedule == odd.to_json()] == ["ok"]
     assert report.trials == sum(row.status != "rejected" for row in rows)
+
+
+@pytest.mark.parametrize(("extent", "threads"), [(4096, 2), (64, 1)])
+def test_where_memory_bounds_the_model_decides_between_times_that_are_near(
+    extent: int, threads: int
+) -> None:
+    spec = TensorSpec.of((extent, 4096))
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (spec,)))
+    one = replace(plain(problem), lane=1, width=16, registers=(1, 64))
+    two = replace(one, parts=(2, 1))
+    times = SimpleNamespace(by_turns=lambda schedules: [1.0e-3, 1.1e-3])
+    engine = SimpleNamespace(target=CPU)
+    candidates = SimpleNamespace(problem=problem, engine=engine, measurer=times)
+    trial = Trial("ok", 1e-3)
+    ranking = [(one, trial), (two, trial)]
+    schedule, seconds = schedule_search._confirmed(candidates, ranking)
+    assert (schedule.parts[0], seconds) == (threads, 1.1e-3 if threads == 2 else 1.0e-3)
 
 
 def test_tuning_again_makes_no_trial(own_store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from mdtensor.lower.schedule import validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.kernels.kernel_cases import prefix_sums
 from tests.lower.passes.test_ask_ahead import box, star, stencil
 
 CPU = Target(
@@ -49,6 +51,8 @@ PROBLEMS = {
     "matmul": einsum("ij,jk->ik", (1000, 999), (999, 1001)),
     "matvec": einsum("ij,j->i", (4096, 4096), (4096,)),
     "product": einsum("ij,i->ij", (4095, 4095), (4095,)),
+    "windows": einsum("h+r c, r c -> h c", (114, 32), (3, 32)),
+    "scan": problem_from_md_hom(prefix_sums(1, 1 << 22, "j")),
 }
 
 
@@ -70,6 +74,31 @@ def test_candidates_for_general_kernels_fit_the_structure(name):
 def test_rows_of_a_stencil_share_what_they_read():
     best = ranked(PROBLEMS["small box"], CPU)[0][1]
     assert best.registers[0] > 1
+
+
+def test_windows_that_overlap_are_unrolled_as_a_whole():
+    problem = PROBLEMS["windows"]
+    (window,) = problem.contracted
+    unrolled = [s for s in cpu_candidates(problem, CPU) if s.registers[window] > 1]
+    assert {s.registers[window] for s in unrolled} == {3}
+    rolled = replace(unrolled[0], registers=_with(unrolled[0].registers, window, 1))
+    assert estimate(problem, unrolled[0], CPU) < estimate(problem, rolled, CPU)
+    space, rng = Space(parameters_of(problem, CPU)), Random(2)
+    drawn = {schedule_from(problem, CPU, space.sample(rng)).registers[window] for _ in range(100)}
+    assert 3 in drawn
+
+
+def _with(values: tuple[int, ...], d: int, value: int) -> tuple[int, ...]:
+    return (*values[:d], value, *values[d + 1 :])
+
+
+def test_groups_that_share_a_scan_take_turns_in_parts_that_caches_hold():
+    problem = PROBLEMS["scan"]
+    best = ranked(problem, CPU)[0][1]
+    assert best.in_turn
+    nbytes = 4 * problem.extent(problem.scanned) // best.parts[problem.scanned]
+    assert nbytes <= CPU.l2_bytes
+    assert not any(s.in_turn for _, s in ranked(problem, CPU, general=True))
 
 
 def test_results_that_no_cache_holds_bypass_them():

@@ -44,8 +44,10 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
     const int4 u0_0_0_2_1 = as_int4(as_uint4(as_int4(as_uint4((int4)(0, 0, u0_0_0_1_1.s01)) * as_uint4(u0_0_0_1_0))) + as_uint4(u0_0_0_1_1));
     const int4 w0_0_0_0 = as_int4(as_uint4((int4)(a0_0_0)) * as_uint4(u0_0_0_2_0));
     const int4 w0_0_0_1 = as_int4(as_uint4(as_int4(as_uint4((int4)(a0_0_1)) * as_uint4(u0_0_0_2_0))) + as_uint4(u0_0_0_2_1));
-    a0_0_0 = w0_0_0_0.s3;
-    a0_0_1 = w0_0_0_1.s3;
+    const int l0_0_0_0 = (int)((uint)(a0_0_0) * (uint)(u0_0_0_2_0.s3));
+    const int l0_0_0_1 = (int)((uint)((int)((uint)(a0_0_1) * (uint)(u0_0_0_2_0.s3))) + (uint)(u0_0_0_2_1.s3));
+    a0_0_0 = l0_0_0_0;
+    a0_0_1 = l0_0_0_1;
     vstore4(w0_0_0_0, 0, q0);
     vstore4(w0_0_0_1, 0, q1);
   }

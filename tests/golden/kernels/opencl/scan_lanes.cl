@@ -46,7 +46,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 u0_0_0_1_0 = ((float4)(0.0f, v0_0_0_0.s01, v0_0_0_0.s2) + v0_0_0_0);
       const float4 u0_0_0_2_0 = ((float4)(0.0f, 0.0f, u0_0_0_1_0.s01) + u0_0_0_1_0);
       const float4 w0_0_0_0 = ((float4)(a0_0) + u0_0_0_2_0);
-      a0_0 = w0_0_0_0.s3;
+      const float l0_0_0_0 = (a0_0 + u0_0_0_2_0.s3);
+      a0_0 = l0_0_0_0;
       const float4 xe0 = vload4(0, p1);
       const float4 f0_0_0_0 = ((w0_0_0_0 * (float4)(2.0f)) + xe0);
       vstore4(f0_0_0_0, 0, q0);
@@ -55,7 +56,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 u1_0_0_1_0 = ((float4)(0.0f, v1_0_0_0.s01, v1_0_0_0.s2) + v1_0_0_0);
       const float4 u1_0_0_2_0 = ((float4)(0.0f, 0.0f, u1_0_0_1_0.s01) + u1_0_0_1_0);
       const float4 w1_0_0_0 = ((float4)(a0_0) + u1_0_0_2_0);
-      a0_0 = w1_0_0_0.s3;
+      const float l1_0_0_0 = (a0_0 + u1_0_0_2_0.s3);
+      a0_0 = l1_0_0_0;
       const float4 xe1 = vload4(0, p1 + 4);
       const float4 f1_0_0_0 = ((w1_0_0_0 * (float4)(2.0f)) + xe1);
       vstore4(f1_0_0_0, 0, q0 + 4);
@@ -69,7 +71,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 u0_0_0_1_0 = ((float4)(0.0f, v0_0_0_0.s01, v0_0_0_0.s2) + v0_0_0_0);
       const float4 u0_0_0_2_0 = ((float4)(0.0f, 0.0f, u0_0_0_1_0.s01) + u0_0_0_1_0);
       const float4 w0_0_0_0 = ((float4)(a0_0) + u0_0_0_2_0);
-      a0_0 = w0_0_0_0.s3;
+      const float l0_0_0_0 = (a0_0 + u0_0_0_2_0.s3);
+      a0_0 = l0_0_0_0;
       const float4 xe0 = vload4(0, p1);
       const float4 f0_0_0_0 = ((w0_0_0_0 * (float4)(2.0f)) + xe0);
       vstore4(f0_0_0_0, 0, q0);

@@ -116,7 +116,8 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float8 u0_0_0_2_0 = ((float8)(0.0f, 0.0f, u0_0_0_1_0.s0123, u0_0_0_1_0.s45) + u0_0_0_1_0);
       const float8 u0_0_0_4_0 = ((float8)(0.0f, 0.0f, 0.0f, 0.0f, u0_0_0_2_0.s0123) + u0_0_0_2_0);
       const float8 w0_0_0_0 = ((float8)(a0_0) + u0_0_0_4_0);
-      a0_0 = w0_0_0_0.s7;
+      const float l0_0_0_0 = (a0_0 + u0_0_0_4_0.s7);
+      a0_0 = l0_0_0_0;
       const float8 xe0 = vload8(0, p1);
       const float8 f0_0_0_0 = ((w0_0_0_0 * (float8)(2.0f)) + xe0);
       vstore8(f0_0_0_0, 0, q0);
