@@ -323,10 +323,11 @@ class OpenCLProgram:
             except AttributeError:
                 ((kernel, groups, threads),) = self._launches()
             try:
-                kernel._set_arg_multi((0, svm(first), 1, svm(second)))
+                a, b = svm(first).svm_ptr, svm(second).svm_ptr
             except ValueError:
                 self(first, second)
                 return
+            kernel._set_arg_buf_pack_multi((0, b"L", a, 1, b"L", b))
             try:
                 enqueue(queue, kernel, groups, threads)
             finally:  # also where an interrupt comes: the kernel has the arrays' memory

@@ -8,10 +8,20 @@
 // staged nothing
 // tail split; streaming False; inline False; in turn
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void kernel_0(__global const float* I0, __global const float* I1, __global float* O0, __global uchar* scratch, __global uint* counters)
+void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) at_I1, BUFFER(__global float) at_O0, BUFFER(__global uchar) at_scratch, BUFFER(__global uint) at_counters)
 {
+  __global const float* I0 = (__global const float*)at_I0;
+  __global const float* I1 = (__global const float*)at_I1;
+  __global float* O0 = (__global float*)at_O0;
+  __global uchar* scratch = (__global uchar*)at_scratch;
+  __global uint* counters = (__global uint*)at_counters;
   const uint taken = atomic_add((volatile __global uint*)counters, 1u);
   if (taken % 8u == 5u)
     atomic_add((volatile __global uint*)counters, 8u - 5u - 1u);
