@@ -161,15 +161,14 @@ def recalled(quick: Hashable | None, operands: Sequence[Any], out: Any) -> Any:
     """
     if quick is None or not operands:
         return None
-    kind: Any = type(operands[0])
-    if kind is not np.ndarray and kind is not dispatch.cupy_array:
-        return None
+    on_host = type(operands[0]) is np.ndarray
+    kind = np.ndarray if on_host else dispatch.cupy_array
     layouts: list[object] = []
     for array in operands:
         if type(array) is not kind:
             return None
         layouts.append((array.shape, array.strides, array.dtype))
-    place = None if kind is np.ndarray else dispatch.current_device()
+    place = None if on_host else dispatch.current_device()
     ready = _quick.get((quick, place, *layouts))
     return None if ready is None else ready(operands, out)
 

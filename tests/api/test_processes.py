@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,30 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
         print(same, other, status)
     """)
     assert shown == "True True 0\n"
+
+
+def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> None:
+    program = """
+        import numpy as np
+        import mdtensor as mdt
+        a = np.random.default_rng(0).random((50, 60))
+        print(np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T))
+        print(np.allclose(mdt.reduce("ij->i", a, combine="max"), a.max(1)))
+    """
+    places = {"XDG_CACHE_HOME": str(tmp_path), "MDTENSOR_CACHE_DIR": str(tmp_path / "mdtensor")}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error::RuntimeWarning", "-c", textwrap.dedent(program)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **places},
+        )
+        for _ in range(3)
+    ]
+    for each in started:
+        shown, trouble = each.communicate(timeout=120)
+        assert shown == "True\nTrue\n", trouble
 
 
 def test_interrupts_leave_everything_usable() -> None:
