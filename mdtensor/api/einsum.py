@@ -198,7 +198,7 @@ def _einsum(
         return native(text, arrays[0])
     types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
     types += [] if options.dtype is None else [options.dtype]
-    if reason := overriding or reason_of_types(types):
+    if reason := overriding or reason_of_types(types, on_gpu=xp is not np):
         if is_affine(text):
             raise no_kernels(reason, ", and NumPy has no sums for indices")
         count_for_numpy(types, reason)

@@ -201,10 +201,13 @@ def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
     return ""
 
 
-def reason_of_types(types: Iterable[np.dtype]) -> str:
-    """Why element types leave a call to NumPy, or an empty string."""
+def reason_of_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> str:
+    """Why element types leave a call to NumPy, or an empty string.
+
+    `on_gpu`, kernels read and write bfloat16 too, a type that `ml_dtypes` brings.
+    """
     for given in types:
-        if given.char not in COMPUTED:
+        if given.char not in COMPUTED and not (on_gpu and given.name == "bfloat16"):
             return f"dtype {given.name}"
         if not given.isnative:
             return BYTE_ORDER

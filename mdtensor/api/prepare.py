@@ -163,7 +163,13 @@ def computation_dtype(
     Raises DTypeError where `casting` forbids to bring an array to it, or the result to `out`.
     """
     arrays = [spec.dtype for spec in specs] + ([] if out is None else [out])
-    computed = np.result_type(*arrays) if dtype is None else as_dtype(dtype)
+    try:
+        computed = np.result_type(*arrays) if dtype is None else as_dtype(dtype)
+    except np.exceptions.DTypePromotionError as error:
+        names = ", ".join(dict.fromkeys(map(str, arrays)))
+        raise DTypeError(
+            f"{names} have no common type", hint="convert the arrays, or say dtype='f4'"
+        ) from error
     for number, spec in enumerate(specs):
         check_cast(f"operand {number}", spec.dtype, computed, casting)
     if out is not None:
@@ -183,7 +189,8 @@ def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
 
 def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
     """Whether a kernel may convert elements as it reads them, with NumPy's results."""
-    rounds = computed == np.float16 and not np.can_cast(given, computed)
+    short = computed.name in ("float16", "bfloat16")
+    rounds = short and not np.can_cast(given, computed)
     return given == computed or (np.can_cast(given, computed, "same_kind") and not rounds)
 
 

@@ -15,7 +15,7 @@ MAP_BYTES = 128
 _ALIGNMENT = 64
 # Of the driver's interface (cuda.h): CUtensorMapDataType, no interleaving, swizzling of 128 bytes,
 # promotion to 256 bytes in L2, and zeros for what lies outside.
-_TYPES = {"float16": 6, "float32": 7}
+_TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
 _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS = 0, 3, 3, 0
 # (map, type, rank, address, extents, strides, box, steps, interleaved, swizzled, promoted, filled)
 Encode = Callable[..., int]

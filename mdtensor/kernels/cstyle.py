@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.groups import taken_number, told
 from mdtensor.kernels.matrix_product import matrix_product_lines
 from mdtensor.kernels.panel_product import panel_lines
@@ -58,6 +58,7 @@ from mdtensor.lower.nest import (
     Step,
     Store,
     Value,
+    is_short_float,
 )
 
 _BITS = {"and": "&", "or": "|", "xor": "^"}
@@ -78,6 +79,9 @@ def render(
     prelude = dialect.prelude
     if any(renderer.has_long_vectors for renderer in renderers):
         prelude += "\n" + dialect.long_vectors
+    for short in sorted(set[str]().union(*(renderer.short_floats for renderer in renderers))):
+        functions = dialect.short_floats[short].functions
+        prelude += f"\n{functions}" if functions else ""
     if dialect.matrix_functions and any(renderer.has_matrices for renderer in renderers):
         prelude += "\n" + dialect.matrix_functions
     if any(renderer.has_panels for renderer in renderers):
@@ -109,6 +113,7 @@ class _Renderer:
         self.offsets: Mapping[str, int] = {}
         self.has_matrices = False
         self.has_panels = False
+        self.short_floats: set[str] = set()
         self.has_long_vectors = False
         self.tests_alignment = False
 
@@ -120,7 +125,7 @@ class _Renderer:
         buffers: dict[str, str] = {}
         for argument in nest.arguments:
             const = "const " if argument.role == "input" else ""
-            buffers[argument.name] = f"{where}{const}{dialect.types[argument.memory.name]}"
+            buffers[argument.name] = f"{where}{const}{self.type(argument.memory, 1)}"
             self.memory[argument.name] = where
         if nest.sizes and not dialect.sizes_by_value:
             buffers["sizes"] = f"{where}const {dialect.index}"
@@ -154,6 +159,13 @@ class _Renderer:
         )
         text = "\n".join("  " + line for line in lines)
         return f"{signature}\n{{\n{text}\n}}"
+
+    def _short(self, memory: np.dtype) -> ShortFloat | None:
+        """How floats of 16 bits are loaded and stored; None for other types."""
+        if not is_short_float(memory):
+            return None
+        self.short_floats.add(memory.name)
+        return self.dialect.short_floats[memory.name]
 
     def statement(self, statement: Statement) -> list[str]:
         """The lines of a statement, after the declarations of the values that it uses twice."""
@@ -262,9 +274,9 @@ class _Renderer:
         if value.lanes == 1:
             return self._store_one(store, store.index, text)
         lanes, address = value.lanes, self._address(store.buffer, store.index)
-        if memory == F16:
+        if short := self._short(memory):
             text = text if value.dtype.kind == "f" else f"convert_float{lanes}({text})"
-            return [self.dialect.halves_store.format(lanes=lanes, value=text, address=address)]
+            return [short.store_together.format(lanes=lanes, value=text, address=address)]
         if memory != value.dtype:
             text = f"convert_{self.type(memory, lanes)}({text})"
         form = self.dialect.wide_store
@@ -301,10 +313,9 @@ class _Renderer:
         return [name for name in self.memory if name.startswith("O")]
 
     def _store_one(self, store: Store, index: Index, text: str) -> list[str]:
-        if store.memory == F16:
-            form = self.dialect.half_store
+        if short := self._short(store.memory):
             text = text if store.value.dtype.kind == "f" else f"(float)({text})"
-            return [form.format(value=text, index=repr(index), buffer=store.buffer)]
+            return [short.store.format(value=text, index=repr(index), buffer=store.buffer)]
         if store.memory != store.value.dtype:
             text = f"({self.dialect.types[store.memory.name]})({text})"
         return [f"{store.buffer}[{index!r}] = {text};"]
@@ -325,6 +336,8 @@ class _Renderer:
         return f"({lhs}) {value.op} ({rhs})"
 
     def type(self, dtype: np.dtype, lanes: int) -> str:
+        if dtype.name not in self.dialect.types:
+            raise LoweringError(f"{self.dialect.name} has no type {dtype.name}")
         if lanes == 1:
             return self.dialect.types[dtype.name]
         if lanes > len(self.dialect.lanes):
@@ -393,11 +406,9 @@ class _Renderer:
         return f"({self.dialect.types[dtype.name]})({text})"
 
     def _load(self, load: Load) -> str:
-        half = load.memory == F16
         if load.lanes == 1:
-            if half:
-                form = self.dialect.half_load
-                return form.format(index=repr(load.index), buffer=load.buffer)
+            if short := self._short(load.memory):
+                return short.load.format(index=repr(load.index), buffer=load.buffer)
             return f"{load.buffer}[{load.index!r}]"
         stride = load.stride if isinstance(load.stride, int) else load.stride.constant
         valid = load.valid or load.lanes
@@ -439,9 +450,8 @@ class _Renderer:
         for lane in range(valid):
             place = f"{places}.s{_LANES[lane]}"
             index = f"{gather.index!r} + {place}" if gather.index.terms else place
-            if gather.memory == F16:
-                form = self.dialect.half_load
-                parts.append(form.format(index=index, buffer=gather.buffer))
+            if short := self._short(gather.memory):
+                parts.append(short.load.format(index=index, buffer=gather.buffer))
             else:
                 parts.append(f"{gather.buffer}[{index}]")
         parts += ["0"] * (gather.lanes - valid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.dialect import Dialect, ShortFloat
 
 # Without headers, which NVRTC would have to find: half floats are their bits, converted in PTX.
 _PRELUDE = """\
@@ -38,6 +38,20 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
   }
 }"""
 
+# The upper halves of floats.
+_BFLOAT_FUNCTIONS = """\
+__device__ __forceinline__ float load_bfloat(const unsigned short* place) {
+  return __uint_as_float((unsigned)*place << 16);
+}
+__device__ __forceinline__ void store_bfloat(float value, unsigned short* place) {
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(*place) : "f"(value));
+}
+__device__ __forceinline__ void store_bfloats(float2 values, unsigned short* place) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
+  *(unsigned*)place = both;
+}"""
+
 # Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15).
 _MATRIX_FUNCTIONS = """\
 template <bool turned>
@@ -65,6 +79,14 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[2], const unsigned 
 __device__ __forceinline__ void multiply_add(float& a, float& b, float& c, float& d,
                                              const unsigned (&rows)[4], unsigned x, unsigned y) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+      " {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
+      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
+}
+__device__ __forceinline__ void multiply_add_bfloats(float& a, float& b, float& c, float& d,
+                                                     const unsigned (&rows)[4], unsigned x,
+                                                     unsigned y) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
       " {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
       : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
@@ -152,6 +174,7 @@ CUDA = Dialect(
         "uint32": "unsigned int",
         "uint64": "unsigned long long",
         "float16": "unsigned short",
+        "bfloat16": "unsigned short",
         "float32": "float",
         "float64": "double",
     },
@@ -218,9 +241,19 @@ CUDA = Dialect(
     },
     group="blockIdx.x",
     item="threadIdx.x",
-    half_load="load_half({buffer} + {index})",
-    half_store="store_half({value}, {buffer} + {index});",
-    halves_store="store_halves({value}, {address});",
+    short_floats={
+        "float16": ShortFloat(
+            "load_half({buffer} + {index})",
+            "store_half({value}, {buffer} + {index});",
+            "store_halves({value}, {address});",
+        ),
+        "bfloat16": ShortFloat(
+            "load_bfloat({buffer} + {index})",
+            "store_bfloat({value}, {buffer} + {index});",
+            "store_bfloats({value}, {address});",
+            _BFLOAT_FUNCTIONS,
+        ),
+    },
     streaming_store="__stcs(({type}*)({address}), {value});",
     streaming_alignment=0,
     matrix_functions=_MATRIX_FUNCTIONS,

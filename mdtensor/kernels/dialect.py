@@ -7,6 +7,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ShortFloat:
+    """How floats of 16 bits are loaded, stored and stored together, and functions for that."""
+
+    load: str
+    store: str
+    store_together: str
+    functions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """How a language spells what a LoopNest says.
 
@@ -56,9 +66,7 @@ class Dialect:
     atomics: Mapping[tuple[str, int], str]
     group: str
     item: str
-    half_load: str
-    half_store: str
-    halves_store: str
+    short_floats: Mapping[str, ShortFloat]
     streaming_store: str
     streaming_alignment: int
     matrix_functions: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.nest import MatrixOperand, MatrixProduct
+from mdtensor.lower.nest import F16, MatrixOperand, MatrixProduct
 
 DEPTH, GROUP = 16, 8  # elements of a reduction, rows or columns of a group
 
@@ -18,6 +18,7 @@ def matrix_product_lines(product: MatrixProduct, dialect: Dialect) -> list[str]:
 
 def _by_warps(product: MatrixProduct) -> list[str]:
     rows, columns = product.rows, product.columns
+    call = "multiply_add" if rows.memory == F16 else "multiply_add_bfloats"
     lines = [
         "const int row = (int)lane & 7, half = ((int)lane >> 3) & 1, side = (int)lane >> 4;",
         _place("rows", rows, "half", "side"),
@@ -34,7 +35,7 @@ def _by_warps(product: MatrixProduct) -> list[str]:
             refs = ", ".join(ref.name for ref in (*low, *high))
             held = f"columns{n - n % 2}"
             first = 2 * (n % 2)
-            lines.append(f"multiply_add({refs}, rows{m}, {held}[{first}], {held}[{first + 1}]);")
+            lines.append(f"{call}({refs}, rows{m}, {held}[{first}], {held}[{first + 1}]);")
     return lines
 
 
@@ -83,5 +84,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _element(name: str, operand: MatrixOperand, offset: int, number: str, dialect: Dialect) -> str:
     place = f"{(operand.start + offset)!r} + {number} * {operand.across} + k * {operand.along}"
-    loaded = dialect.half_load.format(buffer=operand.buffer, index=place)
+    loaded = dialect.short_floats[operand.memory.name].load.format(
+        buffer=operand.buffer, index=place
+    )
     return f"const float {name} = {loaded};"

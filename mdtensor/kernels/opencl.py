@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.dialect import Dialect, ShortFloat
 
 _TYPES = {
     "bool": "uchar",
@@ -125,9 +125,13 @@ OPENCL = Dialect(
     bits={"float32": ("as_uint({})", "as_float({})"), "float64": ("as_long({})", "as_double({})")},
     group="get_group_id(0)",
     item="get_local_id(0)",
-    half_load="vload_half({index}, {buffer})",
-    half_store="vstore_half_rte({value}, {index}, {buffer});",
-    halves_store="vstore_half{lanes}_rte({value}, 0, {address});",
+    short_floats={
+        "float16": ShortFloat(
+            "vload_half({index}, {buffer})",
+            "vstore_half_rte({value}, {index}, {buffer});",
+            "vstore_half{lanes}_rte({value}, 0, {address});",
+        )
+    },
     streaming_store="__builtin_nontemporal_store({value}, (__global {type}*)({address}));",
     streaming_alignment=64,
     matrix_functions="",

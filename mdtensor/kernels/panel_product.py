@@ -25,6 +25,7 @@ from mdtensor.lower.nest import Ref
 _ROW = 128  # bytes of a panel's row
 _GROUP = 8 * _ROW
 _HALF = 2
+_SHORT = {"float16": "f16", "bfloat16": "bf16"}
 
 
 def panel_lines(statement: BulkStatement, dialect: Dialect) -> list[str]:
@@ -75,8 +76,9 @@ def _product(product: PanelProduct) -> list[str]:
     refs = [ref for pairs in _in_pairs(product) for ref in pairs]
     columns, count = 8 * len(product.accumulators[0]), len(refs)
     places = ", ".join(f"%{n}" for n in range(count))
+    short = _SHORT[product.rows.memory.name]
     turned = ", ".join(str(int(o.turned)) for o in (product.rows, product.columns))
-    kind = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+    kind = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{short}.{short}"
     text = f'"{kind} {{{places}}}, %{count}, %{count + 1}, 1, 1, 1, {turned};"'
     steps = [_advance(operand) for operand in (product.rows, product.columns)]
     given = f'"l"(rows + step * {steps[0]}), "l"(columns + step * {steps[1]})'

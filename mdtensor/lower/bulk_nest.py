@@ -118,6 +118,7 @@ class PanelOperand:
     turned: bool
     panel: int
     step: int
+    memory: np.dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,17 @@ F16, F32, U8, I32, I64, BOOL = (np.dtype(t) for t in ("f2", "f4", "u1", "i4", "i
 EXCHANGE = "exchange"
 
 
+_SHORT = frozenset(("float16", "bfloat16"))
+
+
+def is_short_float(dtype: np.dtype) -> bool:
+    """Whether a type is one of 16 bits, in which numbers are kept and not computed."""
+    return dtype.itemsize == 2 and dtype.name in _SHORT
+
+
 def register_dtype(dtype: np.dtype) -> np.dtype:
-    """The type in which a value is held: half floats as float32, booleans as bytes 0 and 1."""
-    return F32 if dtype == F16 else U8 if dtype == BOOL else dtype
+    """The type in which a value is held: short floats as float32, booleans as bytes 0 and 1."""
+    return F32 if is_short_float(dtype) else U8 if dtype == BOOL else dtype
 
 
 # ---- values -----------------------------------------------------------------------------------
@@ -417,7 +425,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class MatrixOperand:
-    """Rows, or columns, of 16 elements of a reduction in a tile of half floats in local memory.
+    """Rows, or columns, of 16 elements of a reduction in a tile of short floats in local memory.
 
     They come in groups of 8, `across` elements apart, groups at `offsets` from `start`; elements
     of the reduction are `along` apart. One of the two is 1, the other a multiple of 8.
@@ -428,6 +436,7 @@ class MatrixOperand:
     across: int
     along: int
     offsets: tuple[int, ...]
+    memory: np.dtype = F16
 
 
 @dataclass(frozen=True, slots=True)

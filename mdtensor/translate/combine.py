@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.operations import Values
 from mdtensor.translate.python.expr_from_function import traced
@@ -152,6 +152,11 @@ def _limits(dtype: np.dtype) -> tuple[Number, Number]:
         return -math.inf, math.inf
     if dtype == BOOL:
         return False, True
+    if dtype.kind not in "iu":
+        raise DTypeError(
+            f"no operator combines elements of {dtype}",
+            hint="combine them in float32: acc_dtype='f4'",
+        )
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 

@@ -4,6 +4,7 @@ import sys
 import types
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from mdtensor.api.operands import (
     array_module,
     as_arrays,
     reason_of_classes,
+    reason_of_types,
     spec_of,
     split,
 )
@@ -31,6 +33,12 @@ Duck.__module__ = "cupy.core"
 def test_specs_count_strides_in_elements() -> None:
     array = np.zeros((6, 8), "f4")[::-2, 1::3]
     assert spec_of(array) == TensorSpec.of((3, 3), "f4", (-16, 3))
+
+
+def test_bfloat16_is_a_type_of_gpus() -> None:
+    types = [np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)]
+    assert reason_of_types(types) == "dtype bfloat16"
+    assert reason_of_types(types, on_gpu=True) == ""
 
 
 def test_addressable_means_whole_elements_and_aligned() -> None:

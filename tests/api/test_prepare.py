@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from mdtensor.api.path import contraction_path, prefers_fused
 from mdtensor.api.prepare import prepare, result_strides
+from mdtensor.errors import DTypeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import parse
@@ -90,3 +92,23 @@ def test_orders_of_the_result(order: str, expected: tuple[int, ...]) -> None:
     a = TensorSpec.of((2, 3, 4), "f4", (1, 8, 2))
     contraction = resolve(parse("ijk,->ijk"), [a, TensorSpec.of(())])
     assert result_strides(contraction, [a, TensorSpec.of(())], order) == expected
+
+
+BFLOAT = np.dtype(ml_dtypes.bfloat16)
+
+
+def test_products_of_bfloat16_are_added_up_in_float32() -> None:
+    (step,) = prepare("ij,jk->ik", [TensorSpec.of((4, 4), BFLOAT)] * 2).steps
+    assert step.result.dtype == BFLOAT
+    assert step.md_hom.scalar.result_dtypes == (np.float32,)
+
+
+def test_other_floats_are_rounded_to_16_bits_before_they_are_read() -> None:
+    plan = prepare("ij,jk->ik", [TensorSpec.of((4, 4))] * 2, dtype=BFLOAT, casting="same_kind")
+    assert plan.converted == ((0, BFLOAT), (1, BFLOAT))
+
+
+def test_types_without_a_common_one_are_refused() -> None:
+    specs = [TensorSpec.of((4, 4), BFLOAT), TensorSpec.of((4, 4), "i4")]
+    with pytest.raises(DTypeError, match="bfloat16, int32 have no common type"):
+        prepare("ij,jk->ik", specs)

@@ -20,6 +20,7 @@ _LEFT = 0x5A
 def check(name: str) -> float:
     """The largest difference of a case, relative to what its type and length allow."""
     import cupy
+    import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
     import numpy as np
 
     from mdtensor.backends.cupy import open_device
@@ -45,7 +46,7 @@ def check(name: str) -> float:
         program(*arrays, out)
         cupy.cuda.get_current_stream().synchronize()
         length = arrays[0].size * arrays[1].size / exact.size
-        eps = 2.0**-11 if einsum.out.dtype == "f2" else 1e-6
+        eps = {"f2": 2.0**-11, "f4": 1e-6}.get(einsum.out.dtype, 2.0**-8)
         allowed = eps * cupy.abs(exact) + 1e-6 * max(1.0, length) ** 0.5 + 1e-3 * (eps > 1e-4)
         difference = cupy.abs(out.astype("f8") - exact) / allowed
         worst = max(worst, float(cupy.where(cupy.isnan(difference), np.inf, difference).max()))

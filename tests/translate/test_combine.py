@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.translate.combine import Operator, named, operator_from_function
 from mdtensor.translate.scalar import param, select
 from tests.cases import COMPLEXES, DTYPES, FLOATS, INTS, values
@@ -175,3 +176,8 @@ def test_what_is_no_operator(make, message) -> None:
     with pytest.raises(TranslationError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_types_that_only_arrays_have_are_refused() -> None:
+    with pytest.raises(DTypeError, match="no operator combines elements of bfloat16"):
+        named("add", [np.dtype(ml_dtypes.bfloat16)])

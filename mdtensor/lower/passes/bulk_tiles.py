@@ -216,4 +216,4 @@ def _operand(frame: Frame, number: int, own: int, first: Index) -> PanelOperand:
     layout, turned = frame.layouts[number], is_turned(frame.problem, number, own)
     start = name(_STAGE) * layout.apart + first
     step = DEPTH * PANEL if turned else DEPTH
-    return PanelOperand(layout.pointer, start, turned, PANEL * PANEL, step)
+    return PanelOperand(layout.pointer, start, turned, PANEL * PANEL, step, layout.memory)

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import F16, F32, MatrixOperand, MatrixProduct, Ref, Statement
+from mdtensor.lower.nest import (
+    F32,
+    MatrixOperand,
+    MatrixProduct,
+    Ref,
+    Statement,
+    is_short_float,
+)
 from mdtensor.lower.passes.micro_kernel import READ_STAGE, Frame, Tile
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, Layout
 from mdtensor.lower.problem import Problem
@@ -50,15 +57,16 @@ def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors |
 
 
 def _multiplies(problem: Problem) -> bool:
-    """Whether the scalar function is the product of two streams of half floats in float32."""
+    """Whether the scalar function is the product in float32 of two streams of one short type."""
     (result,) = problem.scalar.results
     if result.op != "mul" or len(problem.reads) != 2:
         return False
     positions = [_half_parameter(argument) for argument in result.args]
     streams = {read.stream for read in problem.reads}
-    halves = all(problem.inputs[problem.streams[n].buffer] == F16 for n in streams)
+    types = {problem.inputs[problem.streams[n].buffer] for n in streams}
+    short = len(types) == 1 and all(map(is_short_float, types))
     plain = all(problem.is_plain(n) for n in streams)
-    return sorted(positions) == [0, 1] and len(streams) == 2 and halves and plain
+    return sorted(positions) == [0, 1] and len(streams) == 2 and short and plain
 
 
 def _half_parameter(expr: Expr) -> int:
@@ -174,4 +182,4 @@ def _operand(
         elif tiling.threads > 1:
             start = start + axis.stride * name(tiling.var("x")) * tiling.near
     offsets = tuple(sum(steps[d] * place for d, place in group.items()) for group in groups)
-    return MatrixOperand(layout.pointer, start, steps[across], steps[along], offsets)
+    return MatrixOperand(layout.pointer, start, steps[across], steps[along], offsets, layout.memory)

@@ -9,7 +9,17 @@ from types import MappingProxyType
 import numpy as np
 
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest import F16, Let, Load, Pack, Ref, Slice, Statement, Store, register_dtype
+from mdtensor.lower.nest import (
+    Let,
+    Load,
+    Pack,
+    Ref,
+    Slice,
+    Statement,
+    Store,
+    is_short_float,
+    register_dtype,
+)
 
 BYTES = 16
 _MOST = 4  # elements that a vector type of every dialect can hold
@@ -27,7 +37,7 @@ _AT_MULTIPLES: Mapping[str, int] = MappingProxyType({})
 
 def lanes_of_results(memory: np.dtype, near: int) -> int:
     """Results of one wide store, where `near` of a work-item are neighbours; halves go by twos."""
-    lanes = 2 if memory == F16 else lanes_of(memory)
+    lanes = 2 if is_short_float(memory) else lanes_of(memory)
     while near % lanes:
         lanes //= 2
     return lanes

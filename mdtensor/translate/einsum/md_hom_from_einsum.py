@@ -115,10 +115,11 @@ def md_hom_from_contraction(
 def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     """The type in which elements of `dtype` are multiplied and added up by default.
 
-    Half floats are computed in float32. Bytes are computed in 16 bits, which processors multiply
-    faster; what is stored, the lower byte, is the same.
+    Floats of 16 bits are computed in float32. Bytes are computed in 16 bits, which processors
+    multiply faster; what is stored, the lower byte, is the same.
     """
-    wider = {"float16": np.float32, "int8": np.int16, "uint8": np.uint16}.get(dtype.name)
+    short = {"float16": np.float32, "bfloat16": np.float32}
+    wider = (short | {"int8": np.int16, "uint8": np.uint16}).get(dtype.name)
     return dtype if wider is None else np.dtype(wider)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from mdtensor.errors import LoweringError
@@ -44,6 +46,7 @@ def _text(text: str, **extents: int) -> Einsum:
 
 
 LOCAL = {"results": "local"}
+BFLOAT = np.dtype(ml_dtypes.bfloat16).name
 CASES = {
     "one tile": case(matmul(64, 64, 64, "f2"), block=(64, 64)),
     "one tile, results in boxes": case(matmul(64, 64, 64, "f2"), block=(64, 64), **LOCAL),
@@ -61,6 +64,9 @@ CASES = {
     ),
     "parts of a reduction": case(matmul(256, 512, 256, "f2"), parts=(2, 4, 2)),
     "results of more bits": case(matmul(192, 256, 264, "f2", "f4"), block=(64, 256), **LOCAL),
+    "bfloat16": case(matmul(200, 256, 328, BFLOAT), block=(128, 256), **LOCAL),
+    "bfloat16, results one by one": case(matmul(203, 192, 328, BFLOAT), block=(128, 64)),
+    "bfloat16, results in float32": case(matmul(192, 256, 264, BFLOAT, "f4"), **LOCAL),
     "columns along the reduction": case(_text("ij,kj->ik", i=264, j=256, k=328), **LOCAL),
     "rows across the reduction": case(
         _text("ji,jk->ik", i=264, j=256, k=328), (1, 2, 0), (128, 256), **LOCAL
@@ -92,7 +98,8 @@ def text_of(name: str) -> str:
 def test_compiles(name):
     ptx = compiled(text_of(name), "sm_90a")
     columns = CASES[name].schedule.registers[CASES[name].schedule.tensor[1]] * 4
-    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16" in ptx
+    short = "bf16" if name.startswith("bfloat16") else "f16"
+    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{short}.{short}" in ptx
     assert "cp.async.bulk.tensor" in ptx
     assert ("bulk_group" in ptx) == bool(CASES[name].schedule.results)
 
@@ -103,7 +110,7 @@ def test_arrays_that_begin_anywhere_are_copied_by_work_items(name):
     source = program_of(found.problem(), found.schedule, CUDA)
     assert source.unaligned is not None
     assert not source.unaligned.maps
-    assert "multiply_add(" in source.unaligned.text
+    assert "multiply_add" in source.unaligned.text
     assert "copy_box" not in source.unaligned.text
 
 
