@@ -113,8 +113,8 @@ def separable(
     """A window that is combined axis by axis; results between are of the output's type."""
     array = array_of(input)
     is_complex = array.dtype.kind == "c"
-    if is_complex and combine != "add":
-        raise DTypeError("Complex type not supported", hint="complex numbers have no order")
+    if combine != "add":
+        _check_order(array)
     dtype, out = output_of(output, array, is_complex=is_complex)
     chosen = axes_of(axes, array.ndim)
     count = len(chosen)
@@ -157,8 +157,7 @@ def extreme(
     if counted.all():
         return separable(combine, input, counted.shape, output, mode, cval, origin, axes)
     array = array_of(input)
-    if array.dtype.kind == "c":
-        raise DTypeError("Complex type not supported", hint="complex numbers have no order")
+    _check_order(array)
     dtype, out = output_of(output, array, is_complex=False)
     chosen = axes_of(axes, array.ndim)
     if counted.ndim != len(chosen):
@@ -169,6 +168,12 @@ def extreme(
     border = border_of(mode, cval, array)
     given = _window(combine, window.shape, shifts, border, weighted=True)
     return _filtered([given], array, [window], dtype, out)
+
+
+def _check_order(array: Array) -> None:
+    """Raises DTypeError for elements of which none is the largest."""
+    if array.dtype.kind == "c":
+        raise DTypeError("Complex type not supported", hint="complex numbers have no order")
 
 
 def _filtered(
