@@ -74,6 +74,15 @@ def tile_bytes(block: tuple[int, int]) -> int:
     return sum(block) * PANEL * 2
 
 
+def bulk_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of local memory that a group takes: stages, panels of results, signals."""
+    row, column, _ = schedule.tensor
+    tilings = tilings_of(problem, schedule)
+    panels = tilings[row].block * _PANELS_OF_RESULTS * bool(schedule.results)
+    stages = tile_bytes((tilings[row].block, tilings[column].block)) * schedule.stages
+    return stages + panels + _RESERVED
+
+
 def bulk_blocked(
     problem: Problem, dims: tuple[int, int, int], block: tuple[int, int], stages: int, cores: int
 ) -> Schedule:
@@ -125,7 +134,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     kept = (tilings[d] for d in problem.kept)
     blocks = math.prod(-(-(t.part.constant or 1) // t.block) for t in kept)
     steps = math.prod(tilings[d].part.constant or 1 for d in problem.contracted) / PANEL
-    on_core = max(1, target.l1_bytes // (nbytes * schedule.stages + _RESERVED))
+    on_core = max(1, target.l1_bytes // bulk_bytes(problem, schedule))
     busy = min(on_core, -(-groups // target.cores))
     clock = target.rate / 128 * _LOAD
     multiplying = rows * columns * PANEL / _MULTIPLY_ADDS * (1 + _PAUSE / columns) / clock

@@ -381,6 +381,8 @@ def _block(schedule: Schedule, d: int) -> int:
 
 def _pieces(problem: Problem, schedule: Schedule) -> int:
     """Elements of a staged tile that a work-item copies."""
+    if schedule.bulk:
+        return 0
     items = math.prod(schedule.threads)
     tilings = tilings_of(problem, schedule)
     most = 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.gpu_bulk import bulk_estimate
+from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_estimate
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
@@ -48,6 +48,8 @@ AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 def local_bytes(problem: Problem, schedule: Schedule) -> int:
     """Bytes of local memory that a group's staged tiles and partial results take."""
+    if schedule.bulk:
+        return bulk_bytes(problem, schedule)
     size = 0
     tilings = tilings_of(problem, schedule)
     for number, region in enumerate(schedule.staged):

@@ -10,7 +10,9 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_bulk import bulk_candidates, bulk_estimate, shared_blocks
+from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_candidates, bulk_estimate, shared_blocks
+from mdtensor.lower.gpu_candidates import misfit
+from mdtensor.lower.gpu_cost import local_bytes
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
@@ -34,6 +36,16 @@ def test_candidates_can_be_rendered_and_fit():
         assert source.unaligned.entries[0].pool <= 227 << 10
         assert source.entries[0].threads == math.prod(schedule.threads) + 32
         assert schedule.results == "local"
+
+
+def test_a_search_rejects_none_of_them():
+    device = replace(HOPPER, local_bytes=227 << 10)
+    problem = product(4096)
+    for schedule in bulk_candidates(problem, device):
+        assert misfit(problem, schedule, device) == ""
+        pool = program_of(problem, schedule, CUDA, only_aligned=True).entries[0].pool
+        assert pool <= bulk_bytes(problem, schedule) == local_bytes(problem, schedule)
+    assert "fits_local_memory" in misfit(problem, schedule, HOPPER)
 
 
 @pytest.mark.parametrize(
