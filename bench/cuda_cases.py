@@ -27,6 +27,7 @@ _KERNELS = tuple(
     for name in (
         "jacobi3d-256^3",
         "jacobi3d-512^3",
+        "gaussian-4096x4096",
         "scan-add-2^24",
         "histogram-2^24x256-int32",
         "argmax-rows-4096x4096",

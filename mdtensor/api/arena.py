@@ -11,6 +11,7 @@ import numpy as np
 
 from mdtensor.api import sampled
 from mdtensor.api.flat import Flat
+from mdtensor.backends.cuda_comparison import CudaComparison
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.lower.problem import Problem
 
@@ -81,9 +82,12 @@ class Arena:
             if flat.memory.dtype.kind == "f":
                 scale = max(self.expected.scale)
                 tolerance = float(np.finfo(flat.memory.dtype).eps) * 8 * max(1.0, scale)
-            if flat.differs(before, tolerance):
+            if self._differs(flat, before, tolerance):
                 return "elements between the sampled ones differ from another schedule's"
         return ""
+
+    def _differs(self, flat: Flat, before: Any, tolerance: float) -> bool:
+        return flat.differs(before, tolerance)
 
 
 def _poison(flat: Flat) -> int:
@@ -93,8 +97,9 @@ def _poison(flat: Flat) -> int:
 class CudaArena(Arena):
     """The same in memory of a GPU; inputs that caches could hold are there several times."""
 
-    def __init__(self, problem: Problem, cupy: Any, seed: int = 0) -> None:
+    def __init__(self, problem: Problem, comparison: CudaComparison, seed: int = 0) -> None:
         super().__init__(problem, seed)
+        self._comparison, cupy = comparison, comparison.cupy
         self.outputs = [_moved(flat, cupy) for flat in self.outputs]
         nbytes = sum(flat.memory.nbytes for flat in self.inputs)
         copies = range(_COPIES if nbytes < _ROTATED_BYTES else 1)
@@ -109,6 +114,10 @@ class CudaArena(Arena):
             program(*next(self._sets), *outputs)
 
         return run
+
+    def _differs(self, flat: Flat, before: Any, tolerance: float) -> bool:
+        found = self._comparison.differ(flat.memory, before, tolerance)
+        return flat.differs(before, tolerance) if found is None else found
 
 
 def _moved(flat: Flat, cupy: Any) -> Flat:

@@ -20,6 +20,7 @@ from mdtensor.api.clock import Clock, HostClock, Run
 from mdtensor.api.engine import DIALECTS, Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.cuda_clock import CudaClock
+from mdtensor.backends.cuda_comparison import CudaComparison
 from mdtensor.backends.cupy import CupyDevice
 from mdtensor.backends.protocol import Compiler
 from mdtensor.backends.select import open_compiler as compiler_of
@@ -94,7 +95,8 @@ class Benches:
         """A new bench."""
         device = self.engine.device
         if isinstance(device, CupyDevice):
-            return Bench(self.engine, CudaArena(problem, device.cupy), CudaClock(device))
+            arena = CudaArena(problem, CudaComparison(device))
+            return Bench(self.engine, arena, CudaClock(device))
         return Bench(self.engine, Arena(problem), HostClock())
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_estimate
+from mdtensor.lower.index import Index
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
@@ -43,6 +44,10 @@ LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
 BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 # Of a last group: until it has counted itself, and bytes of results that it combines a second.
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
+WRITTEN, SCATTERED = 64, 0.75
+COPIED_LINE, NOT_MOVED = 0.5, 0.6
+READ_APART = 0.5
+BESIDE = 1.0  # how well groups on a core hide each other's waiting for tiles
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 
@@ -119,7 +124,28 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     computing = cycles / (target.rate / 128 * CLOCK_UNDER_LOAD)
     moving = _transfer(problem, schedule, target, shape, busy)
     longest, shortest = max(computing, moving), min(computing, moving)
-    return longest + 0.3 * shortest + BASE + _combining_groups(problem, schedule)
+    return longest + NOT_MOVED * shortest + BASE + _combining_groups(problem, schedule)
+
+
+def _copied_lines(problem: Problem, schedule: Schedule) -> float:
+    """Lines of memory that a group touches for its staged tiles.
+
+    Where neighbours in memory lie along a dim of which the group has few points, there are many.
+    """
+    tilings, found = tilings_of(problem, schedule), 0.0
+    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
+        if not schedule.staged[n]:
+            continue
+        elements, run = 1.0, 1
+        for d in problem.dims:
+            if stream.uses(d):
+                length = tilings[d].part.constant or 1 if problem.reduced[d] else tilings[d].block
+                elements *= min(length, problem.extent(d))
+                if abs(stream.strides[d].constant or 0) == 1:
+                    at_once = tilings[d].tile or length if problem.reduced[d] else length
+                    run = max(run, min(at_once, problem.extent(d)))
+        found += elements / min(run, LINE // problem.inputs[stream.buffer].itemsize)
+    return found
 
 
 def least_seconds(problem: Problem, schedule: Schedule, target: Target) -> float:
@@ -194,13 +220,14 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         shape.points * max(1.0, warps / SCHEDULERS),
         local * warps * LOCAL_LOAD,
         direct * warps * LINE_LOAD,
+        _copied_lines(problem, schedule) / shape.steps * busy * COPIED_LINE,
     )
     together = max(parts) + NOT_HIDDEN * (sum(parts) - max(parts))
     step = max(together, shape.points + local * LOAD_OF_ONE_WARP + STEP)
     tile = STAGED_TILE if any(schedule.staged) else DIRECT_TILE
     if schedule.stages > 1:
         tile = AWAITED_TILE
-    cycles = shape.steps * step + shape.tiles * tile + GROUP
+    cycles = shape.steps * step + shape.tiles * tile / busy**BESIDE + GROUP
     if shape.sharing > 1:
         cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * 0.1)
     return cycles
@@ -238,6 +265,31 @@ def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
     return lines
 
 
+def _side_by_side(
+    problem: Problem, schedule: Schedule, strides: Sequence[Index], itemsize: int
+) -> int:
+    """Bytes next to each other that a warp loads or stores at once, a line at most."""
+    lanes, run = _lanes_of_warp(problem, schedule), 1
+    for stride, d in sorted((abs(s.constant or 0), d) for d, s in enumerate(strides)):
+        if stride == run:
+            run *= min(lanes[d] * min(4, _chunk(schedule, d)), problem.extent(d))
+    return min(LINE, run * itemsize)
+
+
+def _lanes_of_warp(problem: Problem, schedule: Schedule) -> list[int]:
+    """Work-items of a warp along every dim."""
+    if schedule.warp:
+        return list(schedule.warp)
+    order = (*schedule.reduce_order, *schedule.loop_order)
+    if problem.reduced[schedule.group_order[-1]]:
+        order = (*schedule.loop_order, *schedule.reduce_order)
+    lanes, left = [1] * len(problem.extents), WARP
+    for d in reversed(order):
+        lanes[d] = min(left, schedule.threads[d])
+        left = max(1, left // lanes[d])
+    return lanes
+
+
 def _transfer(
     problem: Problem, schedule: Schedule, target: Target, shape: _Shape, busy: int
 ) -> float:
@@ -246,7 +298,12 @@ def _transfer(
     for n, stream in enumerate(problem.streams):
         own = math.prod(problem.extent(d) for d in problem.dims if stream.uses(d))
         again = math.prod(schedule.parts[d] for d in problem.kept if not stream.uses(d))
-        total += own * problem.inputs[stream.buffer].itemsize * (1 + (again - 1) * AGAIN)
+        itemsize = problem.inputs[stream.buffer].itemsize
+        loaded = own * itemsize * (1 + (again - 1) * AGAIN)
+        if not schedule.staged[n]:
+            run = _side_by_side(problem, schedule, stream.strides, itemsize)
+            loaded *= (LINE / run) ** READ_APART if again == 1 else 1.0
+        total += loaded
         if n < problem.finish_streams and not schedule.staged[n]:
             direct += _loads(problem, schedule, n)[0]
     unrolled = math.prod(schedule.registers[d] for d in problem.contracted)
@@ -256,5 +313,10 @@ def _transfer(
     written = results * sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
     parts = math.prod(schedule.parts[d] for d in problem.contracted)
     written *= 1 if parts == 1 else 2 * parts
+    stored = (
+        _side_by_side(problem, schedule, w.strides, problem.outputs[w.buffer].itemsize)
+        for w in problem.writes
+    )
+    written *= max(1.0, WRITTEN / min(stored)) ** SCATTERED
     rate = min(target.bandwidth, under_way / LATENCY)
     return total / rate + written / (0.75 * target.bandwidth)
