@@ -258,7 +258,7 @@ def _scan(problem: Problem, *, shared: bool) -> Kind:
     items = tuple(n for n in _POWERS if n < 2 * problem.extent(d))
     if shared:
         items = tuple(n for n in items if n >= WARP)
-    sums = tuple(n for n in _SUMS if n <= max(16, problem.extent(d)))
+    sums = tuple(n for n in _SUMS if n <= problem.extent(d))
     along, own = {d: sums}, {d: items}
     if not shared:
         along |= {e: _points_along(problem, e) for e in problem.kept}

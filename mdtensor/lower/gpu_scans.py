@@ -73,7 +73,7 @@ def _across(problem: Problem) -> Iterator[Schedule]:
     width = min(WARP, 1 << (problem.extent(nearest) - 1).bit_length())
     for sharing, points, columns in itertools.product((1, 2, 4, 8, 16, 32), (2, 4, 8, 16), (1, 4)):
         threads = {nearest: width, d: sharing}
-        if sharing > problem.extent(d):
+        if max(sharing, points) > problem.extent(d):
             continue
         registers = {d: (points, points), nearest: (columns, columns)}
         yield _schedule(problem, registers, threads, 1, last=nearest)
