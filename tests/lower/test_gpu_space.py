@@ -184,7 +184,7 @@ def _derived(space: Space, place: dict[str, object]) -> dict[str, object]:
             "fits_copies_of_an_item: ",
         ),
         (
-            {"threads": (256, 1, 1), "chunks": (), "warp": (), **UNSTAGED},
+            {"threads": (256, 1, 1), "registers": (8, 8, 4), "chunks": (), "warp": (), **UNSTAGED},
             "has_work: 2048 points for",
         ),
         ({"reduce_order": (0,)}, "schedule.reduce_order is no permutation"),
