@@ -1,7 +1,7 @@
 """Cost model of schedules on GPUs: ranks them, and promises no times.
 
-The constants were fitted to some 750 measured schedules of ten contractions on an H200, all with
-resident accumulators (docs/adr/0007); of others it knows little.
+The constants were fitted to some 2,600 measured schedules of contractions and reductions on an
+H200, all with resident accumulators (docs/adr/0007 and 0014); of others it knows little.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ GROUPS_OF_CORE = 32
 ADDRESSES = 40  # registers of a work-item for addresses and counters
 SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
 LINE = 128
-# Cycles: of a warp's wide load from local memory, of a line from global memory.
-LOCAL_LOAD, LINE_LOAD = 2.6, 1.1
-# What of the shorter ones of arithmetic, local and global loads does not hide behind the longest.
+# Cycles: of a warp's wide load from local memory, of a line from global memory, of one on its way
+# to local memory.
+LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 0.8
+# What of the shorter ones of arithmetic, local and global loads does not hide behind the longest,
+# where each scheduler has one warp.
 NOT_HIDDEN = 0.57
 # Cycles of a step that one warp alone cannot hide: per local load, and in any case.
 LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
@@ -44,10 +46,12 @@ LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
 BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 # Of a last group: until it has counted itself, and bytes of results that it combines a second.
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
-WRITTEN, SCATTERED = 64, 0.75
-COPIED_LINE, NOT_MOVED = 0.5, 0.6
-READ_APART = 0.5
-BESIDE = 1.0  # how well groups on a core hide each other's waiting for tiles
+# What of the shorter one of computing and moving does not hide behind the other, where a core has
+# one group; groups beside each other do so at different times.
+NOT_MOVED, GROUPS_APART = 0.6, 0.3
+# Bytes that a warp stores side by side without loss, and by which power of less the rest slows;
+# the same for lines of what is read where it is.
+WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 
@@ -124,7 +128,8 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     computing = cycles / (target.rate / 128 * CLOCK_UNDER_LOAD)
     moving = _transfer(problem, schedule, target, shape, busy)
     longest, shortest = max(computing, moving), min(computing, moving)
-    return longest + NOT_MOVED * shortest + BASE + _combining_groups(problem, schedule)
+    apart = NOT_MOVED / busy**GROUPS_APART
+    return longest + apart * shortest + BASE + _combining_groups(problem, schedule)
 
 
 def _copied_lines(problem: Problem, schedule: Schedule) -> float:
@@ -222,12 +227,13 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         direct * warps * LINE_LOAD,
         _copied_lines(problem, schedule) / shape.steps * busy * COPIED_LINE,
     )
-    together = max(parts) + NOT_HIDDEN * (sum(parts) - max(parts))
+    apart = NOT_HIDDEN * SCHEDULERS / max(SCHEDULERS, warps)
+    together = max(parts) + apart * (sum(parts) - max(parts))
     step = max(together, shape.points + local * LOAD_OF_ONE_WARP + STEP)
     tile = STAGED_TILE if any(schedule.staged) else DIRECT_TILE
     if schedule.stages > 1:
         tile = AWAITED_TILE
-    cycles = shape.steps * step + shape.tiles * tile / busy**BESIDE + GROUP
+    cycles = shape.steps * step + shape.tiles * tile / busy + GROUP
     if shape.sharing > 1:
         cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * 0.1)
     return cycles
