@@ -1,7 +1,7 @@
 """Cost model of schedules on GPUs: ranks them, and promises no times.
 
-The constants were fitted to some 2,600 measured schedules of contractions and reductions on an
-H200, all with resident accumulators (docs/adr/0007 and 0014); of others it knows little.
+The constants were fitted to some 2,400 measured schedules of contractions and reductions on an
+H200, all with resident accumulators (docs/adr/0007 and 0015); of others it knows little.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per 
 LINE = 128
 # Cycles: of a warp's wide load from local memory, of a line from global memory, of one on its way
 # to local memory.
-LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 0.8
+LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 0.5
 # What of the shorter ones of arithmetic, local and global loads does not hide behind the longest,
 # where each scheduler has one warp.
 NOT_HIDDEN = 0.57
