@@ -14,6 +14,8 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api import measurer, pipeline
 from mdtensor.autotune.store import Store
+from mdtensor.backends.cuda_comparison import CudaComparison
+from mdtensor.backends.cupy import open_device
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.schedule import Schedule
 
@@ -112,3 +114,23 @@ def test_tiny_numbers_are_kept_as_numpy_keeps_them(cupy: Any) -> None:
     tiny = np.full(4, 1e-41, "f4")
     result = mdt.einsum("i,i->i", cupy.asarray(tiny), cupy.ones(4, "f4"))
     np.testing.assert_array_equal(result.get(), tiny)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1", "?"])
+def test_one_element_that_differs_is_found(cupy: Any, dtype: str) -> None:
+    comparison = CudaComparison(open_device(0))
+    one = cupy.ones(100_003, dtype)
+    other = one.copy()
+    assert comparison.differ(one, other, 0.0) is False
+    other[77_777] = 0
+    assert comparison.differ(one, other, 0.5) is True
+    if one.dtype.kind == "f":
+        assert comparison.differ(one, other, 1.0) is False
+        one[5] = other[5] = cupy.nan
+        assert comparison.differ(one, other, 1.0) is False
+        one[6] = cupy.nan
+        assert comparison.differ(one, other, 1.0) is True
+
+
+def test_other_floating_point_is_left_to_cupy(cupy: Any) -> None:
+    assert CudaComparison(open_device(0)).differ(cupy.ones(3, "f2"), cupy.ones(3, "f2"), 0) is None

@@ -67,6 +67,25 @@ def test_a_tuned_plan_is_right_and_a_resident_schedule_wins(engine: Engine) -> N
     assert (again.cached, again.trials) == (True, 0)
 
 
+def test_what_is_taken_untuned_is_measured_first_and_confirmed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed: list[Schedule] = []
+    by_turns = measurer.Measurer.by_turns
+    monkeypatch.setattr(
+        measurer.Measurer,
+        "by_turns",
+        lambda self, schedules: confirmed.extend(schedules) or by_turns(self, schedules),
+    )
+    plan = plan_of(48, 32, 56)
+    untuned = plan.choices()[0]
+    plan.tune(6, quiet=True)
+    assert untuned.schedule in confirmed
+    rows = engine.store.trials(problem_key(untuned.problem), engine.environment)
+    first = min(rows, key=lambda row: row.created)
+    assert Schedule.from_json(first.schedule) == untuned.schedule
+
+
 def test_several_computations_are_tuned_by_the_same_processes(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

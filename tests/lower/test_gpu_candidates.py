@@ -11,7 +11,7 @@ from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import gpu_candidates, ranked_on_gpu, sides_of
-from mdtensor.lower.gpu_cost import gpu_estimate, local_bytes, registers_of
+from mdtensor.lower.gpu_cost import gpu_estimate, least_seconds, local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import Target, TensorSpec
@@ -124,3 +124,32 @@ def test_many_results_bypass_the_caches():
     many, few = problem_of("gdab,efgc->abcdef"), problem_of("ik,kj->ij")
     assert all(schedule.streaming for schedule in gpu_candidates(many, H200))
     assert not any(schedule.streaming for schedule in gpu_candidates(few, H200))
+
+
+def test_rows_are_neighbours_in_the_source_where_copies_would_be_of_single_elements():
+    shapes = ((24, 24, 24, 16), (16, 16, 24, 16))
+    specs = [TensorSpec.of(shape) for shape in shapes]
+    problem = problem_from_md_hom(md_hom_from_einsum("gdac,efgb->abcdef", specs))
+    _, best = ranked_on_gpu(problem, H200)[0]
+    strides = problem.streams[0].strides
+    along_source = [problem.labels[d] for d in problem.kept if strides[d].constant == 1]
+    assert along_source == ["c"]
+    assert best.registers[problem.labels.index("c")] >= 8
+
+
+def test_column_sums_are_read_in_whole_lines():
+    specs = [TensorSpec.of((4096, 4096))]
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->j", specs))
+    _, best = ranked_on_gpu(problem, H200)[0]
+    assert best.threads[1] * best.chunks[1] * 4 >= 128
+
+
+def test_no_work_item_computes_more_than_a_point_a_cycle():
+    problem = problem_of("i,i->")
+    alone = replace(ranked(problem, H200)[-1][1], threads=(1,))
+    points, clock = 1 << 20, H200.rate / 128
+    assert least_seconds(problem, alone, H200) == pytest.approx(points / clock)
+    shared = replace(alone, threads=(256,))
+    assert least_seconds(problem, shared, H200) == pytest.approx(points / 256 / clock)
+    many = replace(shared, parts=(1 << 20,))
+    assert least_seconds(problem, many, H200) >= points / (132 * 128) / clock * 0.99
