@@ -12,7 +12,7 @@ import pytest
 
 from mdtensor.autotune.space import Space
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_candidates import misfit
+from mdtensor.lower.gpu_candidates import blocked, misfit
 from mdtensor.lower.gpu_kinds import kinds_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
@@ -177,7 +177,7 @@ def _derived(space: Space, place: dict[str, object]) -> dict[str, object]:
     [
         ({"threads": (64, 1, 64)}, "fits_work_items: 4096 of 1024"),
         ({"registers": (16, 8, 16)}, "fits_registers: "),
-        ({"tiles": (0, 256, 0)}, "fits_local_memory: "),
+        ({"tiles": (0, 256, 0), "prefetch": False}, "fits_local_memory: "),
         ({"registers": (8, 64, 8), **UNSTAGED}, "fits_instructions: "),
         (
             {"threads": (2, 1, 2), "tiles": (0, 64, 0), "prefetch": False, "stages": 0},
@@ -192,8 +192,8 @@ def _derived(space: Space, place: dict[str, object]) -> dict[str, object]:
 )
 def test_what_the_whole_schedule_tells_has_names(changes: dict[str, object], reason: str) -> None:
     problem = problem_of("ik,kj->ij")
-    alone = replace(H200, counts_groups=False)
-    schedule = next(s for _, s in ranked(problem, alone) if s.prefetch)
+    schedule = blocked(problem, (8, 8), (8, 16), 16)
+    assert schedule.prefetch
     assert misfit(problem, schedule, H200) == ""
     assert misfit(problem, replace(schedule, **changes), H200).startswith(reason)
 
