@@ -53,6 +53,7 @@ executor: Compute | None = None
 _table: dict[tuple[object, ...], Prepared] = {}
 _hot = dispatch.table
 _hot_get = _hot.get
+_ABSENT: Any = object()  # an operand that a call does not have
 _ndarray = np.ndarray
 _may_share_memory = np.may_share_memory
 
@@ -62,10 +63,11 @@ def _known_first(function: Callable[P, Array]) -> Callable[P, Array]:
     whole: Callable[..., Array] = function
 
     @functools.wraps(function)
-    def called(*operands: Any, **options: Any) -> Array:
-        if not options and len(operands) == 3:
+    def called(
+        text: Any = _ABSENT, a: Any = _ABSENT, b: Any = _ABSENT, /, *more: Any, **options: Any
+    ) -> Array:
+        if not more and not options:
             # Most calls; all that `operands_key` does, without calling it.
-            text, a, b = operands
             if type(a) is _ndarray and type(b) is _ndarray:
                 launch = _hot_get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
                 if launch is not None:
@@ -74,7 +76,8 @@ def _known_first(function: Callable[P, Array]) -> Callable[P, Array]:
                 launch = dispatch.on_device(text, a, b)
                 if launch is not None:
                     return launch(a, b)
-        return whole(*operands, **options)
+        given = (operand for operand in (text, a, b, *more) if operand is not _ABSENT)
+        return whole(*given, **options)
 
     return cast("Callable[P, Array]", called)
 
