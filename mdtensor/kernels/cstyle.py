@@ -12,9 +12,9 @@ from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.groups import taken_number, told
 from mdtensor.kernels.matrix_product import matrix_product_lines
 from mdtensor.kernels.panel_product import panel_lines
-from mdtensor.kernels.pool import pooled
+from mdtensor.kernels.pool import entry_of, pooled
 from mdtensor.kernels.primitives import COMPARISONS, in_primitives, is_condition
-from mdtensor.kernels.source import Entry, KernelSource
+from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.bulk_nest import BulkStatement
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import (
@@ -89,7 +89,7 @@ def render(
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
-        tuple(_entry(nest, dialect) for nest in nests),
+        tuple(entry_of(nest, dialect) for nest in nests),
         nests[0].arguments,
         nests[0].sizes,
         dialect.sizes_by_value,
@@ -97,11 +97,6 @@ def render(
         streaming,
         maps=nests[0].maps,
     )
-
-
-def _entry(nest: LoopNest, dialect: Dialect) -> Entry:
-    pool = pooled(nest, dialect)[1]
-    return Entry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)
 
 
 class _Renderer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.source import Entry
 from mdtensor.lower.nest import Allocate, LoopNest
 
 _LINE = 1024  # bytes at whose multiples arrays begin in a pool, as panels of bulk copies must
@@ -19,3 +20,9 @@ def pooled(nest: LoopNest, dialect: Dialect) -> tuple[dict[str, int], int]:
     if not dialect.declared_local or (size <= dialect.declared_local and not nest.maps):
         return {}, 0
     return offsets, size
+
+
+def entry_of(nest: LoopNest, dialect: Dialect) -> Entry:
+    """A kernel of a program, and what it is launched with."""
+    pool = pooled(nest, dialect)[1]
+    return Entry(nest.name, nest.threads, nest.groups, nest.scratch, pool, nest.counters)
