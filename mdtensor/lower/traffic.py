@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mdtensor.lower.problem import Problem, Stream, Write
 from mdtensor.lower.schedule import Schedule
@@ -68,21 +68,32 @@ def caches_of(target: Target) -> tuple[Cache, ...]:
     )
 
 
+class Known(dict[tuple[int, ...], list[tuple[int, int]]]):
+    """Spans by what is covered: an estimate asks for the same ones many times."""
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
     """What tells which bytes an access touches: the dims that it walks along and their strides.
 
     `steps` are (bytes between neighbours, dim), the nearest first; none for what is staged, which
-    lies as it is read. `used` are all dims that are walked along.
+    lies as it is read. `used` are all dims that are walked along; `known` are spans found before.
     """
 
     used: tuple[int, ...]
     extents: tuple[int, ...]
     itemsize: int
     steps: tuple[tuple[int, int], ...]
+    known: Known = field(default_factory=Known, compare=False, repr=False)
 
-    def spans(self, covered: Sequence[int]) -> list[tuple[int, int]]:
+    def spans(self, covered: tuple[int, ...]) -> list[tuple[int, int]]:
         """Steps in bytes and how many of each: windows that overlap are one span of all of them."""
+        found = self.known.get(covered)
+        if found is None:
+            found = self.known[covered] = self._spans(covered)
+        return found
+
+    def _spans(self, covered: tuple[int, ...]) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         for step, d in self.steps:
             count = min(covered[d], self.extents[d])
@@ -93,13 +104,13 @@ class Footprint:
                 found.append((step, count))
         return found
 
-    def elements(self, covered: Sequence[int]) -> int:
+    def elements(self, covered: tuple[int, ...]) -> int:
         """Elements within what is covered."""
         if self.steps:
             return math.prod(count for _, count in self.spans(covered))
         return math.prod(min(covered[d], self.extents[d]) for d in self.used)
 
-    def bytes(self, covered: Sequence[int], next_dim: int = -1) -> float:
+    def bytes(self, covered: tuple[int, ...], next_dim: int = -1) -> float:
         """Bytes of the lines that are touched within what is covered.
 
         Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
@@ -114,24 +125,23 @@ class Footprint:
             return size * max(1.0, LINE / (max(1, length) * self.itemsize))
         return size * max(1.0, min(gap, LINE) / self.itemsize)
 
-    def pieces(self, covered: Sequence[int], size: int) -> float:
+    def pieces(self, covered: tuple[int, ...], size: int) -> float:
         """Lines or pages, of so many bytes, that are touched within what is covered."""
-        counts = (
-            count if step >= size else max(1.0, count * step / size)
-            for step, count in self.spans(covered)
-        )
-        return math.prod(counts, start=1.0)
+        total = 1.0
+        for step, count in self.spans(covered):
+            total *= count if step >= size else max(1.0, count * step / size)
+        return total
 
-    def run(self, covered: Sequence[int], next_dim: int, part: Sequence[int]) -> float:
+    def run(self, covered: tuple[int, ...], next_dim: int, part: Sequence[int]) -> float:
         """Bytes that a group walks through next to each other.
 
         They are those within what is covered and what `next_dim` adds, which its part ends.
         """
         if not self.steps:
             return math.inf
-        walked = [
+        walked = tuple(
             part[d] if d == next_dim else min(count, part[d]) for d, count in enumerate(covered)
-        ]
+        )
         length = self.itemsize
         for step, count in self.spans(walked):
             if step > max(length, LINE):
@@ -139,9 +149,11 @@ class Footprint:
             length += step * (count - 1)
         return float(length)
 
-    def is_held(self, covered: Sequence[int], cache: Cache) -> bool:
+    def is_held(self, covered: tuple[int, ...], cache: Cache) -> bool:
         """Whether the lines within what is covered find place in the sets into which they fall."""
         lines, places, together = self.pieces(covered, LINE), 1.0, cache.way
+        if lines <= cache.ways // 2:
+            return True
         for step, count in self.spans(covered):
             if step < LINE:
                 places *= max(1.0, min(count * step, cache.way) / LINE)
@@ -150,7 +162,7 @@ class Footprint:
                 places *= min(count, cache.way // math.gcd(step, cache.way))
                 together = math.gcd(together, step)
         sets = min(places, cache.way / max(together, LINE))
-        return lines <= sets * cache.ways * 0.75 or lines <= cache.ways // 2
+        return lines <= sets * cache.ways * 0.75
 
 
 def footprint_of(
@@ -193,6 +205,8 @@ def transfer_cycles(
 
 def _held(levels: Levels, accesses: Sequence[Footprint]) -> int:
     """The last level within which all pages are walked through side by side."""
+    if sum(access.pieces(levels[-1][1], PAGE) for access in accesses) <= PAGES:
+        return len(levels) - 1
     fitting = 0
     for position, (_, covered) in enumerate(levels):
         if sum(access.pieces(covered, PAGE) for access in accesses) > PAGES:
