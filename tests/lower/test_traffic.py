@@ -49,8 +49,8 @@ def test_lines_that_fall_into_few_sets_are_not_held():
     dims = {label: d for d, label in enumerate(problem.labels)}
     block = footprint_of(problem, problem.streams[0], 4)
 
-    def covered(**extents: int) -> list[int]:
-        return [extents.get(label, 1) for label in dims]
+    def covered(**extents: int) -> tuple[int, ...]:
+        return tuple(extents.get(label, 1) for label in dims)
 
     assert block.is_held(covered(g=9, c=16), l1), "a line of every g"
     assert not block.is_held(covered(g=24, c=16), l1), "they share a set, which has 12 ways"
