@@ -29,6 +29,13 @@ CASES = {
     "8192": ("ik,kj->ij", 8192, 8192, 8192, 1),
     "4096 turned": ("ik,jk->ij", 4096, 4096, 4096, 1),
     "4096 both turned": ("ki,jk->ij", 4096, 4096, 4096, 1),
+    "1000": ("ik,kj->ij", 1000, 1000, 1000, 1),
+    "2000": ("ik,kj->ij", 2000, 2000, 2000, 1),
+    "4000x3000x1000": ("ik,kj->ij", 4000, 3000, 1000, 1),
+    "333x777x1000 turned": ("ik,jk->ij", 333, 777, 1000, 1),
+    "1024x1000x777 rows turned": ("ki,kj->ij", 1024, 1000, 777, 1),
+    "256x256x16384": ("ik,kj->ij", 256, 256, 16384, 1),
+    "512x512x8192": ("ik,kj->ij", 512, 512, 8192, 1),
     "32 of 512": ("bik,bkj->bij", 512, 512, 512, 32),
 }
 
@@ -66,7 +73,7 @@ def said(problem: Any, schedule: Any) -> str:
         return "no bulk copies"
     row, column, _ = schedule.tensor
     block = [schedule.registers[d] * schedule.threads[d] for d in (row, column)]
-    parts = "x".join(str(schedule.parts[d]) for d in problem.kept)
+    parts = "x".join(str(schedule.parts[d]) for d in (*problem.kept, *problem.contracted))
     return (
         f"{block[0]}x{block[1]} stages {schedule.stages} parts {parts}"
         f" swath {schedule.swath} {schedule.results or 'direct'}"
@@ -147,7 +154,7 @@ def measure(name: str, dtype: str) -> None:
     for label, seconds in zip(labels, times, strict=True):
         rate = 2e-12 * b * i * j * k / seconds
         print(
-            f"{dtype} {name:17} {label:62} {seconds * 1e6:9.1f} µs"
+            f"{dtype} {name:25} {label:62} {seconds * 1e6:9.1f} µs"
             f" {rate:6.0f} TFLOP/s {times[0] / seconds:.3f}",
             flush=True,
         )

@@ -15,17 +15,18 @@ from mdtensor.lower.gpu_matrices import matrix_blocked, matrix_dims
 from mdtensor.lower.passes.bulk_form import PANEL, validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.matrix_tile import ROWS as WARP_ROWS
-from mdtensor.lower.passes.matrix_tile import validate_tensor
+from mdtensor.lower.passes.matrix_tile import factors_of, validate_tensor
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import MOST_STAGES, Schedule, validate
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import Target
 
 # Rows and columns of a group's block.
-_BLOCKS = (
+BLOCKS = (
     *((128, 256), (256, 128), (128, 128), (128, 192), (192, 128)),
     *((64, 256), (64, 128), (128, 64), (64, 64)),
 )
+_SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 _LOCAL_BYTES = 227 << 10  # that a group can have
 _RESERVED = 2048  # bytes of local memory for signals
 _PANELS_OF_RESULTS = 256  # bytes of a row's panels, through which results leave
@@ -38,6 +39,10 @@ _COPIED, _UNDER_WAY, _BYTE_UNDER_WAY = 13e12, 0.7e-6, 18e-12
 # Seconds in any case and of a group, of 64 rows and 64 columns of results in boxes or one by one;
 # and how much of what is hidden by something longer still shows.
 _BASE, _GROUP, _BOXED, _STORED, _HIDDEN = 3e-6, 1.2e-6, 0.3e-6, 0.8e-6, 0.1
+# Times as many bytes that rows count for which begin inside of sectors.
+_SECTOR, _INSIDE = 32, 2.3
+# Seconds until another kernel combines parts of a reduction, and bytes of these per second.
+_COMBINING, _PARTIALS = 3.5e-6, 1.6e12
 
 
 def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
@@ -45,19 +50,32 @@ def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     dims = matrix_dims(problem) if target.bulk_copies else None
     if dims is None:
         return
-    for block in _BLOCKS:
+    for block in BLOCKS:
         for results in ("local", ""):
             panels = block[0] * _PANELS_OF_RESULTS * bool(results)
             most = (_LOCAL_BYTES - _RESERVED - panels) // tile_bytes(block)
             stages = min(most, MOST_STAGES)
             schedule = bulk_blocked(problem, dims, block, stages, target.cores)
             schedule = replace(schedule, results=results)
-            if stages >= _LEAST_STAGES and _is_valid(problem, schedule):
+            if stages >= _LEAST_STAGES and is_valid_bulk(problem, schedule):
                 yield schedule
+                yield from _split(problem, replace(schedule, results=""), target)
                 break  # results leave in boxes where they can
 
 
-def _is_valid(problem: Problem, schedule: Schedule) -> bool:
+def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
+    """The schedule with its reduction in parts, as long as every group has a core."""
+    depth = schedule.tensor[2]
+    groups = math.prod(schedule.parts[d] for d in problem.kept)
+    for count in _SPLITS:
+        parts = tuple(count if d == depth else p for d, p in enumerate(schedule.parts))
+        split = replace(schedule, parts=parts)
+        if groups * count <= target.cores and is_valid_bulk(problem, split):
+            yield split
+
+
+def is_valid_bulk(problem: Problem, schedule: Schedule) -> bool:
+    """Whether a problem can be computed by a schedule with bulk copies."""
     try:
         validate(problem, schedule)
         validate_tensor(problem, schedule)
@@ -126,21 +144,42 @@ def shared_blocks(
 
 def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a schedule with bulk copies takes, roughly."""
-    row, column, _ = schedule.tensor
+    row, column, depth = schedule.tensor
     tilings = tilings_of(problem, schedule)
     rows, columns = tilings[row].block, tilings[column].block
     nbytes = tile_bytes((rows, columns))
     groups = math.prod(t.parts.constant or 1 for t in tilings)
     kept = (tilings[d] for d in problem.kept)
     blocks = math.prod(-(-(t.part.constant or 1) // t.block) for t in kept)
-    steps = math.prod(tilings[d].part.constant or 1 for d in problem.contracted) / PANEL
+    steps = math.prod(
+        -(-(tilings[d].part.constant or 1) // (PANEL if d == depth else 1))
+        for d in problem.contracted
+    )
     on_core = max(1, target.l1_bytes // bulk_bytes(problem, schedule))
     busy = min(on_core, -(-groups // target.cores))
     clock = target.rate / 128 * _LOAD
     multiplying = rows * columns * PANEL / _MULTIPLY_ADDS * (1 + _PAUSE / columns) / clock
-    copying = nbytes * min(groups, target.cores) / _COPIED
+    slowly = _copied_bytes(problem, schedule, (rows, columns))
+    copying = slowly * min(groups, target.cores) / _COPIED
     waiting = (_UNDER_WAY + nbytes * _BYTE_UNDER_WAY) / schedule.stages
     step = max(busy * multiplying, busy * copying, waiting) + _HIDDEN * busy * multiplying
     result = rows * columns / PANEL**2 * (_BOXED if schedule.results else _STORED)
     rounds = -(-groups // (target.cores * busy))
-    return _BASE + rounds * (_GROUP + blocks * (steps * step + busy * result))
+    computing = _BASE + rounds * (_GROUP + blocks * (steps * step + busy * result))
+    parts = math.prod(tilings[d].parts.constant or 1 for d in problem.contracted)
+    if parts == 1:
+        return computing
+    partials = 4 * (parts + 1) * math.prod(map(problem.extent, problem.kept))
+    return computing + _COMBINING + partials / _PARTIALS
+
+
+def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) -> float:
+    """Bytes of a stage, more where rows begin inside of sectors."""
+    factors = factors_of(problem, *schedule.tensor)
+    assert factors is not None
+    found = 0.0
+    for number, length in zip((factors.rows, factors.columns), block, strict=True):
+        strides = [stride.constant or 0 for stride in problem.streams[number].strides]
+        inside = any(stride * 2 % _SECTOR for stride in strides if stride != 1)
+        found += length * PANEL * 2 * (_INSIDE if inside else 1.0)
+    return found

@@ -8,11 +8,12 @@ in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.candidates import can_scatter
+from mdtensor.lower.gpu_bulk import BLOCKS, bulk_candidates
 from mdtensor.lower.gpu_candidates import (
     MOST_PARTIALS,
     POINTS,
@@ -24,12 +25,14 @@ from mdtensor.lower.gpu_candidates import (
 )
 from mdtensor.lower.gpu_matrices import matrix_dims
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
+from mdtensor.lower.passes.bulk_form import PANEL
 from mdtensor.lower.passes.matrix_tile import COLUMNS, DEPTH, ROWS, factors_of
 from mdtensor.lower.problem import Problem
 from mdtensor.specs import Target
 
 SIMPLE, SCATTER, RESIDENT = "simple", "scatter", "resident"
-LOOK_BACK, SCATTER_TOGETHER, MATRICES = "look_back", "scatter_together", "matrices"
+LOOK_BACK, SCATTER_TOGETHER = "look_back", "scatter_together"
+MATRICES, BULK = "matrices", "bulk"
 WHOLE = 0  # among chunks: all points of a work-item; among parts: a group for every block
 
 _STEPS = (1, 2, 4, 8, 16, 32)
@@ -38,10 +41,12 @@ _CHUNKS = (1, 2, 4, 8, 16, WHOLE)
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BLOCKS = (1, 2, 4, 8, 16)  # of a group without a reduction
+MOST_BLOCKS = 64  # of a group along a dim of matrices by bulk copies
 _PADDINGS = (0, 1, 4)
 _OF_MATRICES = 8  # half floats that rows of their staged tiles are longer
 _SWATHS = (0, 2, 4, 8, 16)
 _STAGES = (0, 2, 3, 4, 5)
+_OF_BULK = (2, 3, 4, 5, 6, 7, 8)
 _ONE, _NONE = (1,), (0,)
 
 Counts = tuple[int, ...]
@@ -83,6 +88,8 @@ class Kind:
     last_group: Flags = _NO
     tensor: tuple[int, int, int] | None = None
     before: tuple[int, ...] = ()
+    bulk: bool = False
+    results: tuple[str, ...] = ("",)
 
 
 @lru_cache(maxsize=16)
@@ -103,7 +110,12 @@ def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
         found[RESIDENT] = _points(problem)
     dims = matrix_dims(problem) if target.matrices else None
     if dims is not None:
-        found[MATRICES] = _matrices(problem, target, dims)
+        matrices, bulk = _matrices(problem, target, dims), list(bulk_candidates(problem, target))
+        if matrices.tiles[dims[2]]:
+            found[MATRICES] = matrices
+        if bulk:
+            results = tuple({schedule.results: None for schedule in bulk} | {"": None})
+            found[BULK] = _bulk(problem, matrices, dims, results)
     return found
 
 
@@ -310,4 +322,33 @@ def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> K
         last_group=_EITHER if target.counts_groups else _NO,
         tensor=dims,
         before=(row, column),
+    )
+
+
+def _bulk(
+    problem: Problem, matrices: Kind, dims: tuple[int, int, int], results: tuple[str, ...]
+) -> Kind:
+    """Products of matrices that bulk copies bring, which leave `results` in some of these ways."""
+    row, column, along = dims
+    rows, columns = (tuple(sorted({block[n] for block in BLOCKS})) for n in (0, 1))
+
+    def of_groups(d: int) -> Counts:
+        if problem.reduced[d]:
+            return _ONE
+        return tuple(range(1, min(MOST_BLOCKS, -(-problem.extent(d) // least.get(d, 1))) + 1))
+
+    least = {row: rows[0], column: columns[0]}
+    points = {row: (2,), column: tuple(n // COLUMNS for n in columns), along: (DEPTH,)}
+    return replace(
+        matrices,
+        points=_only(problem, points, _ONE),
+        items=_only(problem, {row: tuple(n // 2 for n in rows), column: (COLUMNS,)}, _ONE),
+        tiles=_only(problem, {d: (PANEL if d == along else 1,) for d in problem.contracted}, _NONE),
+        blocks=_by_dim(problem, of_groups),
+        padding=_NONE,
+        stages=_OF_BULK,
+        streaming=_NO,
+        last_group=_NO,
+        bulk=True,
+        results=results,
     )

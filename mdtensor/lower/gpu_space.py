@@ -17,6 +17,7 @@ from mdtensor.lower.candidates import combining_order, plain, scattering
 from mdtensor.lower.gpu_candidates import MOST_STEPS, kept_order, most_items, warp_of
 from mdtensor.lower.gpu_cost import REGISTERS
 from mdtensor.lower.gpu_kinds import (
+    BULK,
     LOOK_BACK,
     MATRICES,
     RESIDENT,
@@ -262,19 +263,26 @@ def _parts(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
         return lambda kind: kind.blocks[d]
 
     for d in problem.contracted:
-        whole = [_whole_matrices(problem, kinds, d)] if MATRICES in kinds else []
+        whole = [_whole_matrices(problem, kinds, d)] if {MATRICES, BULK} & set(kinds) else []
         yield Parameter(f"p{d}", _given(kinds, of_groups(d), "groups"), tuple(whole))
     for d in problem.kept:
         yield Parameter(f"b{d}", _given(kinds, of_blocks(d), "blocks"))
 
 
 def _whole_matrices(problem: Problem, kinds: Kinds, d: int) -> Constraint:
+    """Tiles are whole, but for the last one of a dim that bulk copies fill with zeros."""
     extent = problem.extent(d)
 
-    def has_whole_matrices(kind: str, parts: int, tile: int) -> bool:
-        return kinds[kind].tensor is None or extent % (parts * tile) == 0
+    def has_whole_matrices(kind: str, points: int, parts: int, tile: int) -> bool:
+        if kinds[kind].tensor is None:
+            return True
+        if not kinds[kind].bulk:
+            return extent % (parts * tile) == 0
+        part = -(-extent // points // parts) * points
+        return parts == 1 or part % tile == 0
 
-    return over(("kind", f"p{d}", f"t{d}"), has_whole_matrices, "has_whole_matrices")
+    names = ("kind", f"r{d}", f"p{d}", f"t{d}")
+    return over(names, has_whole_matrices, "has_whole_matrices")
 
 
 def _orders(problem: Problem, kinds: Kinds) -> list[Parameter]:
@@ -310,7 +318,20 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
         Parameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
         Parameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
         Parameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
+        *_ways(problem, kinds),
     ]
+
+
+def _ways(problem: Problem, kinds: Kinds) -> list[Parameter]:
+    """Through which memory results leave; those of parts of a reduction go where they belong."""
+    if BULK not in kinds:
+        return []
+
+    def ways(kind: str, *parts: int) -> tuple[str, ...]:
+        return kinds[kind].results if max(parts) == 1 else ("",)
+
+    names = ("kind", *(f"p{d}" for d in problem.contracted))
+    return [Parameter("results", over(names, ways, "ways"))]
 
 
 def _no_lead(kind: str, staging: bool) -> tuple[int]:
@@ -380,6 +401,8 @@ def _resident(
         streaming=bool(configuration["streaming"]),
         last_group=bool(configuration["last_group"]),
         tensor=kind.tensor or (),
+        bulk=kind.bulk,
+        results=str(configuration.get("results", "")),
     )
 
 
@@ -401,8 +424,9 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "streaming": schedule.streaming,
         "last_group": schedule.last_group,
         "swath": schedule.swath if schedule.swath > 1 else 0,
-        "lanes": _lanes_of(problem, schedule),
+        "lanes": 0 if schedule.tensor else _lanes_of(problem, schedule),
         "lead": sum(schedule.lead),
+        "results": schedule.results,
         "tail": schedule.tail,
         "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),
         "loop_order": schedule.loop_order,
@@ -416,7 +440,10 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         whole = -(-(problem.extent(d) + leads[d]) // (points * items))
         configuration |= {f"r{d}": points, f"x{d}": items}
         configuration |= {f"c{d}": chunks[d], f"t{d}": schedule.tiles[d]}
-        configuration |= {f"p{d}": schedule.parts[d], f"b{d}": _blocks_of(whole, schedule.parts[d])}
+        blocks = -(-whole // schedule.parts[d])
+        if kind != BULK:
+            blocks = _blocks_of(whole, schedule.parts[d])
+        configuration |= {f"p{d}": schedule.parts[d], f"b{d}": blocks}
     if kind == LOOK_BACK:
         configuration[f"p{problem.scanned}"] = WHOLE
     padding = schedule.padding or (0,) * len(schedule.staged)
@@ -431,7 +458,7 @@ def _kind_of(problem: Problem, schedule: Schedule) -> str:
     if schedule.scatter:
         return SCATTER_TOGETHER if schedule.resident else SCATTER
     if schedule.tensor:
-        return MATRICES
+        return BULK if schedule.bulk else MATRICES
     if not schedule.resident:
         return SIMPLE
     return LOOK_BACK if problem.scanned >= 0 and schedule.parts[problem.scanned] > 1 else RESIDENT

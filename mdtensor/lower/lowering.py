@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.any_alignment import for_any_alignment
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
@@ -44,7 +45,7 @@ from mdtensor.lower.partial_results import (
     sources,
 )
 from mdtensor.lower.passes import stage_inputs
-from mdtensor.lower.passes.bulk_form import copied_by_items, validate_bulk
+from mdtensor.lower.passes.bulk_form import validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.bulk_tiles import WARP, bulk_tiles, maps_of
 from mdtensor.lower.passes.last_group import counters, last_group, united
@@ -84,7 +85,7 @@ def lowered(
         validate_results(problem, schedule)
     if schedule.bulk:
         validate_bulk(problem, schedule)
-        schedule = schedule if aligned else copied_by_items(problem, schedule)
+        schedule = schedule if aligned else for_any_alignment(problem, schedule)
     tilings = tilings_of(problem, schedule)
     layouts = stage_inputs.layouts_of(problem, schedule, tilings)
     frame = Frame(problem, schedule, tilings, layouts, aligned)

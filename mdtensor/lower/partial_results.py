@@ -23,6 +23,8 @@ from mdtensor.translate.scalar import ScalarFunction, param
 CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
 _FEW, _MANY, _ITEMS = 64, 1 << 20, 128
 _COLUMNS, _ITEMS_TOGETHER = 32, 256
+# Results from which groups have no fewer work-items: there are more warps than cores hold.
+_MANY_RESULTS = 1 << 17
 _AT_ONCE = 4  # results of groups that a work-item combines in one step
 
 
@@ -161,7 +163,8 @@ def shared_out(problem: Problem, plain: Schedule) -> Schedule:
     if any(extent is None for extent in extents):
         return _shared_out_unknown(problem, plain)
     threads, registers = [1] * len(extents), list(plain.registers)
-    columns = _COLUMNS
+    results = math.prod(extent or 1 for extent in extents[1:])
+    columns = _COLUMNS if results < _MANY_RESULTS else _ITEMS_TOGETHER
     for d in reversed(range(1, len(extents))):
         threads[d] = min(columns, _power_of_two(extents[d] or 1))
         columns //= threads[d]

@@ -22,7 +22,15 @@ HOPPER = replace(WITHOUT, bulk_copies=True)
 
 
 def product(n: int, dtype: str = "f2", text: str = "ik,kj->ij") -> Problem:
-    specs = [TensorSpec.of((n, n), dtype)] * 2
+    return product_of(n, n, n, dtype, text)
+
+
+def product_of(
+    rows: int, columns: int, depth: int, dtype: str = "f2", text: str = "ik,kj->ij"
+) -> Problem:
+    extents = {"i": rows, "j": columns, "k": depth}
+    shapes = [tuple(extents[c] for c in each) for each in text.partition("->")[0].split(",")]
+    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
     return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
@@ -77,9 +85,45 @@ def test_estimates_are_near_what_was_measured(extent, block, measured):
     blocks = {
         (s.registers[0] * s.threads[0], s.registers[2] * s.threads[2]): s
         for s in bulk_candidates(problem, HOPPER)
+        if s.results
     }
     estimate = bulk_estimate(problem, blocks[block], HOPPER) * 1e6
     assert 0.85 < estimate / measured < 1.2
+
+
+# Microseconds of bench/results/2026-11-22-nvidia-h200-tensor-ragged.log.
+@pytest.mark.parametrize(
+    ("problem", "block", "parts", "measured"),
+    [
+        (product_of(1000, 1000, 1000), (128, 128), 1, 12.7),
+        (product_of(1000, 1000, 1000), (64, 128), 1, 13.5),
+        (product_of(1024, 1000, 777, text="ki,kj->ij"), (128, 64), 1, 9.5),
+        (product_of(333, 777, 1000, text="ik,jk->ij"), (64, 64), 1, 9.2),
+        (product_of(2000, 2000, 2000), (128, 256), 1, 27.5),
+        (product_of(512, 512, 8192), (64, 64), 1, 22.6),
+        (product_of(512, 512, 8192), (64, 64), 2, 19.3),
+        (product_of(256, 256, 16384), (64, 64), 8, 16.0),
+    ],
+)
+def test_estimates_of_ragged_products_and_of_few_blocks(
+    problem: Problem, block: tuple[int, int], parts: int, measured: float
+):
+    found = {
+        (s.registers[r] * s.threads[r], s.registers[c] * s.threads[c], s.parts[k]): s
+        for s in bulk_candidates(problem, HOPPER)
+        for r, c, k in [s.tensor]
+    }
+    estimate = bulk_estimate(problem, found[*block, parts], HOPPER) * 1e6
+    assert 0.85 < estimate / measured < 1.2
+
+
+def test_few_blocks_share_their_reduction():
+    schedule = ranked(product_of(512, 512, 8192), HOPPER)[0][1]
+    assert schedule.bulk
+    assert schedule.parts[schedule.tensor[2]] > 1
+    assert math.prod(schedule.parts) <= HOPPER.cores
+    large = list(bulk_candidates(product(4096), HOPPER))
+    assert all(s.parts[s.tensor[2]] == 1 for s in large)
 
 
 def test_results_that_no_box_can_take_are_stored_one_by_one():

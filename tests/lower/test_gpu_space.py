@@ -18,13 +18,14 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
+from tests.lower.test_gpu_bulk import product_of
 from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 
 SAMPLES = 60
 # What a schedule says of processors' vectors and threads, and what no product of matrices is.
 FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order", "lead"}
 FIXED |= {"tensor", "bulk", "results", "peel", "ahead", "in_turn"}
-WITH_MATRICES = replace(H200, matrices=True, local_bytes=227 << 10)
+WITH_MATRICES = replace(H200, matrices=True, bulk_copies=True, local_bytes=227 << 10)
 # One problem or more for every kind of schedule.
 OF_KINDS = {
     **{f"points: {name}": problem for name, problem in test_gpu_points.PROBLEMS.items()},
@@ -34,12 +35,15 @@ OF_KINDS = {
         for name, md_hom in test_scatter_together.MD_HOMS.items()
     },
     **{f"halves: {text}": problem_of(text, "f2") for text in SHAPES},
+    "bulk: ik,kj->ij": product_of(1000, 1000, 1000),
+    "bulk: few blocks": product_of(256, 200, 2056),
+    "bulk: results that no box can take": product_of(136, 333, 200, text="ik,jk->ij"),
 }
 KINDS = {
     "points: star": {"simple", "resident"},
     "scan: a vector": {"simple", "resident", "look_back"},
     "scatter: a histogram": {"simple", "scatter", "scatter_together", "resident"},
-    "halves: ik,kj->ij": {"simple", "resident", "matrices"},
+    "halves: ik,kj->ij": {"simple", "resident", "matrices", "bulk"},
 }
 UNSTAGED = {"staged": ("", ""), "prefetch": False}
 SMALL = replace(H200, max_threads=32)
@@ -95,10 +99,14 @@ def test_neighbours_of_a_kind_differ_in_what_it_leaves_open() -> None:
         ("scan: a vector", {"registers", "threads", "chunks"}),
         ("scatter: a histogram", {"registers", "threads", "chunks", "parts"}),
         ("halves: ik,kj->ij", {"registers", "threads", "tiles", "stages", "swath", "streaming"}),
+        ("bulk: ik,kj->ij", {"registers", "threads", "stages", "swath", "parts", "results"}),
     ):
         problem, rng = OF_KINDS[name], random.Random(2)
         space = space_with_matrices(problem)
-        best = next(s for _, s in ranked(problem, WITH_MATRICES) if name[0] != "h" or s.tensor)
+        found = (schedule for _, schedule in ranked(problem, WITH_MATRICES))
+        if name[0] in "hb":
+            found = (s for s in found if s.tensor and s.bulk == (name[0] == "b"))
+        best = next(found)
         place = space.nearest(configuration_from(problem, best), rng)
         assert place is not None
         near = [schedule_from(problem, WITH_MATRICES, n) for n in space.neighbours(place, rng)]

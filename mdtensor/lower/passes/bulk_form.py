@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import as_index
@@ -17,8 +16,6 @@ ROWS = 64  # that four warps compute
 MOST_COLUMNS = 256
 _PIECE = 8  # elements of 16 bytes, of which all addresses are multiples
 _MOST_DIMS = 5
-_PADDING = 8
-_STAGES = 3
 
 
 def is_turned(problem: Problem, number: int, own: int) -> bool:
@@ -70,6 +67,8 @@ def validate_bulk(problem: Problem, schedule: Schedule) -> None:
         length = {row: 1, column: 1, depth: PANEL}.get(d, 1)
         if problem.reduced[d] and whole != length:
             raise LoweringError(f"tiles are {PANEL} deep along one reduced dim, and 1 along others")
+        if tilings[d].is_split and (tilings[d].part.constant or 0) % length:
+            raise LoweringError(f"parts of a reduction begin at multiples of {length}")
         if d not in schedule.tensor and tilings[d].block > 1:
             raise LoweringError("a group has one point of the dims that are no matrix's own")
     for number, own in ((factors.rows, row), (factors.columns, column)):
@@ -77,13 +76,3 @@ def validate_bulk(problem: Problem, schedule: Schedule) -> None:
             raise LoweringError("bulk copies take rows inside rows, at multiples of 16 bytes")
         if is_turned(problem, number, own) and tilings[own].block % PANEL:
             raise LoweringError(f"where a factor lies along its own dim, a tile has {PANEL}s of it")
-
-
-def copied_by_items(problem: Problem, schedule: Schedule) -> Schedule:
-    """The same tiles for arrays that begin anywhere: copied by work-items, multiplied by warps."""
-    factors = factors_of(problem, *schedule.tensor)
-    assert factors is not None
-    staged = (factors.rows, factors.columns)
-    padding = tuple(_PADDING if n in staged else 0 for n in range(len(problem.streams)))
-    stages = min(schedule.stages, _STAGES)
-    return replace(schedule, bulk=False, results="", padding=padding, stages=stages)

@@ -107,7 +107,8 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
     tilings = tilings_of(problem, schedule)
     for d in problem.contracted:
         whole = tilings[d].tile or tilings[d].block
-        if schedule.threads[d] > 1 or not tilings[d].is_even(whole):
+        filled = schedule.bulk or tilings[d].is_even(whole)  # with zeros, by bulk copies
+        if schedule.threads[d] > 1 or not filled:
             raise LoweringError("tiles of matrices are whole, and work-items share no reduction")
         if d != depth and schedule.registers[d] > 1:
             raise LoweringError("only one reduced dim has a register tile where matrices have")

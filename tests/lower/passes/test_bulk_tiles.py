@@ -18,6 +18,7 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_bulk import bulk_blocked
 from mdtensor.lower.lowering import lowered
+from mdtensor.lower.passes.bulk_form import PANEL
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import einsum, matmul
@@ -86,7 +87,30 @@ CASES = {
     "two reduced dims": case(
         _text("lij,ljk->ik", l=3, i=136, j=128, k=264), (1, 3, 2), (128, 256), **LOCAL
     ),
+    "a reduction of 1000": case(matmul(200, 1000, 328, "f2"), block=(128, 256), **LOCAL),
+    "a reduction of 72": case(matmul(200, 72, 328, "f2"), block=(64, 64), **LOCAL),
+    "a reduction of 56, less than a tile": case(matmul(64, 56, 64, "f2"), block=(64, 64)),
+    "an odd reduction across both": case(
+        _text("ji,jk->ik", i=264, j=333, k=328), (1, 2, 0), (128, 256), **LOCAL
+    ),
+    "odd rows and columns along the reduction": case(
+        _text("ij,kj->ik", i=333, j=200, k=777), block=(128, 192)
+    ),
+    "several blocks a group, a reduction of 200": case(
+        matmul(640, 200, 512, "f2"), parts=(2, 1, 3), **LOCAL
+    ),
+    "parts of a reduction of 1000": case(matmul(256, 1000, 256, "f2"), parts=(2, 4, 2)),
+    "parts of an odd reduction": case(
+        _text("ji,jk->ik", i=264, j=333, k=328), (1, 2, 0), parts=(6, 3, 3)
+    ),
+    "two reduced dims, one cut off": case(
+        _text("lij,ljk->ik", l=3, i=136, j=104, k=264), (1, 3, 2), (128, 256), **LOCAL
+    ),
+    "bfloat16, a batch and a reduction of 72": case(
+        einsum("bij,bjk->bik", {"b": 3, "i": 136, "j": 72, "k": 264}, BFLOAT), (1, 3, 2), **LOCAL
+    ),
 }
+CUT_OFF = [name for name in CASES if "reduction of" in name or "odd reduction" in name]
 
 
 def text_of(name: str) -> str:
@@ -110,8 +134,16 @@ def test_arrays_that_begin_anywhere_are_copied_by_work_items(name):
     source = program_of(found.problem(), found.schedule, CUDA)
     assert source.unaligned is not None
     assert not source.unaligned.maps
-    assert "multiply_add" in source.unaligned.text
+    whole = found.problem().extent(found.schedule.tensor[2]) % PANEL == 0
+    assert ("multiply_add" in source.unaligned.text) == whole
     assert "copy_box" not in source.unaligned.text
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_what_takes_the_place_of_tiles_cut_off_compiles(name):
+    source = program_of(CASES[name].problem(), CASES[name].schedule, CUDA)
+    assert source.unaligned is not None
+    compiled(source.unaligned.text, "sm_90a")
 
 
 @pytest.mark.parametrize("name", ["one tile", "several blocks a group, an odd number of panels"])
@@ -157,6 +189,7 @@ def _changed(**changes: object) -> tuple[Case, Schedule]:
         ({"results": "global"}, "results leave through no 'global' memory"),
         ({"bulk": False, "padding": (8, 8)}, "one result leaves through local memory, of matrices"),
         ({"parts": (2, 3, 2)}, "partial results do not leave through local memory"),
+        ({"parts": (2, 2, 2), "results": ""}, "parts of a reduction begin at multiples of 64"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, message):
@@ -169,7 +202,7 @@ def test_what_cannot_be_is_refused(changes, message):
     ("what", "message"),
     [
         (_text("ij,jk->ik", i=128, j=128, k=204), "rows inside rows, at multiples of 16 bytes"),
-        (_text("ij,jk->ik", i=128, j=96, k=128), "tiles of matrices are whole"),
+        (_text("ij,jk->ik", i=128, j=40, k=128), "tiles are 64 deep along one reduced dim"),
         (_text("ij,kj->ik", i=128, j=128, k=204), "rows inside rows, at multiples of 16 bytes"),
     ],
 )

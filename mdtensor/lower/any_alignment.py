@@ -1,0 +1,39 @@
+"""Schedules for arrays that begin anywhere, where a schedule needs multiples of 16 bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.gpu_candidates import blocked
+from mdtensor.lower.passes.matrix_tile import factors_of, validate_tensor
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+
+_PADDING = 8
+_STAGES = 3
+# Points of a work-item and work-items of a group along rows and columns, and how deep tiles are.
+_POINTS, _ITEMS, _DEPTH = (8, 8), (8, 16), 16
+
+
+def for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
+    """What takes the place of a schedule with bulk copies, which only fill whole panels.
+
+    The same tiles, copied by work-items and multiplied by warps; where those would not be whole,
+    accumulators that stay, which nothing is asked for.
+    """
+    copied = _copied_by_items(problem, schedule)
+    try:
+        validate_tensor(problem, copied)
+    except LoweringError:
+        return blocked(problem, _POINTS, _ITEMS, _DEPTH)
+    return copied
+
+
+def _copied_by_items(problem: Problem, schedule: Schedule) -> Schedule:
+    factors = factors_of(problem, *schedule.tensor)
+    assert factors is not None
+    staged = (factors.rows, factors.columns)
+    padding = tuple(_PADDING if n in staged else 0 for n in range(len(problem.streams)))
+    stages = min(schedule.stages, _STAGES)
+    return replace(schedule, bulk=False, results="", padding=padding, stages=stages)
