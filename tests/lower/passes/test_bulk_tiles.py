@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mdtensor.backends.evaluate import evaluated
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
@@ -216,3 +217,12 @@ def test_opencl_has_no_bulk_copies():
     found = CASES["one tile"]
     with pytest.raises(LoweringError, match="opencl has no bulk copies"):
         program_of(found.problem(), found.schedule, OPENCL, only_aligned=True)
+
+
+@pytest.mark.parametrize(("columns", "items"), [(256, 32), (1024, 256)])
+def test_many_results_of_parts_are_combined_by_large_groups(columns: int, items: int):
+    found = case(matmul(256, 512, columns, "f2"), parts=(2, 4, columns // 128))
+    source = program_of(found.problem(), found.schedule, CUDA, only_aligned=True)
+    assert [entry.threads for entry in source.entries] == [256 + 32, items]
+    assert evaluated(source.entries[1].groups, {}) * items == 256 * columns
+    compiled(source.text, "sm_90a")
