@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
-from mdtensor.lower.gpu_matrices import matrix_estimate
+from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
@@ -40,6 +40,7 @@ LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
 # tile that was under way while others were computed with.
 STAGED_TILE, DIRECT_TILE, LEVEL, GROUP = 507.0, 1810.0, 228.0, 3080.0
 AWAITED_TILE = 120.0
+MORE_OF_MATRICES = 1024  # bytes of local memory, since small tiles were seen to take 512 more
 LATENCY = 867e-9  # of global memory, seconds
 CLOCK_UNDER_LOAD = 0.86
 LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
@@ -59,6 +60,8 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
     """Bytes of local memory that a group's staged tiles and partial results take."""
     if schedule.bulk:
         return bulk_bytes(problem, schedule)
+    if schedule.tensor:
+        return matrix_bytes(problem, schedule) + MORE_OF_MATRICES
     size = 0
     tilings = tilings_of(problem, schedule)
     for number, region in enumerate(schedule.staged):

@@ -9,6 +9,7 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_candidates, matrix_dims
 from tests.lower.test_gpu_candidates import H200, problem_of
 
@@ -23,6 +24,12 @@ def test_candidates_can_be_rendered_and_fit():
         source = program_of(problem, schedule, CUDA)
         assert "multiply_add(" in source.text
         assert source.entries[0].pool <= matrix_bytes(problem, schedule) + 4096 <= 228 << 10
+
+
+def test_a_search_rejects_none_of_them():
+    problem, device = problem_of("ik,kj->ij", "f2"), replace(HOPPER, local_bytes=227 << 10)
+    for schedule in matrix_candidates(problem, device):
+        assert misfit(problem, schedule, device) == ""
 
 
 def test_an_untuned_product_of_half_floats_gets_one():
