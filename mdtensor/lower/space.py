@@ -29,7 +29,7 @@ from mdtensor.lower.parameter import (
     over,
     permutations,
 )
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule, is_valid
 from mdtensor.specs import Target
 
@@ -209,12 +209,35 @@ def _orders(problem: Problem) -> list[Parameter]:
 
 
 def _staging(problem: Problem) -> list[Parameter]:
-    parameters: list[Parameter] = []
-    for number in range(len(problem.streams)):
+    """Which streams are staged; whether one is along the lanes is a parameter of its own.
+
+    A stream's regions read what is known of those before it, so that they are chosen one after the
+    other: a tree that knows all of them before the first answer has two sub-trees for each.
+    """
+    parameters = [Parameter(_along(0), (False,))]
+
+    def regions(_: bool) -> tuple[str, ...]:
+        return ("", "scratch")
+
+    for number, stream in enumerate(problem.streams):
         possible = number < problem.finish_streams and problem.is_plain(number)
         worthwhile = possible and problem.contracted and problem.scanned < 0
-        parameters.append(Parameter(f"staged{number}", ("", "scratch") if worthwhile else ("",)))
+
+        def along(so_far: bool, region: str, lane: int, stream: Stream = stream) -> tuple[bool]:
+            return (so_far or bool(region and stream.uses(lane)),)
+
+        staged = f"staged{number}"
+        values = over((_along(number),), regions, "regions") if worthwhile else ("",)
+        parameters += [
+            Parameter(staged, values),
+            Parameter(_along(number + 1), over((_along(number), staged, "lane"), along, "along")),
+        ]
     return parameters
+
+
+def _along(number: int) -> str:
+    """Whether one of so many streams, the first ones, is staged along the lanes."""
+    return f"along{number}"
 
 
 def _finish(problem: Problem) -> list[Parameter]:
@@ -248,17 +271,14 @@ def _finish(problem: Problem) -> list[Parameter]:
 def _unlike_peel(problem: Problem) -> list[Constraint]:
     """What rows that are peeled rule out: tiles staged along them, and reductions in parts."""
 
-    def along(number: int) -> Constraint:
-        def staged_elsewhere(peel: bool, lane: int, region: str) -> bool:
-            return not (peel and region and problem.streams[number].uses(lane))
-
-        return over(("peel", "lane", f"staged{number}"), staged_elsewhere, "staged_elsewhere")
+    def staged_elsewhere(peel: bool, along: bool) -> bool:
+        return not (peel and along)
 
     def whole_reduction(peel: bool, parts: int) -> bool:
         return not peel or parts == 1
 
     return [
-        *map(along, range(len(problem.streams))),
+        over(("peel", _along(len(problem.streams))), staged_elsewhere, "staged_elsewhere"),
         *(over(("peel", f"p{d}"), whole_reduction, "whole_reduction") for d in problem.contracted),
     ]
 

@@ -53,6 +53,7 @@ PROBLEMS = {
     "product": einsum("ij,i->ij", (4095, 4095), (4095,)),
     "windows": einsum("h+r c, r c -> h c", (114, 32), (3, 32)),
     "scan": problem_from_md_hom(prefix_sums(1, 1 << 22, "j")),
+    "many streams": einsum(",".join(["ij"] * 16) + "->j", *[(1000, 2000)] * 16),
 }
 
 
