@@ -145,7 +145,7 @@ def test_long_work_gets_a_kernel_of_its_own_in_the_background(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = pipeline.engine_for()
-    made.settle(timeout=600)  # what other tests left would get kernels of its own too, all there are
+    made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
     monkeypatch.setattr(made, "own", {})
     monkeypatch.setattr(engine, "WORTH_OWN_KERNEL", 0.0)
     monkeypatch.setattr(engine, "WORTH_COMPILING", 0.0)
