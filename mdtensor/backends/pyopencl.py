@@ -47,6 +47,7 @@ class OpenCLDevice:
         if "cl_intel_exec_by_local_thread" in device.extensions:
             self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
         self.takes_addresses = _takes_addresses(cl, device)
+        self.mistakes_barriers = _mistakes_barriers(cl, device)
         self._local = threading.local()
         self._building = threading.Lock()
         self.target = _target(cl, device)
@@ -70,9 +71,11 @@ class OpenCLDevice:
 
     def build(self, text: str) -> Any:
         """A built `pyopencl.Program`."""
+        options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
+        if self.mistakes_barriers and "barrier(" in text:
+            options.append("-cl-opt-disable")
         try:
             with self._building:
-                options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
                 return self.cl.Program(self.context, text).build(options)
         except self.cl.Error as error:
             raise CompileError(
@@ -116,6 +119,15 @@ def _takes_addresses(cl: Any, device: Any) -> bool:
         return False
     capabilities = getattr(device, "svm_capabilities", 0)
     return bool(capabilities & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+
+
+def _mistakes_barriers(cl: Any, device: Any) -> bool:
+    """Whether the device's compiler, when it optimises, gets some kernels with barriers wrong.
+
+    Intel's for processors does (ADR 4). Schedules for processors have groups of one work-item,
+    and no barriers; what has them was written for GPUs, and is run on a processor to test it.
+    """
+    return bool(device.type & cl.device_type.CPU) and "Intel" in device.platform.vendor
 
 
 def _target(cl: Any, device: Any) -> Target:

@@ -188,7 +188,8 @@ class StagedRun:
             return [None] * len(expected)
         bounds = [np.zeros(right.shape, np.float64) for right in expected]
         compute(magnitudes(md_hom), arrays, bounds)
-        unit = _rounding(md_hom)
+        narrowest = np.finfo(_narrowest(md_hom))
+        unit, underflow = float(narrowest.eps), float(narrowest.tiny)
         count = _roundings(md_hom)
         tolerances: list[np.ndarray | None] = []
         for buffer, right, bound in zip(md_hom.outputs, expected, bounds, strict=True):
@@ -197,7 +198,7 @@ class StagedRun:
                 continue
             stored = np.finfo(buffer.spec.dtype)
             last = float(stored.eps) * np.abs(right) + float(stored.tiny)
-            tolerances.append(np.abs(count * unit * bound + last))
+            tolerances.append(np.abs(count * (unit * bound + underflow) + last))
         return tolerances
 
     def check_chain(self) -> None:
@@ -245,11 +246,11 @@ def _bounding_combine(combine: Combine) -> Combine:
     return replace(combine, op=replace(combine.op, results=results, identity=None))
 
 
-def _rounding(md_hom: MDHom) -> float:
-    """The unit of rounding of the narrowest floats that are computed with."""
+def _narrowest(md_hom: MDHom) -> type[np.floating]:
+    """The narrowest floats that are computed with: float16 is held in float32."""
     exprs = _expressions(md_hom)
     sizes = {expr.dtype.itemsize for root in exprs for expr in _nodes(root) if _is_float(expr)}
-    return float(np.finfo(np.float64 if sizes == {8} else np.float32).eps)
+    return np.float64 if sizes == {8} else np.float32
 
 
 def _is_float(expr: Expr) -> bool:

@@ -295,7 +295,9 @@ def _copy_together(
     value = source.load(layout, address + source.offset)
     statement: Statement = Store(layout.pointer, layout.memory, name("c"), value)
     for d, index in position.items():
-        statement = If(index, "<", name(tilings[d].var("e")), (statement,))
+        # Distances: where positions were compared, Intel's compiler left elements out (ADR 4).
+        start, end = name(tilings[d].var("t")), name(tilings[d].var("e"))
+        statement = If(index - start, "<", end - start, (statement,))
     threads = math.prod(schedule.threads)
     first = name("item") if threads > 1 else as_index(0)
     return [Loop("c", first, size + (threads - 1), as_index(threads), (*decode, statement))]
