@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.api import dispatch, modes, statistics
-from mdtensor.api.in_flight import Launch, in_order, run_all
+from mdtensor.api.in_flight import Begun, Step, launched, run_all
 from mdtensor.api.operands import (
     Array,
     addressable,
@@ -42,15 +42,6 @@ Run = Callable[..., None]
 # Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
 # interpreter here.
 executor: Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One `md_hom`: the slots of its inputs, and those of its outputs."""
-
-    md_hom: MDHom
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +183,8 @@ class Ready:
         first_to_last = tuple(range(computation.operands + 1))
         simple = slots == [first_to_last] and len(self.makers) == 1 and not self.fills
         self.only = _launch(computation.steps[0], xp) if simple else None
-        begun = [_begun(step, xp) for step in computation.steps] if not simple else []
-        launches = [Launch(*each, numbers) for each, numbers in zip(begun, slots, strict=False)]
-        self.launches = () if simple else in_order(computation.steps, launches)
+        steps = () if simple else computation.steps
+        self.launches = launched(steps, lambda step: _begun(step, xp))
 
     def __call__(self, arrays: Sequence[Array], out: Any) -> Any:
         """One result, or a tuple of several; None where `out` needs a copy or is refused."""
@@ -352,6 +342,7 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
         if fill is not None:
             result.fill(fill)
     slots = [*arrays, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
+    modes.saw_call(computation.steps, _arrays_of(xp))
     for step in computation.steps:
         _launch(step, xp)(*(slots[n] for n in (*step.operands, *step.results)))
     statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
@@ -362,7 +353,7 @@ def _launch(step: Step, xp: Any) -> Run:
     return _interpreted(step) or _program(step, xp).launcher()
 
 
-def _begun(step: Step, xp: Any) -> tuple[Run, Callable[[], None] | None]:
+def _begun(step: Step, xp: Any) -> Begun:
     """A function that begins one step, and what waits for it, if needed."""
     if (run := _interpreted(step)) is not None:
         return run, None
@@ -371,9 +362,13 @@ def _begun(step: Step, xp: Any) -> tuple[Run, Callable[[], None] | None]:
 
 def _program(step: Step, xp: Any) -> Program:
     pipeline = importlib.import_module("mdtensor.api.pipeline")
-    arrays = "numpy" if xp is np else "cupy"
+    arrays = _arrays_of(xp)
     modes.saw(step.md_hom, arrays)
     return pipeline.choice_for(step.md_hom, arrays).program
+
+
+def _arrays_of(xp: Any) -> str:
+    return "numpy" if xp is np else "cupy"
 
 
 def _interpreted(step: Step) -> Run | None:

@@ -11,17 +11,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.views import Access, AffineIndex
 
-if TYPE_CHECKING:
-    from mdtensor.api.computation import Step
-
 _MANY = 1 << 20  # indices along an axis that are compared one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `md_hom`: the slots of its inputs, and those of its outputs."""
+
+    md_hom: MDHom
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+# What begins a step, and what waits for it: see `Program.beginner`.
+Begun = tuple[Callable[..., None], Callable[[], None] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,12 @@ class Launch:
     finish: Callable[[], None] | None
     slots: tuple[int, ...]
     waits: bool = False
+
+
+def launched(steps: Sequence[Step], begun: Callable[[Step], Begun]) -> tuple[Launch, ...]:
+    """The launches of steps on the arrays of their slots, in order."""
+    launches = [Launch(*begun(step), (*step.operands, *step.results)) for step in steps]
+    return in_order(steps, launches)
 
 
 def in_order(steps: Sequence[Step], launches: Sequence[Launch]) -> tuple[Launch, ...]:

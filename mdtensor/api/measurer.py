@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from mdtensor.api.engine import Engine
+from mdtensor.api.in_flight import Step
 from mdtensor.api.trial import packed
 from mdtensor.autotune.crew import Crew
 from mdtensor.autotune.trial import Trial
@@ -98,6 +99,14 @@ class Measurer(Closing):
         candidates = list(map(self._candidate, schedules))
         request = {"problem": self._problem, "confirm": candidates}
         return self._worker.call(request, TRIAL_SECONDS * len(candidates))["seconds"]
+
+    def calls_by_turns(
+        self, steps: Sequence[Step], schedules: Sequence[Sequence[Schedule]]
+    ) -> list[float | None]:
+        """Seconds of a call whose steps run by various schedules, as `by_turns` tells them."""
+        texts = [[schedule.to_json() for schedule in each] for each in schedules]
+        request = {"call": packed(tuple(steps)), "schedules": texts}
+        return self._worker.call(request, TRIAL_SECONDS * len(schedules))["seconds"]
 
     def _candidate(self, schedule: Schedule) -> dict[str, Any]:
         """What the worker is told of a schedule: its text, or its machine code."""

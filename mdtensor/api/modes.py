@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mdtensor.api.budget import seconds_of
+from mdtensor.api.in_flight import Step
 from mdtensor.errors import TuningError
 from mdtensor.translate.md_hom import MDHom
 
 MODES = ("off", "cached", "record", "tune")
 
 
+# The steps of one call that runs several programs.
+Steps = tuple[Step, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy."""
+    """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy.
+
+    `within` are the calls of several programs of which it is one.
+    """
 
     md_hom: MDHom
     label: str
     arrays: str = "numpy"
+    within: tuple[Steps, ...] = ()
 
 
 class Recording:
@@ -27,17 +36,30 @@ class Recording:
 
     def __init__(self) -> None:
         self._calls: dict[tuple[MDHom, str], int] = {}
+        self._within: dict[tuple[MDHom, str], dict[Steps, None]] = {}
 
     def add(self, md_hom: MDHom, arrays: str) -> None:
         """Counts a call."""
         self._calls[md_hom, arrays] = self._calls.get((md_hom, arrays), 0) + 1
+
+    def add_call(self, steps: Steps, arrays: str) -> None:
+        """Notes which computations are run by one call."""
+        for step in steps:
+            self._within.setdefault((step.md_hom, arrays), {})[steps] = None
 
     def calls(self, item: Recorded) -> int:
         """How often a computation was called."""
         return self._calls[item.md_hom, item.arrays]
 
     def __iter__(self) -> Iterator[Recorded]:
-        return iter([Recorded(md_hom, repr(md_hom), arrays) for md_hom, arrays in self._calls])
+        return iter(
+            [
+                Recorded(
+                    md_hom, repr(md_hom), arrays, tuple(self._within.get((md_hom, arrays), ()))
+                )
+                for md_hom, arrays in self._calls
+            ]
+        )
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -71,6 +93,12 @@ def saw(md_hom: MDHom, arrays: str) -> None:
     """Tells the current mode of a call on arrays of NumPy or CuPy."""
     if _state.recording is not None:
         _state.recording.add(md_hom, arrays)
+
+
+def saw_call(steps: Sequence[Step], arrays: str) -> None:
+    """Tells the current mode of a call that runs these steps, one or several."""
+    if _state.recording is not None and len(steps) > 1:
+        _state.recording.add_call(tuple(steps), arrays)
 
 
 def tuning_budget() -> float:

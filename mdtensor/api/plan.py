@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.api import pipeline, statistics
 from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
-from mdtensor.api.modes import Recorded
+from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import read_only, spec_of
 from mdtensor.api.tune import TuningReport, tune
 from mdtensor.errors import ShapeError
@@ -186,8 +186,19 @@ class Plan(ABC):
         self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
     ) -> list[TuningReport]:
         """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
-        work = [Recorded(md_hom, self.label, self.arrays) for md_hom in self.md_homs]
-        return tune(work, budget, quiet=quiet, again=again)
+        return tune(self.recorded(), budget, quiet=quiet, again=again)
+
+    def recorded(self) -> list[Recorded]:
+        """What there is to tune: every `md_hom`, and the calls of several of which it is one."""
+        found: list[Recorded] = []
+        for md_hom in self.md_homs:
+            within = [c for c in self.calls() if any(s.md_hom == md_hom for s in c) and len(c) > 1]
+            found.append(Recorded(md_hom, self.label, self.arrays, tuple(within)))
+        return found
+
+    @abstractmethod
+    def calls(self) -> list[Steps]:
+        """The steps of the computations that a call of the plan runs."""
 
     def explain(self) -> str:
         """What runs: every `md_hom`, the schedule and where it is from, cost and source."""

@@ -13,6 +13,7 @@ import numpy as np
 from mdtensor.api import computation, dispatch, modes, pipeline, statistics
 from mdtensor.api.arguments import Arguments, zeros_like_spec
 from mdtensor.api.computation import Computation, Ready
+from mdtensor.api.modes import Steps
 from mdtensor.api.operands import array_module, spec_of
 from mdtensor.api.plan import Plan
 from mdtensor.errors import ShapeError, TranslationError
@@ -80,11 +81,16 @@ class CallPlan(Plan):
             seen[0].computation.results[0].dtype,
         )
         self._arguments = arguments
+        self._calls = [each.computation.steps for each in seen]
         self._only: Computation | None = None
         self._order: tuple[int, ...] = ()
         if len(seen) == 1 and returned is seen[0].returned:
             order = arguments.order(seen[0].operands)
             self._order, self._only = order or (), None if order is None else seen[0].computation
+
+    def calls(self) -> list[Steps]:
+        """The steps of the computations that the function runs."""
+        return self._calls
 
     def _first(self, operands: Sequence[Array]) -> Any:
         if self._only is None or not _runs_kernels(operands):

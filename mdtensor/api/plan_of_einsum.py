@@ -8,6 +8,7 @@ from typing import Any
 from mdtensor.api import dispatch, modes, pipeline
 from mdtensor.api.einsum import execute
 from mdtensor.api.launch import launch_of
+from mdtensor.api.modes import Steps
 from mdtensor.api.operands import array_module
 from mdtensor.api.plan import Plan
 from mdtensor.api.prepare import Prepared
@@ -25,6 +26,10 @@ class EinsumPlan(Plan):
         md_homs = tuple(step.md_hom for step in prepared.steps)
         super().__init__(label, call, specs, (prepared.result,), md_homs, prepared.dtype)
         self._prepared = prepared
+
+    def calls(self) -> list[Steps]:
+        """The steps of the path of contraction."""
+        return [self._prepared.as_steps(len(self.specs))]
 
     def _first(self, operands: Sequence[Array]) -> Array:
         xp = array_module(operands)

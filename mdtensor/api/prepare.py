@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.api import in_flight
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, PathError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides
@@ -60,6 +61,13 @@ class Prepared:
         if len(self.steps) != 1 or self.converted:
             return False
         return self.steps[0].operands == tuple(range(len(self.steps[0].operands)))
+
+    def as_steps(self, operands: int) -> tuple[in_flight.Step, ...]:
+        """The steps for so many operands as steps of any other call."""
+        return tuple(
+            in_flight.Step(step.md_hom, step.operands, (operands + number,))
+            for number, step in enumerate(self.steps)
+        )
 
 
 def prepare(

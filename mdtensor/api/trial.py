@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor.api.arena import Arena, CudaArena
+from mdtensor.api.call_arena import CallArena
 from mdtensor.api.clock import Clock, HostClock, Run
 from mdtensor.api.engine import DIALECTS, Engine
 from mdtensor.autotune.store import Store
@@ -71,12 +72,14 @@ class Benches:
         self._bench: Bench | None = None
 
     def handle(self, request: Request) -> Reply:
-        """Measures one schedule of a problem, or confirms several by turns.
+        """Measures one schedule of a problem, or confirms several by turns, or whole calls.
 
         A kernel may leave the device in a state in which nothing else can run; then this process
         ends, and the next one opens the device anew.
         """
         try:
+            if "call" in request:
+                return self.calls(request)
             return self.bench_of(request["problem"]).handle(request)
         except self.engine.device.faults as error:
             if self.engine.device.is_lost():
@@ -95,9 +98,20 @@ class Benches:
         """A new bench."""
         device = self.engine.device
         if isinstance(device, CupyDevice):
-            arena = CudaArena(problem, CudaComparison(device))
-            return Bench(self.engine, arena, CudaClock(device))
-        return Bench(self.engine, Arena(problem), HostClock())
+            return Bench(self.engine, CudaArena(problem, CudaComparison(device)), self.clock())
+        return Bench(self.engine, Arena(problem), self.clock())
+
+    def clock(self) -> Clock:
+        """A clock of the device."""
+        device = self.engine.device
+        return CudaClock(device) if isinstance(device, CupyDevice) else HostClock()
+
+    def calls(self, request: Request) -> Reply:
+        """Seconds of a call of several programs by various schedules, by turns."""
+        self._bench = None  # its memory first
+        arena = CallArena(self.engine, unpacked(request["call"]))
+        clock = self.clock()
+        return {"seconds": clock.by_turns([arena.run_of(each) for each in request["schedules"]])}
 
 
 class Bench:

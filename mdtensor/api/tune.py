@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,20 @@ from mdtensor.api import pipeline
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
-from mdtensor.api.modes import Recorded, Recording
+from mdtensor.api.modes import Recorded, Recording, Steps
 from mdtensor.api.schedule_search import searched
+from mdtensor.api.whole_calls import keep_what_is_fastest
 from mdtensor.autotune.progress import Progress
 from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
+from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.translate.md_hom import MDHom
+
+# Of a budget, what is shared evenly, and what confirming calls of several programs may take.
+_EVENLY = 0.25
+_CALLS_SHARE = 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +58,58 @@ def tune(
 
     `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it. Each computation
     is tuned for the arrays that it was called with: those of NumPy on the CPU device, those of
-    CuPy on the current CUDA device. The budget is seconds or a text such as "5min"; it is shared
-    evenly, and what one computation leaves goes to the others. Computations with a confirmed winner
-    are skipped unless `again`, which goes on searching where the last search ended. Ctrl-C ends the
-    search and keeps what was measured. Results are in the store when this returns.
+    CuPy on the current CUDA device. The budget is seconds or a text such as "5min"; a quarter is
+    shared evenly, the rest by the time that each is expected to take, and what one computation
+    leaves goes to the others. Where a call runs several of them, the whole call by what was found
+    takes turns with the call untuned and with mixtures, and what is fastest is kept. Computations
+    with a confirmed winner are skipped unless `again`, which goes on searching where the last
+    search ended. Ctrl-C ends the search and keeps what was measured. Results are in the store when
+    this returns.
 
     Raises TuningError for what was not recorded, and for a budget that is no time.
     """
     items = _recorded(work)
-    left = seconds_of(budget)
+    calls = _whole_calls(items)
+    for_calls = _CALLS_SHARE * seconds_of(budget) if calls else 0.0
+    left = seconds_of(budget) - for_calls
+    weights = _weights(items)
     reports: list[TuningReport] = []
     with Measurers() as measurers:
         for number, item in enumerate(items):
-            share = left / (len(items) - number)
+            share = left * weights[number] / sum(weights[number:])
             report = _tuned(item, share, measurers, quiet=quiet, again=again)
             reports.append(report)
             left -= report.elapsed
             if report.interrupted:
-                break
+                return reports
+        found = {item for item, report in zip(items, reports, strict=True) if not report.cached}
+        for steps, arrays in calls:
+            if any(steps in item.within and item.arrays == arrays for item in found):
+                _confirm(steps, arrays, for_calls / len(calls), measurers)
     return reports
+
+
+def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str]]:
+    """The calls of several programs of which some are to be tuned."""
+    return [*dict.fromkeys((steps, item.arrays) for item in items for steps in item.within)]
+
+
+def _weights(items: Sequence[Recorded]) -> list[float]:
+    """The shares of a budget: a quarter of all evenly, the rest by what each has to compute."""
+    expected: list[float] = []
+    for item in items:
+        problem = problem_from_md_hom(item.md_hom)
+        target = pipeline.engine_for(item.arrays).target
+        expected.append(flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth)
+    total = sum(expected) or 1.0
+    return [_EVENLY / len(items) + (1 - _EVENLY) * one / total for one in expected]
+
+
+def _confirm(steps: Steps, arrays: str, budget: float, measurers: Measurers) -> None:
+    """Keeps what makes a call of several programs fastest as a whole."""
+    engine = pipeline.engine_for(arrays)
+    if keep_what_is_fastest(engine, steps, budget, measurers.of(engine, arrays)):
+        pipeline.forget()
 
 
 def _recorded(work: Any) -> list[Recorded]:

@@ -212,7 +212,9 @@ def cpu_candidates(
                     for made in (flat, *_windows(problem, flat)):
                         yield made
                         yield from _beyond_caches(problem, made, target, general=general)
-                        yield from _staged(problem, made)
+                        for staged in _staged(problem, made):
+                            yield staged
+                            yield from _streamed(problem, staged, target, general=general)
                     yield from _side_by_side(problem, flat)
 
 
@@ -290,6 +292,16 @@ def _beyond_caches(
             if asks:
                 yield replace(schedule, ahead=ahead)
             return
+
+
+def _streamed(
+    problem: Problem, staged: Schedule, target: Target, *, general: bool
+) -> Iterator[Schedule]:
+    """The same past the caches, where results are more than caches hold and written once."""
+    large = bytes_moved(problem) >= target.l2_bytes * target.cores
+    streamed = replace(staged, streaming=True)
+    if large and not general and is_valid(problem, streamed):
+        yield streamed
 
 
 def _ahead(problem: Problem, schedule: Schedule) -> int:
