@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, cast
 
 import numpy as np
 
-from mdtensor.api import dispatch, modes, statistics
-from mdtensor.api.launch import launch_of, scalar_result
+from mdtensor.api import dispatch, modes, pipeline, statistics
+from mdtensor.api.family import Family, is_typical
+from mdtensor.api.launch import Launch, launch_of, scalar_result
 from mdtensor.api.operands import (
     COMPUTED,
     Array,
@@ -51,6 +53,7 @@ _TABLE_SIZE = 4096
 executor: Compute | None = None
 
 _table: dict[tuple[object, ...], Prepared] = {}
+_families: dict[tuple[object, ...], Family] = {}
 _hot = dispatch.table
 _hot_get = _hot.get
 _ABSENT: Any = object()  # an operand that a call does not have
@@ -126,6 +129,8 @@ def einsum(
     )
     if plain and (key := operands_key(operands, out)):
         launch = _hot.get(key)
+        if launch is None and out is None and (launch := _launch_of_family(operands)):
+            dispatch.remember(key, launch)
         if launch is not None and out is None:
             return launch(*operands[1:])
         if launch is not None and is_free(out, operands[1:]):
@@ -211,14 +216,43 @@ def _einsum(
     arrays = [array if addressable(array) else array.copy() for array in arrays]
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
+        if plain and prepared.steps and not _watched():
+            launch = launch_of(prepared, "numpy" if xp is np else "cupy", xp)
+            if xp is np and not prepared.result.shape:
+                launch = scalar_result(launch)
+            result = launch(*arrays)
+            _remember(operands, arrays, None, launch, xp)
+            _found_family(operands)
+            return result
         result = execute(prepared, arrays, None, xp)
-        if plain:
-            _remember(operands, None, prepared, xp)
         return result[()] if xp is np and result.ndim == 0 else result
     prepared = _fill(text, arrays, out, options, xp)
-    if plain and xp is np and prepared is not None:
-        _remember(operands, out, prepared, xp)
+    if plain and xp is np and prepared is not None and prepared.steps and not _watched():
+        _remember(operands, arrays, out, launch_of(prepared, "numpy", xp), xp)
     return out
+
+
+def _launch_of_family(operands: Sequence[Any]) -> Launch | None:
+    """What runs a call like those before on a new shape, where that takes no translation."""
+    family = _families.get((operands[0], *[(a.ndim, a.dtype) for a in operands[1:]]))
+    if family is None or _watched() or not all(map(is_typical, operands[1:])):
+        return None
+    if family.engine is not pipeline.engine_for():
+        return None
+    return family.launch(operands[1:])
+
+
+def _found_family(operands: Sequence[Any]) -> None:
+    """Lets later calls like one that was right do without a translation, where that can be."""
+    if operands_key(operands) is None or type(operands[1]) is not _ndarray:
+        return
+    arrays, engine = operands[1:], pipeline.engine_for()
+    key = (operands[0], *[(array.ndim, array.dtype) for array in arrays])
+    known = _families.get(key)
+    if (known is not None and known.engine is engine) or not all(map(is_typical, arrays)):
+        return
+    if family := Family.of(operands[0], arrays, engine):
+        _families[key] = family
 
 
 def _watched() -> bool:
@@ -226,17 +260,18 @@ def _watched() -> bool:
     return executor is not None or modes.is_watching()
 
 
-def _remember(operands: Sequence[Any], out: Array | None, prepared: Prepared, xp: Any) -> None:
-    """Puts a call into the table of the hot path: on CuPy arrays, one without `out`."""
+def _remember(
+    operands: Sequence[Any], arrays: Sequence[Array], out: Array | None, launch: Launch, xp: Any
+) -> None:
+    """Puts a call into the table of the hot path: on CuPy arrays, one without `out`.
+
+    `arrays` are those that the launch takes: where one is a copy of an operand, none is put there.
+    """
     if xp is not np:
         dispatch.knows_cupy(xp)
     key = operands_key(operands, out)
-    if key is None or _watched() or not prepared.steps:
-        return
-    launch = launch_of(prepared, "numpy" if xp is np else "cupy", xp)
-    if xp is np and out is None and not prepared.result.shape:
-        launch = scalar_result(launch)
-    dispatch.remember(key, launch)
+    if key is not None and all(map(operator.is_, operands[1:], arrays)):
+        dispatch.remember(key, launch)
 
 
 @dataclass(frozen=True, slots=True)

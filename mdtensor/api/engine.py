@@ -12,10 +12,11 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
+from mdtensor.api.structure import Decision, Structure
 from mdtensor.autotune.store import Store
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, LoweringError
@@ -24,13 +25,19 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.candidates import plain, ranked, scattering, with_parts
+from mdtensor.lower.candidates import (
+    WORTH_THREADS,
+    best_division,
+    divided,
+    plain,
+    ranked,
+    scattering,
+)
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.problem import Problem, points, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.tiling import tilings_of
 from mdtensor.translate.md_hom import MDHom
 
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
@@ -59,16 +66,17 @@ class Choice:
     program: Program
 
 
-@dataclass(slots=True)
-class Structure:
-    """The general kernels of one structure, by their schedule without parts."""
+Structures = Structure[tuple[KernelSource, Program]]
 
-    general: Problem
-    variants: dict[Schedule, tuple[KernelSource, Program]] = field(
-        default_factory=dict[Schedule, tuple[KernelSource, Program]]
-    )
-    wanted: set[Schedule] = field(default_factory=set[Schedule])
-    lock: threading.Lock = field(default_factory=threading.Lock)
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A shape for which a general kernel was chosen, and may be chosen better."""
+
+    structure: Structures
+    sizes: tuple[int, ...]
+    problem: Callable[[], Problem]
+    decision: Decision
 
 
 class Engine:
@@ -79,12 +87,13 @@ class Engine:
         self.target = device.target
         self.dialect = DIALECTS[self.target.dialect]
         self._open_store = store
-        self.structures: dict[Problem, Structure] = {}
+        self.structures: dict[Problem, Structures] = {}
         self.own: dict[Problem, Choice] = {}
+        self._with_own: set[str] = set()  # by their keys
         self.lock = threading.RLock()
         self.changed: list[Callable[[], None]] = []
         self._background: threading.Thread | None = None
-        self._waiting: dict[tuple[Problem, Problem], tuple[Structure, Choice]] = {}
+        self._waiting: dict[tuple[int, tuple[int, ...]], _Chosen] = {}
         self._work = threading.Condition(self.lock)
         self._is_improving = False
         self._closing = threading.Event()
@@ -145,49 +154,94 @@ class Engine:
                     continue
         if (own := self.own.get(problem)) is not None:
             return own
-        general, values = generalised(problem)
-        structure = self.structures.get(general)
-        if structure is None:
-            with self.lock:
-                structure = self.structures.setdefault(general, Structure(general))
+        general, sizes = generalised(problem)
+        structure = self.structure(general)
         if not structure.variants:
             with structure.lock:
                 if not structure.variants:
                     self._compile_first(structure, problem)
-        estimates = [(self._estimate(problem, v), v) for v in tuple(structure.variants)]
-        serial, variant = min(estimates, key=lambda pair: pair[0])
-        seconds, spread = self._spread(problem, variant, serial)
-        source, program = structure.variants[variant]
-        sizes = (*values, *_launch_sizes(problem, spread))
-        bound = program.bound(sizes, spread.inline)
-        choice = Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
-        self._improve_later(structure, choice)
-        return choice
-
-    def _estimate(self, problem: Problem, variant: Schedule) -> float:
-        """Estimated seconds of a general schedule in one part, by which variants are compared."""
-        whole = replace(variant, parts=(1,) * len(variant.parts), inline=True)
-        return estimate(problem, whole, self.target, general=True)
-
-    def _spread(self, problem: Problem, variant: Schedule, serial: float) -> tuple[float, Schedule]:
-        """A general schedule with the parts that suit a shape, and its estimate.
-
-        `serial` is its estimate in one part.
-        """
         if self.target.kind == "gpu":
-            blocks = [r * t for r, t in zip(variant.registers, variant.threads, strict=True)]
-            parts = tuple(
-                1 if problem.reduced[d] else -(-problem.extent(d) // blocks[d])
-                for d in problem.dims
-            )
-            return 0.0, replace(variant, parts=parts)
-        split = any(variant.parts[d] == 0 for d in problem.contracted)
-        whole = replace(variant, parts=(1,) * len(variant.parts))
-        return with_parts(
-            problem, whole, self.target, split_reductions=split, general=True, serial=serial
+            variant = next(iter(structure.variants))
+            spread, seconds = _block_by_block(problem, variant), 0.0
+        else:
+            decision = self._decided(structure, sizes) or self._decide(structure, sizes, problem)
+            spread, seconds = self._spread(structure, sizes, decision), decision.seconds
+            variant = decision.variant
+            self._improve_later(_Chosen(structure, sizes, lambda: problem, decision))
+        source, program = structure.variants[variant]
+        bound = program.bound((*sizes, *_launch_sizes(sizes, spread)), spread.inline)
+        return Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
+
+    def structure(self, general: Problem) -> Structures:
+        """The structure of that problem with names."""
+        structure = self.structures.get(general)
+        if structure is None:
+            with self.lock:
+                structure = self.structures.setdefault(general, Structure(general))
+        return structure
+
+    def at_once(
+        self,
+        structure: Structures,
+        sizes: tuple[int, ...],
+        problem: Callable[[], Problem],
+        *,
+        use_store: bool,
+    ) -> Program | None:
+        """The program for a shape of a structure, where that takes no look at its problem.
+
+        None where there is no general kernel for a shape near it, and where there is a kernel of
+        its own; `choose` knows what to do then.
+        """
+        decision = self._decided(structure, sizes)
+        if decision is None or structure.pattern is None:
+            return None
+        key = structure.pattern % sizes
+        if key in self._with_own or (use_store and self.store.winner(key, self.environment)):
+            return None
+        spread = self._spread(structure, sizes, decision)
+        self._improve_later(_Chosen(structure, sizes, problem, decision))
+        _, program = structure.variants[decision.variant]
+        return program.bound((*sizes, *_launch_sizes(sizes, spread)), spread.inline)
+
+    def _decided(self, structure: Structures, sizes: tuple[int, ...]) -> Decision | None:
+        return structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
+
+    def _decide(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Decision:
+        """What the cost model says of a shape: which kernel is best, and how many groups pay."""
+        wholes = [(v, _in_one_part(v)) for v in tuple(structure.variants)]
+        estimates = [estimate(problem, w, self.target, general=True) for _, w in wholes]
+        serial = min(estimates)
+        variant, whole = wholes[estimates.index(serial)]
+        seconds, groups, _ = best_division(
+            problem,
+            whole,
+            self.target,
+            split_reductions=_splits_reductions(problem, variant),
+            general=True,
+            serial=serial,
+        )
+        decision = Decision(variant, groups, seconds)
+        structure.decide(sizes, decision)
+        return decision
+
+    def _spread(
+        self, structure: Structures, sizes: tuple[int, ...], decision: Decision
+    ) -> Schedule:
+        """The general schedule of a decision with the parts that suit a shape."""
+        whole = _in_one_part(decision.variant)
+        if decision.groups == 1:
+            return whole
+        return divided(
+            structure.general,
+            whole,
+            self.target,
+            decision.groups,
+            split_reductions=_splits_reductions(structure.general, decision.variant),
+            extents=sizes[: len(whole.parts)],
         )
 
-    def _compile_first(self, structure: Structure, problem: Problem) -> None:
+    def _compile_first(self, structure: Structures, problem: Problem) -> None:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""
         for _, schedule in ranked(problem, self.target, general=True)[:2]:
             try:
@@ -197,22 +251,22 @@ class Engine:
                 continue
         self._compile(structure, _without_parts(problem, plain(problem)))
 
-    def _compile(self, structure: Structure, variant: Schedule) -> None:
+    def _compile(self, structure: Structures, variant: Schedule) -> None:
         source = self.source(structure.general, variant)
         sizes = [1] * len(source.sizes)
-        structure.variants[variant] = source, self.device.compile(source, sizes)
+        structure.add(variant, (source, self.device.compile(source, sizes)))
 
-    def _improve_later(self, structure: Structure, choice: Choice) -> None:
-        """Has a clearly better general schedule compiled by a thread of its own."""
-        if self.target.kind == "gpu":
-            return
+    def _improve_later(self, chosen: _Chosen) -> None:
+        """Has a clearly better kernel found or compiled by a thread of its own."""
         with self._work:
-            self._waiting[structure.general, choice.problem] = structure, choice
+            is_awaited = self._waiting or self._is_improving
+            self._waiting[id(chosen.structure), chosen.sizes] = chosen
             # A process that was forked has none.
             if self._background is None or not self._background.is_alive():
                 self._background = threading.Thread(target=self._improve_all, daemon=True)
                 self._background.start()
-            self._work.notify_all()
+            elif not is_awaited:
+                self._work.notify_all()
 
     def _improve_all(self) -> None:
         """Works off what waits, after a pause in which the calls that caused it can finish."""
@@ -225,24 +279,39 @@ class Engine:
             if self._closing.wait(_PAUSE):
                 return
             with self._work:
-                structure, choice = self._waiting.pop(next(iter(self._waiting)))
-            if self._improve_alone(choice):
+                chosen = self._waiting.pop(next(iter(self._waiting)))
+            problem = chosen.problem()
+            decision = self._confirmed(chosen, problem)
+            if self._improve_alone(problem, decision):
                 continue
-            if len(structure.wanted) < _MAX_VARIANTS:
-                self._improve(structure, choice)
+            if len(chosen.structure.wanted) < _MAX_VARIANTS:
+                self._improve(chosen.structure, problem, decision)
 
-    def _improve_alone(self, choice: Choice) -> bool:
+    def _confirmed(self, chosen: _Chosen, problem: Problem) -> Decision:
+        """What the cost model says of a shape; later calls do that where it is clearly better."""
+        structure, sizes, made = chosen.structure, chosen.sizes, chosen.decision
+        if sizes in structure.decisions:
+            return structure.decisions[sizes]
+        spread = self._spread(structure, sizes, made)
+        seconds = estimate(problem, spread, self.target, general=True)
+        decision = self._decide(structure, sizes, problem)
+        if decision.seconds * WORTH_COMPILING <= seconds:
+            self._tell()
+        return decision
+
+    def _improve_alone(self, problem: Problem, decision: Decision) -> bool:
         """Compiles a kernel for this problem alone, where that pays; whether it did."""
-        problem = choice.problem
-        if choice.seconds < WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
+        if decision.seconds < WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
             return False
         seconds, schedule = self._best(problem)
-        if seconds * WORTH_COMPILING > choice.seconds or problem in self.own:
+        if seconds * WORTH_COMPILING > decision.seconds or problem in self.own:
             return False
         try:
-            self.own[problem] = self.specialised(problem, schedule, "cost model", seconds)
+            own = self.specialised(problem, schedule, "cost model", seconds)
         except (CompileError, LoweringError):
             return False
+        self.own[problem] = own
+        self._with_own.add(problem_key(problem))
         self._tell()
         return True
 
@@ -255,11 +324,10 @@ class Engine:
         for notify in self.changed:
             notify()
 
-    def _improve(self, structure: Structure, choice: Choice) -> None:
-        problem = choice.problem
+    def _improve(self, structure: Structures, problem: Problem, decision: Decision) -> None:
         seconds, schedule = self._best(problem, general=True)
         variant = _without_parts(problem, schedule)
-        if seconds * WORTH_COMPILING > choice.seconds or variant in structure.wanted:
+        if seconds * WORTH_COMPILING > decision.seconds or variant in structure.wanted:
             return
         structure.wanted.add(variant)
         try:
@@ -296,8 +364,37 @@ def _without_parts(problem: Problem, schedule: Schedule) -> Schedule:
     return scattering(problem, general) if schedule.scatter else general
 
 
-def _launch_sizes(problem: Problem, schedule: Schedule) -> list[int]:
-    """The blocks of a part and the number of parts, of every dim, for a general kernel."""
-    tilings = tilings_of(problem, schedule)
-    blocks = [(tiling.part.constant or 0) // tiling.block for tiling in tilings]
-    return [*blocks, *(tiling.parts.constant or 1 for tiling in tilings)]
+@lru_cache(1024)
+def _in_one_part(schedule: Schedule) -> Schedule:
+    """The same as one group that the calling thread runs."""
+    return replace(schedule, parts=(1,) * len(schedule.parts), inline=True)
+
+
+def _splits_reductions(problem: Problem, variant: Schedule) -> bool:
+    """Whether a general schedule lets groups share a reduction."""
+    return any(variant.parts[d] == 0 for d in problem.contracted)
+
+
+def _block_by_block(problem: Problem, variant: Schedule) -> Schedule:
+    """A general schedule for a GPU: kept dims divided as far as there are blocks."""
+    parts = tuple(
+        1
+        if problem.reduced[d]
+        else -(-problem.extent(d) // (variant.registers[d] * variant.threads[d]))
+        for d in problem.dims
+    )
+    return replace(variant, parts=parts)
+
+
+def _launch_sizes(sizes: Sequence[int], schedule: Schedule) -> list[int]:
+    """The blocks of a part and the number of parts, of every dim, for a general kernel.
+
+    They are those of `lower.tiling` for a dim of this extent, which the first sizes are.
+    """
+    lengths: list[int] = []
+    parts: list[int] = []
+    for d, count in enumerate(schedule.parts):
+        blocks = -(-sizes[d] // (schedule.registers[d] * schedule.threads[d]))
+        lengths.append(-(-blocks // max(1, count)))
+        parts.append(-(-blocks // lengths[d]))
+    return [*lengths, *parts]

@@ -27,21 +27,7 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
     ]
     makers = [allocator(step.result, xp) for step in prepared.steps]
     if prepared.is_single:
-        program, make = programs[0], makers[0]
-
-        def launch(*operands: Array, out: Array | None = None) -> Array:
-            result = make() if out is None else out
-            program(*operands, result)
-            tally.calls += 1
-            return result
-
-        def launch_of_two(a: Array, b: Array, out: Array | None = None) -> Array:
-            result = make() if out is None else out
-            program(a, b, result)
-            tally.calls += 1
-            return result
-
-        return launch_of_two if len(prepared.steps[0].operands) == 2 else launch
+        return single_launch(programs[0], makers[0], tally, len(prepared.steps[0].operands))
 
     def run(*operands: Array, out: Array | None = None) -> Array:
         slots: list[Array] = list(operands)
@@ -59,6 +45,29 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
         return result
 
     return run
+
+
+def single_launch(
+    program: Callable[..., None],
+    make: Callable[[], Array],
+    tally: statistics.Tally,
+    operands: int,
+) -> Launch:
+    """A function of so many operands that makes the result and runs one program."""
+
+    def launch(*operands: Array, out: Array | None = None) -> Array:
+        result = make() if out is None else out
+        program(*operands, result)
+        tally.calls += 1
+        return result
+
+    def launch_of_two(a: Array, b: Array, out: Array | None = None) -> Array:
+        result = make() if out is None else out
+        program(a, b, result)
+        tally.calls += 1
+        return result
+
+    return launch_of_two if operands == 2 else launch
 
 
 def scalar_result(launch: Launch) -> Launch:

@@ -6,8 +6,10 @@ the same ones can take the plan that was made before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -197,9 +199,11 @@ def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
 
 def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
     """Whether a kernel may convert elements as it reads them, with NumPy's results."""
+    if given == computed:
+        return True
     short = computed.name in ("float16", "bfloat16")
     rounds = short and not np.can_cast(given, computed)
-    return given == computed or (np.can_cast(given, computed, "same_kind") and not rounds)
+    return np.can_cast(given, computed, "same_kind") and not rounds
 
 
 def _written_in_kernel(computed: np.dtype, out: TensorSpec) -> bool:
@@ -213,41 +217,84 @@ def result_strides(
 ) -> tuple[int, ...]:
     """Strides, in elements, that NumPy would give to the result.
 
-    For the orders K and A NumPy's own iterator is asked, which sorts axes by the operands'
-    strides; it allocates an array of one byte per element that nothing touches.
+    For the order K they follow from which of the operands' strides are the larger ones.
     """
     extents = contraction.extents
     shape = [extents[name] for name in contraction.output]
     order = order.upper()
     if order == "C" or len(shape) < 2 or 0 in shape:
         return contiguous_strides(shape)
-    if order == "F":
+    walks = [_walk(names, spec) for names, spec in zip(contraction.inputs, specs, strict=True)]
+    if order == "A":
+        order = "F" if all(map(_is_in_fortran_order, walks)) else "C"
+    if order != "K":
         return ordered_strides(shape, order)
-    dims = [*contraction.output, *sorted(set(extents) - set(contraction.output))]
-    kept = len(shape)
+    ones = frozenset([name for name, extent in extents.items() if extent == 1])
+    places = tuple([_places(walk) for walk in walks])
+    inside = _axes_inside(contraction.output, tuple(extents), ones, places)
+    return tuple([math.prod([shape[axis] for axis in axes]) for axes in inside])
+
+
+# Extent and stride of every dim that an operand is walked along.
+_Walk = dict[str, tuple[int, int]]
+
+
+def _walk(names: Sequence[str], spec: TensorSpec) -> _Walk:
+    walk: _Walk = {}
+    for name, extent, stride in zip(names, spec.shape, spec.strides, strict=True):
+        walk[name] = extent, stride + (walk[name][1] if name in walk else 0)
+    return walk
+
+
+def _is_in_fortran_order(walk: _Walk) -> bool:
+    extents, strides = zip(*walk.values(), strict=True) if walk else ((), ())
+    return TensorSpec.of(extents[::-1], np.int8, strides[::-1]).is_contiguous
+
+
+def _places(walk: _Walk) -> tuple[tuple[str, bool, int], ...]:
+    """For every dim its name, whether it is of extent 1, the place of its stride among all."""
+    sizes = sorted({0, *[abs(stride) for _, stride in walk.values()]})
+    return tuple(
+        [
+            (name, extent == 1, sizes.index(abs(stride)) * (1 if stride > 0 else -1))
+            for name, (extent, stride) in walk.items()
+        ]
+    )
+
+
+@lru_cache(1024)
+def _axes_inside(
+    output: tuple[str, ...],
+    names: tuple[str, ...],
+    ones: frozenset[str],
+    walks: tuple[tuple[tuple[str, bool, int], ...], ...],
+) -> tuple[tuple[int, ...], ...]:
+    """For each axis of a result, the longer axes that NumPy lays out inside of it.
+
+    It follows from the operands' strides, of which it matters which ones are the larger ones (see
+    `_places`). NumPy's own iterator is asked, with axes of extent 2 for all that are longer.
+    """
+    dims = [*output, *sorted(set(names) - set(output))]
+    kept = len(output)
     operands: list[np.ndarray] = []
     op_axes: list[list[int]] = []
-    for names, spec in zip(contraction.inputs, specs, strict=True):
-        axes: dict[str, tuple[int, int]] = {}
-        for name, extent, stride in zip(names, spec.shape, spec.strides, strict=True):
-            axes[name] = (extent, stride + (axes[name][1] if name in axes else 0))
-        operands.append(_untouchable(axes.values()))
-        positions = {name: axis for axis, name in enumerate(axes)}
+    for walk in walks:
+        operands.append(_untouchable([(1 if unit else 2, stride) for _, unit, stride in walk]))
+        positions = {name: axis for axis, (name, _, _) in enumerate(walk)}
         op_axes.append([positions.get(name, -1) for name in dims])
     op_axes.append([*range(kept), *[-1] * (len(dims) - kept)])
     nditer: Any = np.nditer
-    try:
-        iterator = nditer(
-            [*operands, None],
-            flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
-            op_flags=[["readonly"]] * len(specs) + [["readwrite", "allocate", "no_broadcast"]],
-            op_axes=op_axes,
-            order=order,
-            itershape=[extents[name] for name in dims],
-        )
-    except MemoryError:  # of the result itself the caller is told, with its own type
-        return contiguous_strides(shape)
-    return tuple(iterator.operands[-1].strides)
+    iterator = nditer(
+        [*operands, None],
+        flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
+        op_flags=[["readonly"]] * len(walks) + [["readwrite", "allocate", "no_broadcast"]],
+        op_axes=op_axes,
+        order="K",
+        itershape=[1 if name in ones else 2 for name in dims],
+    )
+    steps: tuple[int, ...] = iterator.operands[-1].strides
+    long = sorted([axis for axis in range(kept) if output[axis] not in ones], key=steps.__getitem__)
+    return tuple(tuple(long[: max(1, step).bit_length() - 1]) for step in steps)
 
 
 def ordered_strides(shape: Sequence[int], order: str) -> tuple[int, ...]:

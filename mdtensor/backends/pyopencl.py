@@ -59,7 +59,7 @@ class OpenCLDevice:
         kernels = Kernels(self.cl, self.build(source.text), [e.name for e in source.entries])
         # Code is made for the first kernel object: milliseconds that are a compiler's.
         kernels.shared()
-        return OpenCLProgram(self, kernels, source, sizes)
+        return OpenCLProgram(self, kernels, source, sizes, source.inline)
 
     def load(self, compiled: Compiled) -> OpenCLProgram:
         """The program of a text that another process rendered."""
@@ -108,7 +108,7 @@ class OpenCLDevice:
     def argument(self, array: np.ndarray) -> Any:
         """The argument of a generated kernel for an array that starts at its first element."""
         if self.takes_addresses:
-            return np.uint64(array.ctypes.data)
+            return np.uint64(array.__array_interface__["data"][0])
         flags = self.cl.mem_flags
         return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
 
@@ -201,17 +201,19 @@ class OpenCLProgram:
         kernels: Kernels,
         source: KernelSource,
         sizes: Sequence[int],
+        inline: bool,
     ) -> None:
         self.device = device
         self.kernels = kernels
         self.source = source
+        self.inline = inline
         values = dict(zip(source.sizes, sizes, strict=True))
         self.sizes = np.array(sizes, np.int64)
         self.groups = [(max(1, evaluated(e.groups, values)) * e.threads,) for e in source.entries]
         self.threads = [(e.threads,) for e in source.entries]
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
         self.counter_count = max(evaluated(e.counters, values) for e in source.entries)
-        self.queue = device.inline_queue if source.inline else device.queue
+        self.queue = device.inline_queue if inline else device.queue
         self.waits = self.queue is device.queue
         self._local = threading.local()
 
@@ -223,8 +225,8 @@ class OpenCLProgram:
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> OpenCLProgram:
         """The same program for other sizes or another queue, without compiling again."""
-        source = self.source if inline is None else replace(self.source, inline=inline)
-        return OpenCLProgram(self.device, self.kernels, source, sizes)
+        inline = self.inline if inline is None else inline
+        return OpenCLProgram(self.device, self.kernels, self.source, sizes, inline)
 
     def _launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
         """Kernels with their fixed arguments set: shared ones for the first call of a thread."""
@@ -237,10 +239,10 @@ class OpenCLProgram:
     def _prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
         memory, scratch = self.device.scratch(self.scratch_bytes, inline=not self.waits)
         arrays = (np.zeros(self.counter_count, np.uint32), self.sizes)
-        fixed = [scratch, *(self.device.argument(array) for array in arrays if len(array))]
-        roles = [argument.role for argument in self.source.arguments]
+        fixed = [scratch, *[self.device.argument(array) for array in arrays if len(array)]]
+        first = len(self.source.arrays)  # scratch memory, counters and sizes come after them
         for kernel in kernels:
-            for position, argument in enumerate(fixed, start=roles.index("scratch")):
+            for position, argument in enumerate(fixed, start=first):
                 kernel.set_arg(position, argument)
         self._local.keep = (memory, arrays, fixed)  # of which kernels have but the addresses
         return list(zip(kernels, self.groups, self.threads, strict=True))
@@ -356,7 +358,7 @@ class OpenCLProgram:
         weak references, which keep NumPy from moving their memory (`ndarray.resize` refuses). The
         kernels belong to this launcher alone.
         """
-        own = OpenCLProgram(self.device, self.kernels, self.source, self.sizes.tolist())
+        own = self.bound(self.sizes.tolist())
         if self._has_choices:
 
             def launch_all(*arrays: np.ndarray) -> None:

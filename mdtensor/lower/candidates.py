@@ -372,40 +372,76 @@ def with_parts(
     *,
     split_reductions: bool,
     general: bool = False,
-    serial: float | None = None,
 ) -> tuple[float, Schedule]:
-    """The schedule with its dims divided among groups, if more than one thread pays; its estimate.
+    """The schedule divided among groups, if more than one thread pays, and its estimate."""
+    seconds, _, made = best_division(
+        problem, schedule, target, split_reductions=split_reductions, general=general
+    )
+    return seconds, made
+
+
+def best_division(
+    problem: Problem,
+    schedule: Schedule,
+    target: Target,
+    *,
+    split_reductions: bool,
+    general: bool = False,
+    serial: float | None = None,
+) -> tuple[float, int, Schedule]:
+    """A schedule among as many groups as pay: its estimate, their number, the schedule.
+
+    `serial` is the estimate in one part, where it is known.
+    """
+
+    def among(groups: int) -> tuple[float, int, Schedule]:
+        made = divided(problem, schedule, target, groups, split_reductions=split_reductions)
+        return estimate(problem, made, target, general=general), groups, made
+
+    whole = schedule
+    if not schedule.inline or schedule.in_turn:
+        whole = replace(schedule, inline=True, in_turn=False)
+    seconds = estimate(problem, whole, target, general=general) if serial is None else serial
+    if seconds < WORTH_THREADS or target.cores == 1:
+        return seconds, 1, whole
+    best = among(GROUPS_PER_CORE * target.cores)
+    if best[0] >= seconds:
+        return seconds, 1, whole
+    if schedule.lane >= 0 and best[2].parts[schedule.lane] > 1:
+        # Rows along the lanes are cut: fewer and longer pieces may be better.
+        longer = among(target.cores)
+        best = longer if longer[0] < CLEARLY * best[0] else best
+    return best
+
+
+def divided(
+    problem: Problem,
+    schedule: Schedule,
+    target: Target,
+    groups: int,
+    *,
+    split_reductions: bool,
+    extents: Sequence[int] = (),
+) -> Schedule:
+    """The schedule divided among about so many groups.
 
     Parts go to kept dims first: to those whose parts share no staged tile, then to those with
     most blocks, the lane dim last; to reduced ones if that is allowed and cores are idle still.
-    `serial` is the estimate in one part, where it is known.
+    A structure is divided for the `extents` given.
     """
-    whole = replace(schedule, inline=True, in_turn=False)
-    seconds = estimate(problem, whole, target, general=general) if serial is None else serial
-    if seconds < WORTH_THREADS or target.cores == 1:
-        return seconds, whole
     staged = [s for s, region in zip(problem.streams, schedule.staged, strict=True) if region]
-    blocks = {d: -(-problem.extent(d) // schedule.registers[d]) for d in problem.dims}
-
-    def spread(wanted: int) -> tuple[float, Schedule]:
-        parts = _parts(problem, schedule, blocks, staged, wanted)
-        if schedule.in_turn:
-            wanted = max(wanted, -(-bytes_moved(problem) // target.l2_bytes))
-        if split_reductions and math.prod(parts) < target.cores:
-            longest = sorted(problem.contracted, key=lambda d: -blocks[d])
-            for d in (problem.contracted if problem.keeps_order else longest)[:1]:
-                parts[d] = max(1, min(wanted, blocks[d]))
-        shared = problem.scanned >= 0 and parts[problem.scanned] > 1
-        in_turn = schedule.in_turn and shared
-        divided = replace(schedule, parts=tuple(parts), in_turn=in_turn)
-        return estimate(problem, divided, target, general=general), divided
-
-    best = min((seconds, whole), spread(GROUPS_PER_CORE * target.cores), key=lambda pair: pair[0])
-    if schedule.lane >= 0 and best[1].parts[schedule.lane] > 1:
-        # Rows along the lanes are cut: fewer and longer pieces may be better.
-        longer = spread(target.cores)
-        best = longer if longer[0] < CLEARLY * best[0] else best
-    return best
+    extents = extents or [problem.extent(d) for d in problem.dims]
+    blocks = {d: -(-extent // schedule.registers[d]) for d, extent in enumerate(extents)}
+    parts = _parts(problem, schedule, blocks, staged, groups)
+    if schedule.in_turn:
+        groups = max(groups, -(-bytes_moved(problem) // target.l2_bytes))
+    if split_reductions and math.prod(parts) < target.cores:
+        longest = sorted(problem.contracted, key=lambda d: -blocks[d])
+        for d in (problem.contracted if problem.keeps_order else longest)[:1]:
+            parts[d] = max(1, min(groups, blocks[d]))
+    shared = problem.scanned >= 0 and parts[problem.scanned] > 1
+    in_turn = schedule.in_turn and shared
+    return replace(schedule, parts=tuple(parts), inline=False, in_turn=in_turn)
 
 
 def _parts(

@@ -9,6 +9,7 @@ working set that fits must bring in.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapreplace
 
@@ -16,9 +17,18 @@ from mdtensor.lower.index import as_index
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
-from mdtensor.lower.traffic import BYTES_PER_CYCLE, LINE, WAY_BYTES, Shape, transfer_cycles
+from mdtensor.lower.traffic import (
+    BYTES_PER_CYCLE,
+    LINE,
+    WAY_BYTES,
+    Footprint,
+    Shape,
+    footprints_of,
+    transfer_cycles,
+)
 from mdtensor.specs import Target
-from mdtensor.translate.scalar import Expr
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import Expr, ScalarFunction
 
 # Cycles on a current core; what matters is their ratio. A multiply-add takes four; that others are
 # begun just in time is what six allow for.
@@ -61,17 +71,18 @@ def estimate(
     `general` is for a kernel with run-time extents, which computes what is left of a dim in tiles
     of powers of two.
     """
-    shape = _shape(problem, schedule)
+    facts = facts_of(problem)
+    shape = _shape(facts, schedule)
     hertz = target.rate * 4 / target.vector_bytes / target.units
     if schedule.scatter:
         cycles = _scattering(problem, schedule, shape)
-        transfers = (bytes_moved(problem) / BYTES_PER_CYCLE[-1],)
+        transfers = (facts.moved / BYTES_PER_CYCLE[-1],)
     else:
-        cycles = _arithmetic(problem, schedule, target, shape, general)
-        transfers = transfer_cycles(problem, schedule, target, shape)
-    packing = _staging(problem, schedule, shape)
-    far = bytes_moved(problem) > target.l2_bytes and reads_around(problem)
-    apart = APART_AHEAD if schedule.ahead and far else APART
+        cycles = _arithmetic(problem, facts, schedule, target, shape, general)
+        transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
+    packing = _staging(problem, schedule, shape) if any(schedule.staged) else 0.0
+    far = schedule.ahead and facts.moved > target.l2_bytes and reads_around(problem)
+    apart = APART_AHEAD if far else APART
     times = (cycles, *transfers)
     work = max(times) + apart * (sum(times) - max(times)) + packing
     groups = math.prod(shape.parts)
@@ -81,7 +92,7 @@ def estimate(
     share = busiest_share(shape.extents, shape.registers, schedule.parts, target.cores)
     seconds = work / hertz * share + target.launch_seconds
     seconds += groups * GROUP_OVERHEAD / target.cores
-    if not any(shape.parts[d] > 1 for d in problem.contracted):
+    if not any(shape.parts[d] > 1 for d in facts.contracted):
         return seconds
     # The totals of groups are one more kernel; groups that scan read all elements once more, from
     # caches where they take turns.
@@ -102,18 +113,64 @@ def _combining(problem: Problem, shape: Shape, target: Target) -> float:
     return 3.0 * nbytes / BYTES_PER_CYCLE[level]
 
 
-def _shape(problem: Problem, schedule: Schedule) -> Shape:
-    extents = tuple(problem.extent(d) for d in problem.dims)
-    blocks = [schedule.registers[d] * schedule.threads[d] for d in problem.dims]
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a stream walks: its strides, the bytes of an element, the offsets that are read."""
+
+    strides: tuple[int, ...]
+    itemsize: int
+    places: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What all estimates of a problem with fixed extents have in common."""
+
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+    contracted: tuple[int, ...]
+    walks: tuple[Walk, ...]
+    footprints: tuple[Footprint, ...]
+    moved: int
+    per_point: float
+
+
+@lru_cache(64)
+def facts_of(problem: Problem) -> Facts:
+    """The facts of a problem; those of the last ones are kept."""
+    places: list[set[int]] = [set() for _ in problem.streams]
+    for read in problem.reads:
+        places[read.stream].add(as_index(read.offset).constant or 0)
+    walks = [
+        Walk(
+            tuple([stride.constant or 0 for stride in stream.strides]),
+            problem.inputs[stream.buffer].itemsize,
+            frozenset(places[number]),
+        )
+        for number, stream in enumerate(problem.streams)
+    ]
+    return Facts(
+        tuple([problem.extent(d) for d in problem.dims]),
+        problem.kept,
+        problem.contracted,
+        tuple(walks),
+        footprints_of(problem),
+        bytes_moved(problem),
+        _per_point(problem.scalar, problem.operator),
+    )
+
+
+def _shape(facts: Facts, schedule: Schedule) -> Shape:
     parts: list[int] = []
     tiles: list[int] = []
-    for d, extent in enumerate(extents):
-        count = -(-extent // blocks[d])
-        part = -(-count // max(1, schedule.parts[d])) * blocks[d]
+    for d, extent in enumerate(facts.extents):
+        block = schedule.registers[d] * schedule.threads[d]
+        count = -(-extent // block)
+        part = -(-count // max(1, schedule.parts[d])) * block
         parts.append(-(-extent // part))
-        tile = -(-schedule.tiles[d] // blocks[d]) * blocks[d]
+        tile = -(-schedule.tiles[d] // block) * block
         tiles.append(min(part, extent) if not tile or tile >= part else tile)
-    return Shape(extents, tuple(schedule.registers), tuple(tiles), tuple(parts))
+    return Shape(facts.extents, schedule.registers, tuple(tiles), tuple(parts))
 
 
 @lru_cache(4096)
@@ -172,40 +229,47 @@ def _fused(nodes: set[Expr]) -> int:
     return len(taken)
 
 
-def _per_point(problem: Problem) -> float:
-    nodes = _nodes(*problem.scalar.results)
+@lru_cache(1024)
+def _per_point(scalar: ScalarFunction, operator: Operator | None) -> float:
+    """Operations of one point."""
+    nodes = _nodes(*scalar.results)
     count = sum(expr.op != "cast" for expr in nodes) - _fused(nodes)
-    if problem.operator is None:
+    if operator is None:
         return max(1.0, count)
-    combining = operations(*(problem.operator.in_order or problem.operator.results))
-    fused = problem.scalar.results[0].dtype.kind == "f" and problem.operator.name == "add"
+    combining = operations(*(operator.in_order or operator.results))
+    fused = scalar.results[0].dtype.kind == "f" and operator.name == "add"
     return max(1.0, count + combining - (min(count, combining) if fused else 0))
 
 
 def _arithmetic(
-    problem: Problem, schedule: Schedule, target: Target, shape: Shape, general: bool
+    problem: Problem,
+    facts: Facts,
+    schedule: Schedule,
+    target: Target,
+    shape: Shape,
+    general: bool,
 ) -> float:
     lane, width = schedule.lane, schedule.width
-    itemsize = max(dtype.itemsize for dtype in problem.scalar.result_dtypes)
+    itemsize = max([result.dtype.itemsize for result in problem.scalar.results])
     per_vector = max(1.0, width * itemsize / target.vector_bytes)
     vectors = shape.registers[lane] // width if lane >= 0 else 1
-    points = math.prod(shape.registers[d] for d in problem.kept if d != lane)
-    unrolled = math.prod(shape.registers[d] for d in problem.contracted if d != lane)
-    step = _step(problem, schedule, target, shape, points, vectors, per_vector)
+    points = math.prod([shape.registers[d] for d in facts.kept if d != lane])
+    unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
+    step = _step(problem, facts, schedule, target, shape, points, vectors, per_vector)
     accumulators = points * vectors * per_vector * len(problem.scalar.results)
     spilled = accumulators + vectors * per_vector + 1 - target.vector_registers
     if spilled > 0:
         step += SPILL * spilled
-    if problem.contracted:
+    if facts.contracted:
         # Where a tile of the reduced dims is short, the next register tiles are begun meanwhile.
-        length = math.prod(shape.tiles[d] for d in problem.contracted)
-        if lane in problem.contracted:
+        length = math.prod([shape.tiles[d] for d in facts.contracted])
+        if lane in facts.contracted:
             length /= width
         begun = max(1.0, IN_FLIGHT / (length * (accumulators + vectors * per_vector)))
         step = max(step, LATENCY / begun / max(1, unrolled if accumulators < 1 else 1))
         step += LOOP_OVERHEAD / unrolled + CODE * unrolled * accumulators
     steps = 1.0
-    for d in problem.contracted:
+    for d in facts.contracted:
         extent, register = shape.extents[d], shape.registers[d]
         if d == lane:
             steps *= extent // register + (extent % register) / width * 0.6
@@ -213,15 +277,15 @@ def _arithmetic(
         else:
             steps *= extent
     tiles = 1.0
-    for d in problem.kept:
+    for d in facts.kept:
         tiles *= _tiles_along(d, lane, width, shape, schedule, general)
     finish = points * vectors * (1 if _writes_vectors(problem, lane) else width)
     if problem.scanned >= 0:
         steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
         finish = 0.0
-    elif lane in problem.contracted:
+    elif lane in facts.contracted:
         finish = points * (vectors + 14)
-    passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
+    passes = math.prod([-(-shape.extents[d] // shape.tiles[d]) for d in facts.contracted])
     finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
     return tiles * (steps * step + finish)
 
@@ -275,6 +339,7 @@ def _writes_vectors(problem: Problem, lane: int) -> bool:
 
 def _step(
     problem: Problem,
+    facts: Facts,
     schedule: Schedule,
     target: Target,
     shape: Shape,
@@ -284,19 +349,18 @@ def _step(
 ) -> float:
     """Cycles of one step of the reduction: arithmetic or loads, whichever takes longer."""
     lane, ways = schedule.lane, target.l1_bytes // WAY_BYTES
-    arithmetic = points * vectors * _per_point(problem) * per_vector / target.units
+    arithmetic = points * vectors * facts.per_point * per_vector / target.units
     loads = 0.0
-    for number, stream in enumerate(problem.streams):
-        count = _different_reads(problem, number, lane, shape)
-        if lane < 0 or not stream.uses(lane):
-            loads += count * (
-                1 if schedule.staged[number] else _conflicts(problem, number, shape, ways)
-            )
-        elif stream.strides[lane].constant == 1 or schedule.staged[number]:
-            cycles = _load_cycles(problem, schedule, number, shape) / target.units
+    for number, walk in enumerate(facts.walks):
+        count = _different_reads(problem, facts, walk, lane, shape)
+        staged = bool(schedule.staged[number])
+        if lane < 0 or not walk.strides[lane]:
+            loads += count * (1 if staged else _conflicts(facts, walk, shape, ways))
+        elif walk.strides[lane] == 1 or staged:
+            cycles = _load_cycles(facts, walk, schedule, shape, staged=staged) / target.units
             loads += count * vectors * per_vector * cycles
         else:
-            gathered = count * vectors * schedule.width * _conflicts(problem, number, shape, ways)
+            gathered = count * vectors * schedule.width * _conflicts(facts, walk, shape, ways)
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
     asked = _asked(problem, schedule, shape, vectors) if schedule.ahead else 0.0
     return max(arithmetic, (loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
@@ -315,24 +379,22 @@ def _asked(problem: Problem, schedule: Schedule, shape: Shape, vectors: int) -> 
     return count
 
 
-def _load_cycles(problem: Problem, schedule: Schedule, number: int, shape: Shape) -> float:
+def _load_cycles(
+    facts: Facts, walk: Walk, schedule: Schedule, shape: Shape, *, staged: bool
+) -> float:
     """What a vector load costs, in loads of one line: those that shift by single lanes cross.
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
     """
-    stream = problem.streams[number]
-    itemsize, strides = problem.inputs[stream.buffer].itemsize, stream.strides
-    offsets = {
-        as_index(read.offset).constant or 0 for read in problem.reads if read.stream == number
-    }
-    if len({offset % schedule.width for offset in offsets}) < 2:
-        steps = [strides[d].constant or 0 for d in problem.dims if d != schedule.lane]
-        uneven = not schedule.staged[number] and any(step * itemsize % LINE for step in steps)
-        return LOAD + CROSSING * (uneven and schedule.width * itemsize / LINE)
-    cycles = LOAD + CROSSING * min(1.0, schedule.width * itemsize / LINE)
-    for d in problem.kept:
-        stride = abs(strides[d].constant or 0)
-        if d != schedule.lane and stride and stride * itemsize % WAY_BYTES == 0:
+    lane, width, itemsize, offsets = schedule.lane, schedule.width, walk.itemsize, walk.places
+    if len({offset % width for offset in offsets}) < 2:
+        steps = [stride for d, stride in enumerate(walk.strides) if d != lane]
+        uneven = not staged and any(step * itemsize % LINE for step in steps)
+        return LOAD + CROSSING * (uneven and width * itemsize / LINE)
+    cycles = LOAD + CROSSING * min(1.0, width * itemsize / LINE)
+    for d in facts.kept:
+        stride = abs(walk.strides[d])
+        if d != lane and stride and stride * itemsize % WAY_BYTES == 0:
             rows = shape.registers[d] + (max(offsets) - min(offsets)) // stride
             cycles *= CROWDED if rows > MANY_ROWS else 1.0
     return cycles
@@ -344,44 +406,41 @@ def reads_around(problem: Problem) -> bool:
     return len(offsets) > len({stream for stream, _ in offsets})
 
 
-def _different_reads(problem: Problem, number: int, lane: int, shape: Shape) -> float:
+def _different_reads(problem: Problem, facts: Facts, walk: Walk, lane: int, shape: Shape) -> float:
     """How many places of a stream a register tile reads in a step of a reduction, lanes apart.
 
     Points that are neighbours share what a stencil reads around them, and what the windows of
     unrolled steps have in common.
     """
-    stream = problem.streams[number]
-    places = {as_index(read.offset).constant for read in problem.reads if read.stream == number}
-    used = [d for d in problem.dims if d != lane and stream.uses(d) and shape.registers[d] > 1]
-    dims = used if problem.scanned < 0 else [d for d in used if d in problem.kept]
+    registers, reduced = shape.registers, problem.reduced
+    dims = [d for d, s in enumerate(walk.strides) if s and d != lane and registers[d] > 1]
     unrolled = 1
     if problem.scanned < 0:
-        unrolled = math.prod(shape.registers[d] for d in problem.contracted if d != lane)
-    if len(places) < 2 and not any(problem.reduced[d] for d in dims):
-        return len(places) * math.prod(shape.registers[d] for d in dims) / unrolled
-    found = {place or 0 for place in places}
+        unrolled = math.prod([registers[d] for d in facts.contracted if d != lane])
+    else:
+        dims = [d for d in dims if not reduced[d]]
+    if len(walk.places) < 2 and not any(reduced[d] for d in dims):
+        return len(walk.places) * math.prod([registers[d] for d in dims]) / unrolled
+    found = set(walk.places)
     for d in dims:
-        stride = stream.strides[d].constant or 0
-        found = {place + n * stride for place in found for n in range(shape.registers[d])}
+        stride = walk.strides[d]
+        found = {place + n * stride for place in found for n in range(registers[d])}
     return len(found) / unrolled
 
 
-def _conflicts(problem: Problem, number: int, shape: Shape, ways: int) -> float:
+def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int) -> float:
     """How much longer loads take whose lines push each other out of L1.
 
     Lines whose addresses differ by a multiple of a way's size compete for the few ways of one set:
     rows of a matrix whose row length is a power of two, say.
     """
-    stream = problem.streams[number]
-    itemsize = problem.inputs[stream.buffer].itemsize
-    worst = 1.0
-    for d in problem.kept:
-        stride = abs(stream.strides[d].constant or 0) * itemsize
+    for d in facts.kept:
+        stride = abs(walk.strides[d]) * walk.itemsize
         if stride >= 64:
             places = WAY_BYTES // math.gcd(stride, WAY_BYTES)
             if shape.registers[d] / places > ways:
-                worst = CONFLICT
-    return worst
+                return CONFLICT
+    return 1.0
 
 
 def _staging(problem: Problem, schedule: Schedule, shape: Shape) -> float:

@@ -28,7 +28,45 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     or a few strides, and constants beside indices unless they are small. Equal strides of one
     access keep separate names. Labels become numbers, so that equal structures compare equal.
     """
-    return _Names(problem).structure()
+    found = _sketch(problem)
+    if found is None:
+        return _Names(problem).structure()
+    sketch, sizes = found
+    general = _known.get(sketch)
+    if general is None:
+        general = _known[sketch] = _Names(problem).structure()[0]
+    return general, sizes
+
+
+# Structures by what tells them apart: to look one up takes less than to make it again.
+_known: dict[tuple[object, ...], Problem] = {}
+
+
+def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | None:
+    """What tells a structure apart in which only extents and strides are names, and the sizes.
+
+    None for a structure with other names.
+    """
+    finish = problem.finish
+    functions = (problem.scalar,) if finish is None else (problem.scalar, finish.function)
+    if any(dims_in(result) for function in functions for result in function.results):
+        return None
+    accesses = (*problem.all_reads, *problem.writes)
+    offsets = [as_index(access.offset).constant or 0 for access in accesses]
+    if not all(-LITERAL_OFFSET <= offset <= LITERAL_OFFSET for offset in offsets):
+        return None
+    if any(read.computed for read in problem.all_reads):
+        return None
+    walks = [walk.strides for walk in (*problem.streams, *problem.writes)]
+    strides = [[stride.constant or 0 for stride in walk] for walk in walks]
+    literal = [tuple([s if s in LITERAL_STRIDES else None for s in walk]) for walk in strides]
+    sizes = [extent.constant or 0 for extent in problem.extents]
+    sizes += [s for walk in strides for s in walk if s not in LITERAL_STRIDES]
+    buffers = [walk.buffer for walk in (*problem.streams, *problem.writes)]
+    counts = (len(problem.streams), len(problem.reads), problem.scanned)
+    sketch = (*counts, *problem.reduced, *functions, problem.operator, *offsets)
+    sketch += (*literal, *buffers, *[read.stream for read in problem.all_reads])
+    return (*sketch, *problem.inputs, None, *problem.outputs), tuple(sizes)
 
 
 @dataclass(slots=True)

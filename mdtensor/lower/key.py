@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
-from mdtensor.lower.index import Index
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.problem import Finish, Problem, Read
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import ScalarFunction
+from mdtensor.translate.trees import dims_in
 
 # Counts changes of the code generator that make old timings worthless.
 CODE_GENERATION = 1
@@ -25,16 +30,56 @@ def problem_key(problem: Problem) -> str:
     >>> problem_key(problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs)))
     'mul/add 64,32+,128 float32(32,1,0) float32(0,128,1) -> float32(128,0,1) #469112ed'
     """
+    return _line(problem, repr)
+
+
+def key_pattern(structure: Problem) -> str | None:
+    """The keys of all problems of a structure, with a `%d` for each of its sizes in order.
+
+    None where more than extents and strides differ from problem to problem.
+
+    >>> from mdtensor.lower.generalised import generalised
+    >>> from mdtensor.lower.problem import problem_from_md_hom
+    >>> from mdtensor.specs import TensorSpec
+    >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+    >>> specs = TensorSpec.of((64, 32)), TensorSpec.of((32, 128))
+    >>> made = generalised(problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs)))
+    >>> key_pattern(made[0])
+    'mul/add %d,%d+,%d float32(%d,1,0) float32(0,%d,1) -> float32(%d,0,1) #469112ed'
+    >>> key_pattern(made[0]) % made[1]
+    'mul/add 64,32+,128 float32(32,1,0) float32(0,128,1) -> float32(128,0,1) #469112ed'
+    """
+    walks = (*structure.streams, *structure.writes)
+    shown = [*structure.extents, *(stride for walk in walks for stride in walk.strides)]
+    named = [index for index in shown if index.constant is None]
+    functions = [structure.scalar]
+    if structure.finish is not None:
+        functions.append(structure.finish.function)
+    offsets = [access.offset for access in (*structure.all_reads, *structure.writes)]
+    if (
+        len(named) != len(structure.sizes)
+        or any(as_index(offset).constant is None for offset in offsets)
+        or any(dims_in(result) for function in functions for result in function.results)
+    ):
+        return None
+    line = _line(structure, lambda index: "\0" if index.constant is None else repr(index))
+    return line.replace("%", "%%").replace("\0", "%d")
+
+
+def _line(problem: Problem, shown: Callable[[Index], str]) -> str:
+    """The key, with extents and strides as they are shown."""
     dims = ",".join(
-        f"{extent!r}{'+' if reduced else ''}"
-        for extent, reduced in zip(problem.extents, problem.reduced, strict=True)
+        [
+            shown(extent) + "+" * reduced
+            for extent, reduced in zip(problem.extents, problem.reduced, strict=True)
+        ]
     )
-    reads = " ".join(
-        _access(problem.inputs[stream.buffer], stream.strides) for stream in problem.streams
-    )
-    writes = " ".join(
-        _access(problem.outputs[write.buffer], write.strides) for write in problem.writes
-    )
+
+    def access(dtype: np.dtype, strides: tuple[Index, ...]) -> str:
+        return f"{dtype.name}({','.join(map(shown, strides))})"
+
+    reads = " ".join([access(problem.inputs[s.buffer], s.strides) for s in problem.streams])
+    writes = " ".join([access(problem.outputs[w.buffer], w.strides) for w in problem.writes])
     operator = "" if problem.operator is None else f"/{problem.operator!r}"
     if problem.scanned >= 0:
         operator += " prefix sum"
@@ -43,23 +88,39 @@ def problem_key(problem: Problem) -> str:
     return f"{problem.scalar!r}{operator} {dims} {reads} -> {writes} #{_digest(problem)}"
 
 
-def _access(dtype: np.dtype, strides: tuple[Index, ...]) -> str:
-    return f"{dtype.name}({','.join(map(repr, strides))})"
-
-
 def _digest(problem: Problem) -> str:
     """Eight hexadecimal digits for what the line does not show: functions, offsets, buffers."""
-    operator = problem.operator
-    hidden: tuple[object, ...] = (
-        problem.scalar.params,
-        problem.scalar.results,
-        None if operator is None else (operator.results, operator.identity, operator.commutative),
-        [stream.buffer for stream in problem.streams],
+    return _digits(
+        problem.scalar,
+        problem.operator,
+        tuple([stream.buffer for stream in problem.streams]),
         problem.reads,
-        [(write.buffer, write.offset) for write in problem.writes],
+        tuple([(write.buffer, write.offset) for write in problem.writes]),
+        problem.scanned,
+        problem.finish,
     )
-    if problem.scanned >= 0:
-        hidden += (f"scan of {problem.scanned}",)
-    if problem.finish is not None:
-        hidden += (problem.finish,)
+
+
+@lru_cache(4096)
+def _digits(
+    scalar: ScalarFunction,
+    operator: Operator | None,
+    streams: tuple[int, ...],
+    reads: tuple[Read, ...],
+    writes: tuple[tuple[int, Index | int], ...],
+    scanned: int,
+    finish: Finish | None,
+) -> str:
+    hidden: tuple[object, ...] = (
+        scalar.params,
+        scalar.results,
+        None if operator is None else (operator.results, operator.identity, operator.commutative),
+        [*streams],
+        reads,
+        [*writes],
+    )
+    if scanned >= 0:
+        hidden += (f"scan of {scanned}",)
+    if finish is not None:
+        hidden += (finish,)
     return hashlib.sha256(repr(hidden).encode()).hexdigest()[:8]

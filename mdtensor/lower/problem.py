@@ -102,6 +102,10 @@ class Problem:
     finish: Finish | None = None
     reaches: tuple[tuple[int, int], ...] = ()
 
+    def __hash__(self) -> int:
+        # Problems that are alike in these are few, and the whole of one takes long.
+        return hash((self.extents, self.reduced, self.sizes, self.inputs, self.outputs))
+
     @property
     def written_dtypes(self) -> tuple[np.dtype, ...]:
         """Types of the elements that are written: the finish's results, or the tuple's."""
@@ -185,33 +189,50 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
             hint="cut the md_hom into stages first",
         )
     dims = [dim for dim in real.dims if dim.extent != 1]
-    labels = tuple(dim.name for dim in dims)
+    labels = [dim.name for dim in dims]
     views = _Views(labels)
     reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)
-    finish = None
+    functions: list[ScalarFunction] = [real.scalar]
+    between: tuple[Read, ...] = ()
     if real.epilogue is not None:
         views.begin_finish()
-        between = (views.read(a, real.inputs[a.buffer]) for a in real.epilogue.view)
-        finish = Finish(_on_dims(real.epilogue.function, labels), tuple(between))
-    problem = Problem(
+        epilogue = real.epilogue
+        between = tuple(views.read(a, real.inputs[a.buffer]) for a in epilogue.view)
+        functions.append(epilogue.function)
+    named = {n for function in functions for result in function.results for n in dims_in(result)}
+    if not named.issubset(labels):
+        functions = [_on_dims(function, labels) for function in functions]
+    named.update(n for r in (*reads, *between) for c in r.computed for n in dims_in(c.expr))
+    written = [(a.buffer, *_linear(a, real.outputs[a.buffer], views)) for a in real.out_view]
+    operator = real.operators[0] if real.operators else None
+    walk = _Walk(
         labels,
-        tuple(as_index(dim.extent) for dim in dims),
-        tuple(not isinstance(dim.combine, Concat) for dim in dims),
-        _on_dims(real.scalar, labels),
-        real.operators[0] if real.operators else None,
-        tuple(buffer.spec.dtype for buffer in real.inputs),
-        tuple(buffer.spec.dtype for buffer in real.outputs),
-        tuple(views.streams),
-        reads,
-        tuple(
-            Write(a.buffer, *_linear(a, real.outputs[a.buffer], views.position))
-            for a in real.out_view
-        ),
-        scanned=next((n for n, dim in enumerate(dims) if isinstance(dim.combine, PrefixSum)), -1),
-        finish=finish,
-        reaches=tuple(_reach(buffer) for buffer in real.inputs),
+        [dim.extent for dim in dims],
+        [not isinstance(dim.combine, Concat) for dim in dims],
+        [strides for _, strides in views.streams] + [strides for _, strides, _ in written],
+        {d for d, label in enumerate(labels) if label in named},
+        operator is not None and not operator.commutative,
     )
-    return merged(problem)
+    left = walk.merged()
+    return Problem(
+        tuple([labels[d] for d in left]),
+        tuple([as_index(walk.extents[d]) for d in left]),
+        tuple([walk.reduced[d] for d in left]),
+        functions[0],
+        operator,
+        tuple([buffer.spec.dtype for buffer in real.inputs]),
+        tuple([buffer.spec.dtype for buffer in real.outputs]),
+        tuple([Stream(buffer, _indices(strides, left)) for buffer, strides in views.streams]),
+        reads,
+        tuple([Write(b, _indices(strides, left), offset) for b, strides, offset in written]),
+        scanned=next((n for n, d in enumerate(left) if scans and dims[d] is scans[0]), -1),
+        finish=None if len(functions) == 1 else Finish(functions[1], between),
+        reaches=tuple([_reach(buffer) for buffer in real.inputs]),
+    )
+
+
+def _indices(strides: Sequence[int], dims: Sequence[int]) -> tuple[Index, ...]:
+    return tuple([as_index(strides[d]) for d in dims])
 
 
 def _reach(buffer: Buffer) -> tuple[int, int]:
@@ -221,12 +242,12 @@ def _reach(buffer: Buffer) -> tuple[int, int]:
 
 
 class _Views:
-    """Collects the streams of accesses."""
+    """Collects the streams of accesses: a buffer, and a stride per dim."""
 
-    def __init__(self, labels: tuple[str, ...]) -> None:
+    def __init__(self, labels: Sequence[str]) -> None:
         self.labels = labels
         self.position = {label: number for number, label in enumerate(labels)}
-        self.streams: list[Stream] = []
+        self.streams: list[tuple[int, list[int]]] = []
         self.first = 0
 
     def begin_finish(self) -> None:
@@ -234,11 +255,13 @@ class _Views:
         self.first = len(self.streams)
 
     def read(self, access: Access, buffer: Buffer) -> Read:
-        strides, offset = _linear(access, buffer, self.position)
-        stream = Stream(access.buffer, strides)
+        strides, offset = _linear(access, buffer, self)
+        stream = (access.buffer, strides)
         if stream not in self.streams[self.first :]:
             self.streams.append(stream)
         number = self.streams.index(stream, self.first)
+        if access.is_affine:
+            return Read(number, offset)
         computed = tuple(
             Computed(_on(axis.expr, self.labels), as_index(extent), as_index(stride))
             for axis, extent, stride in zip(
@@ -249,12 +272,12 @@ class _Views:
         return Read(number, offset, computed)
 
 
-def _on_dims(function: ScalarFunction, labels: tuple[str, ...]) -> ScalarFunction:
+def _on_dims(function: ScalarFunction, labels: Sequence[str]) -> ScalarFunction:
     """The function where the indices of dims that are dropped are 0."""
     return replace(function, results=tuple(_on(result, labels) for result in function.results))
 
 
-def _on(expr: Expr, labels: tuple[str, ...]) -> Expr:
+def _on(expr: Expr, labels: Sequence[str]) -> Expr:
     if expr.op == "index" and expr.value not in labels:
         return const(0, expr.dtype)
     if not expr.args:
@@ -262,10 +285,9 @@ def _on(expr: Expr, labels: tuple[str, ...]) -> Expr:
     return replace(expr, args=tuple(_on(arg, labels) for arg in expr.args))
 
 
-def _linear(
-    access: Access, buffer: Buffer, position: dict[str, int]
-) -> tuple[tuple[Index, ...], int]:
+def _linear(access: Access, buffer: Buffer, views: _Views) -> tuple[list[int], int]:
     """Strides per dim and the offset of the affine part of an access."""
+    position = views.position
     strides = [0] * len(position)
     offset = 0
     for axis, stride in zip(access.index, buffer.spec.strides, strict=True):
@@ -275,67 +297,58 @@ def _linear(
         for dim, coefficient in axis.coefficients:
             if dim in position:
                 strides[position[dim]] += coefficient * stride
-    return tuple(map(as_index, strides)), offset
+    return strides, offset
 
 
-def merged(problem: Problem) -> Problem:
-    """Neighbouring dims that every address walks through as one become one dim.
+@dataclass(slots=True)
+class _Walk:
+    """How accesses walk through the dims, which is what tells whether neighbours are one dim.
 
-    Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b) and
-    both are combined alike; a contiguous element-wise computation becomes one loop. Where the order
-    of combination counts, no reduced dim lies between them.
+    `strides` are those of every access, `fixed` the dims whose index some expression takes. Where
+    elements are combined `in_order`, so are the reduced dims.
     """
-    fixed = _named_dims(problem)
-    for outer in problem.dims:
-        for inner in problem.dims:
-            if outer != inner and not fixed & {outer, inner} and _mergeable(problem, outer, inner):
-                return merged(_merge(problem, outer, inner))
-    return problem
 
+    labels: list[str]
+    extents: list[int]
+    reduced: list[bool]
+    strides: list[list[int]]
+    fixed: set[int]
+    in_order: bool
 
-def _named_dims(problem: Problem) -> set[int]:
-    """Dims whose index some expression takes, which must stay as they are."""
-    functions = (
-        [problem.scalar] if problem.finish is None else [problem.scalar, problem.finish.function]
-    )
-    expressions = [result for function in functions for result in function.results]
-    expressions += [part.expr for read in problem.all_reads for part in read.computed]
-    names = {name for expr in expressions for name in dims_in(expr)}
-    return {d for d, label in enumerate(problem.labels) if label in names}
+    def merged(self) -> list[int]:
+        """The dims that are left when those that every address walks through as one are one dim.
 
+        Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b)
+        and both are combined alike; a contiguous element-wise computation becomes one loop. Where
+        the order of combination counts, no reduced dim lies between them.
+        """
+        left = list(range(len(self.labels)))
+        while (pair := self._pair([d for d in left if d not in self.fixed], left)) is not None:
+            outer, inner = pair
+            self.extents[inner] *= self.extents[outer]
+            self.labels[inner] = self.labels[outer] + self.labels[inner]
+            left.remove(outer)
+        return left
 
-def _mergeable(problem: Problem, outer: int, inner: int) -> bool:
-    if problem.reduced[outer] != problem.reduced[inner]:
-        return False
-    if problem.reduced[outer] and problem.keeps_order:
-        order = problem.contracted
-        if order.index(inner) != order.index(outer) + 1:
+    def _pair(self, free: list[int], left: list[int]) -> tuple[int, int] | None:
+        for outer in free:
+            for inner in free:
+                extent = self.extents[inner]
+                for strides in self.strides:
+                    if strides[outer] != strides[inner] * extent:
+                        break
+                else:
+                    if outer != inner and self._is_alike(outer, inner, left):
+                        return outer, inner
+        return None
+
+    def _is_alike(self, outer: int, inner: int, left: list[int]) -> bool:
+        if self.reduced[outer] != self.reduced[inner]:
             return False
-    accesses: Sequence[Stream | Write] = (*problem.streams, *problem.writes)
-    extent = problem.extent(inner)
-    return all(
-        access.strides[outer].constant == (access.strides[inner].constant or 0) * extent
-        for access in accesses
-    )
-
-
-def _merge(problem: Problem, outer: int, inner: int) -> Problem:
-    def without(values: tuple[Index, ...]) -> tuple[Index, ...]:
-        return tuple(value for d, value in enumerate(values) if d != outer)
-
-    extents = list(problem.extents)
-    extents[inner] = extents[outer] * extents[inner]
-    labels = list(problem.labels)
-    labels[inner] = labels[outer] + labels[inner]
-    return replace(
-        problem,
-        labels=tuple(label for d, label in enumerate(labels) if d != outer),
-        extents=without(tuple(extents)),
-        reduced=tuple(r for d, r in enumerate(problem.reduced) if d != outer),
-        streams=tuple(replace(s, strides=without(s.strides)) for s in problem.streams),
-        writes=tuple(replace(w, strides=without(w.strides)) for w in problem.writes),
-        scanned=problem.scanned - (0 <= outer < problem.scanned),
-    )
+        if not (self.reduced[outer] and self.in_order):
+            return True
+        order = [d for d in left if self.reduced[d]]
+        return order.index(inner) == order.index(outer) + 1
 
 
 def points(problem: Problem) -> int:

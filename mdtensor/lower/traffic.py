@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from mdtensor.lower.problem import Problem, Stream, Write
 from mdtensor.lower.schedule import Schedule
@@ -56,6 +57,7 @@ class Cache:
     starting: float
 
 
+@lru_cache(16)
 def caches_of(target: Target) -> tuple[Cache, ...]:
     """L1, L2 and L3 of a core, each with the cost of what comes into it from the next one."""
     sizes = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
@@ -176,31 +178,41 @@ def footprint_of(
 
 
 def transfer_cycles(
-    problem: Problem, schedule: Schedule, target: Target, shape: Shape
+    problem: Problem,
+    schedule: Schedule,
+    target: Target,
+    shape: Shape,
+    plain: tuple[Footprint, ...],
 ) -> tuple[float, ...]:
-    """Cycles for the transfers into L1, L2 and L3."""
-    levels = nested_extents(problem, schedule, shape)
-    reads = [
-        footprint_of(
-            problem,
-            stream,
-            problem.inputs[stream.buffer].itemsize,
-            staged=bool(schedule.staged[number]),
+    """Cycles for the transfers into L1, L2 and L3.
+
+    `plain` are the footprints of all streams where none is staged, and those of the writes.
+    """
+    count = len(problem.streams)
+    reads, writes = plain[:count], plain[count:]
+    if any(schedule.staged):
+        reads = tuple(
+            replace(read, steps=(), known=Known()) if region else read
+            for read, region in zip(reads, schedule.staged, strict=True)
         )
-        for number, stream in enumerate(problem.streams)
-    ]
-    writes = [
-        footprint_of(problem, write, problem.outputs[write.buffer].itemsize)
-        for write in problem.writes
-    ]
-    everything = sum(footprint.bytes(shape.extents) for footprint in (*reads, *writes))
+    everything = sum([footprint.bytes(shape.extents) for footprint in (*reads, *writes)])
+    caches = [cache for cache in caches_of(target) if everything >= cache.capacity]
+    if not caches:
+        return ()
+    levels = nested_extents(problem, schedule, shape)
     held = _held(levels, (*reads, *writes))
     return tuple(
         _traffic(problem, schedule, shape, reads, writes, levels, held, cache)
         / cache.bytes_per_cycle
-        for cache in caches_of(target)
-        if everything >= cache.capacity
+        for cache in caches
     )
+
+
+def footprints_of(problem: Problem) -> tuple[Footprint, ...]:
+    """The footprints of all streams, none staged, and of all writes."""
+    reads = [footprint_of(problem, s, problem.inputs[s.buffer].itemsize) for s in problem.streams]
+    writes = [footprint_of(problem, w, problem.outputs[w.buffer].itemsize) for w in problem.writes]
+    return (*reads, *writes)
 
 
 def _held(levels: Levels, accesses: Sequence[Footprint]) -> int:

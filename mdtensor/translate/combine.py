@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,11 @@ def named(name: str, dtypes: Sequence[object]) -> Operator:
     >>> named("argmax", ["f4", "i8"]).identity
     (-inf, 9223372036854775807)
     """
-    types = tuple(as_dtype(dtype) for dtype in dtypes)
+    return _named(name, tuple([as_dtype(dtype) for dtype in dtypes]))
+
+
+@lru_cache(1024)
+def _named(name: str, types: tuple[np.dtype, ...]) -> Operator:
     if name in PAIR_NAMES:
         return _best_with_place(name, types)
     if name not in NAMES:

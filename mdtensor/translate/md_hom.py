@@ -67,6 +67,11 @@ class MDHom:
     out_view: tuple[Access, ...]
     epilogue: Epilogue | None = None
 
+    def __hash__(self) -> int:
+        # An `md_hom` is looked up in every first call; few are alike in these.
+        extents = [(dim.name, dim.extent) for dim in self.dims]
+        return hash((*extents, *[buffer.spec for buffer in self.inputs]))
+
     def __post_init__(self) -> None:
         _check_names(self)
         _check_types(self)
@@ -102,8 +107,11 @@ class MDHom:
     @property
     def operators(self) -> tuple[Operator, ...]:
         """The distinct operators of the dims, in the order of the dims."""
-        found = (dim.combine.op for dim in self.dims if not isinstance(dim.combine, Concat))
-        return tuple(dict.fromkeys(found))
+        found: list[Operator] = []
+        for dim in self.dims:
+            if not isinstance(dim.combine, Concat) and dim.combine.op not in found:
+                found.append(dim.combine.op)
+        return tuple(found)
 
     @property
     def points(self) -> int:

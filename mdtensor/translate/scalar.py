@@ -60,6 +60,7 @@ class Expr(Arithmetic):
     weak: bool = False
     size: int = field(init=False, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         size = 1 + sum(arg.size for arg in self.args)
@@ -72,16 +73,25 @@ class Expr(Arithmetic):
             )
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "depth", depth)
+        args = tuple([arg._hash for arg in self.args])
+        object.__setattr__(self, "_hash", hash((self.op, args, self.dtype, self.value, self.weak)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr, _fields(self)  # hashes of another process are other ones
 
     def __eq__(self, other: object) -> bool:
         if _tracing.get() is not None:
             raise _unknown(self, "value", "compare by numpy.equal(a, b)")
-        return self is other or (isinstance(other, Expr) and _fields(self) == _fields(other))
+        if self is other:
+            return True
+        if not isinstance(other, Expr) or self._hash != other._hash:
+            return False
+        return _fields(self) == _fields(other)
 
     def __hash__(self) -> int:
         if _tracing.get() is not None:
             raise _unknown(self, "value", "sets and dicts cannot look for it; compare with each")
-        return hash(_fields(self))
+        return self._hash
 
     @property
     def number(self) -> int:

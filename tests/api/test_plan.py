@@ -171,7 +171,7 @@ def test_calls_on_a_known_structure_compile_nothing(monkeypatch: pytest.MonkeyPa
     def refuse(text: str) -> None:
         raise AssertionError("a call on a known structure was compiled")
 
-    monkeypatch.setattr(engine, "_improve_later", lambda structure, choice: None)
+    monkeypatch.setattr(engine, "_improve_later", lambda chosen: None)
     monkeypatch.setattr(engine.device, "build", refuse)
     for m, k, n in ((3, 5, 7), (64, 2, 33), (17, 170, 90)):
         a, b = operands(m, k, n)

@@ -36,18 +36,14 @@ def resolve(
 
     Raises SubscriptError where number of operands, number of axes or extents do not fit.
     """
-    notes = (note_of(specs),)
     if len(subscripts.inputs) != len(specs):
-        raise miscounted(subscripts, len(specs), notes if specs else ())
-    spans = [
-        ellipsis_span(subscripts, number, len(spec.shape), notes)
-        for number, spec in enumerate(specs)
-    ]
+        raise miscounted(subscripts, len(specs), (note_of(specs),) if specs else ())
+    spans = [ellipsis_span(subscripts, number, specs) for number in range(len(specs))]
     longest = max(spans, default=0)
     inputs = [
         _expanded(term, span, longest) for term, span in zip(subscripts.inputs, spans, strict=True)
     ]
-    output = _output(subscripts, longest, notes)
+    output = _output(subscripts, longest, specs)
     extents: dict[str, int] = {}
     sites: dict[str, tuple[int, int]] = {}
     for number, (names, spec) in enumerate(zip(inputs, specs, strict=True)):
@@ -58,7 +54,7 @@ def resolve(
                     f"index {name!r} has extents {within[name]} and {extent} in operand {number}",
                     text=subscripts.text,
                     carets=[i.column for i in subscripts.inputs[number] if i.name == name],
-                    notes=notes,
+                    notes=(note_of(specs),),
                     hint="a diagonal needs axes of one extent",
                 )
             known = extents.get(name, 1)
@@ -77,9 +73,9 @@ def note_of(specs: Sequence[TensorSpec]) -> str:
     return "    ".join(shapes)
 
 
-def ellipsis_span(subscripts: Subscripts, number: int, axes: int, notes: tuple[str, ...]) -> int:
+def ellipsis_span(subscripts: Subscripts, number: int, specs: Sequence[TensorSpec]) -> int:
     """Number of dims that the ellipsis of an operand stands for."""
-    term = subscripts.terms[number]
+    term, axes = subscripts.terms[number], len(specs[number].shape)
     letters = [index for index in term if index.name != ELLIPSIS]
     if axes == len(letters) or (axes > len(letters) and len(letters) < len(term)):
         return axes - len(letters)
@@ -89,7 +85,7 @@ def ellipsis_span(subscripts: Subscripts, number: int, axes: int, notes: tuple[s
         f" {count_of(len(letters), 'index', 'indices')}",
         text=subscripts.text,
         carets=[index.column for index in (letters[axes:] if few else letters)],
-        notes=notes,
+        notes=(note_of(specs),),
         hint="one index for each axis" if few else _one_for_each(subscripts, number),
     )
 
@@ -146,7 +142,7 @@ def _expanded(term: Term, span: int, longest: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _output(subscripts: Subscripts, longest: int, notes: tuple[str, ...]) -> tuple[str, ...]:
+def _output(subscripts: Subscripts, longest: int, specs: Sequence[TensorSpec]) -> tuple[str, ...]:
     if subscripts.output is None:
         letters = Counter(index.name for term in subscripts.inputs for index in term)
         once = sorted(name for name, uses in letters.items() if uses == 1 and name != ELLIPSIS)
@@ -157,7 +153,7 @@ def _output(subscripts: Subscripts, longest: int, notes: tuple[str, ...]) -> tup
             f"the output lacks the ellipsis, which stands for {count_of(longest, 'dim', 'dims')}",
             text=subscripts.text,
             carets=[i.column for term in subscripts.inputs for i in term if i.name == ELLIPSIS],
-            notes=notes,
+            notes=(note_of(specs),),
             hint=f"{kept!r} keeps them; to sum over them, give them letters",
         )
     return _expanded(subscripts.output, longest, longest)

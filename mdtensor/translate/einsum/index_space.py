@@ -158,9 +158,7 @@ class _Solver:
         self.subscripts = subscripts
         self.given = given
         self.notes = (note_of(specs),) if specs else ()
-        spans = [
-            ellipsis_span(subscripts, n, len(s.shape), self.notes) for n, s in enumerate(specs)
-        ]
+        spans = [ellipsis_span(subscripts, n, specs) for n in range(len(specs))]
         self._longest = max(spans, default=0)
         self.axes = [self._axes_of(n, spec, spans[n]) for n, spec in enumerate(specs)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def md_hom_from_index_space(
         out = TensorSpec.of([extents[name] for name in space.output], result)
     return MDHom(
         _dims(extents, space.output, accumulated),
-        _product(read, factors, result, accumulated),
+        _product(tuple(read), tuple(factors), result, accumulated),
         buffers(specs),
         (Buffer("out", out),),
         view,
@@ -101,7 +102,7 @@ def md_hom_from_contraction(
         out = TensorSpec.of([extents[name] for name in contraction.output], result)
     return MDHom(
         _dims(extents, contraction.output, accumulated),
-        _product([spec.dtype for spec in specs], range(len(specs)), result, accumulated),
+        _product(tuple([spec.dtype for spec in specs]), (*range(len(specs)),), result, accumulated),
         buffers(specs),
         (Buffer("out", out),),
         tuple(
@@ -112,6 +113,7 @@ def md_hom_from_contraction(
     )
 
 
+@lru_cache(256)
 def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     """The type in which elements of `dtype` are multiplied and added up by default.
 
@@ -147,14 +149,23 @@ def _access(
     return Access(
         buffer,
         tuple(
-            AffineIndex.of(name) if extent == extents[name] else AffineIndex()
+            _walked(name) if extent == extents[name] else AffineIndex()
             for name, extent in zip(names, spec.shape, strict=True)
         ),
     )
 
 
+@lru_cache(1024)
+def _walked(name: str) -> AffineIndex:
+    return AffineIndex.of(name)
+
+
+@lru_cache(1024)
 def _product(
-    params: Sequence[np.dtype], positions: Sequence[int], dtype: np.dtype, accumulated: np.dtype
+    params: tuple[np.dtype, ...],
+    positions: tuple[int, ...],
+    dtype: np.dtype,
+    accumulated: np.dtype,
 ) -> ScalarFunction:
     """The product of the elements at some positions in the type `accumulated`.
 
@@ -169,4 +180,4 @@ def _product(
     product = factors[0]
     for factor in factors[1:]:
         product = apply("and" if accumulated == BOOL else "mul", product, factor)
-    return ScalarFunction(tuple(params), (product,), "mul" if len(positions) > 1 else "id")
+    return ScalarFunction(params, (product,), "mul" if len(positions) > 1 else "id")

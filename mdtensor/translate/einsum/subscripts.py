@@ -12,6 +12,7 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 from mdtensor.errors import SubscriptError
@@ -100,6 +101,11 @@ def parse(text: str, *, extended: bool = False) -> Subscripts:
     """
     if not isinstance(cast("object", text), str):
         raise SubscriptError(f"{text!r} is no einsum string", hint="such as 'ij,jk->ik'")
+    return _parsed(text, extended)
+
+
+@lru_cache(1024)
+def _parsed(text: str, extended: bool) -> Subscripts:
     arrow = text.find("->")
     if arrow >= 0 and (second := text.find("->", arrow + 2)) >= 0:
         raise SubscriptError(

@@ -1,0 +1,101 @@
+"""Structures: the general kernels that serve all shapes of a kind, and how shapes are computed."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from mdtensor.lower.key import key_pattern
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+
+_MOST_SHAPES = 64  # that others are decided by
+_MOST_DECISIONS = 4096
+Kernel = TypeVar("Kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a shape is computed: by which general schedule, among how many groups; seconds."""
+
+    variant: Schedule
+    groups: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Structure(Generic[Kernel]):
+    """The general kernels of one structure, by their schedule without parts.
+
+    Shapes are known by the values of the structure's sizes, of which the first ones are extents.
+    `decisions` are those of shapes for which the cost model was asked.
+    """
+
+    general: Problem
+    variants: dict[Schedule, Kernel] = field(default_factory=dict[Schedule, Kernel])
+    wanted: set[Schedule] = field(default_factory=set[Schedule])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pattern: str | None = field(init=False)
+    decisions: dict[tuple[int, ...], Decision] = field(
+        default_factory=dict[tuple[int, ...], Decision]
+    )
+    _typical: dict[tuple[int, ...], tuple[Decision, int]] = field(
+        default_factory=dict[tuple[int, ...], tuple[Decision, int]]
+    )
+
+    def __post_init__(self) -> None:
+        self.pattern = key_pattern(self.general)
+
+    def add(self, variant: Schedule, kernel: Kernel) -> None:
+        """Has one more kernel; what was decided without it no longer counts."""
+        self.variants[variant] = kernel
+        self.decisions.clear()
+        self._typical.clear()
+
+    def decide(self, sizes: tuple[int, ...], decision: Decision) -> None:
+        """Keeps what the cost model said of a shape, for it and for those near it."""
+        if len(self.decisions) >= _MOST_DECISIONS:
+            self.decisions.clear()
+        self.decisions[sizes] = decision
+        extents = sizes[: len(self.general.extents)]
+        if len(self._typical) < _MOST_SHAPES:
+            self._typical.setdefault(_lengths(extents), (decision, math.prod(extents)))
+
+    def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
+        """How a shape is computed, by what was said of it, or else of one near to it.
+
+        Extents are near where their binary digits are as many, or one more or less; the seconds
+        go with the number of points. None where there is no such shape, where it is clear that
+        one thread would compute for `least` seconds or several for less than that, and from
+        `most` seconds on, of which the cost model takes no part.
+        """
+        if (known := self.decisions.get(sizes)) is not None:
+            return known
+        extents = sizes[: len(self.general.extents)]
+        found = self._near(_lengths(extents))
+        if found is None:
+            return None
+        near, points = found
+        seconds = near.seconds * math.prod(extents) / points
+        if seconds >= most or (seconds > 2 * least if near.groups == 1 else seconds < least / 2):
+            return None
+        return Decision(near.variant, near.groups, seconds)
+
+    def _near(self, lengths: tuple[int, ...]) -> tuple[Decision, int] | None:
+        if (same := self._typical.get(lengths)) is not None:
+            return same
+        for others, found in tuple(self._typical.items()):
+            for one, other in zip(lengths, others, strict=True):
+                if not -1 <= one - other <= 1:
+                    break
+            else:
+                return found
+        return None
+
+
+def _lengths(extents: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of binary digits."""
+    return tuple([extent.bit_length() for extent in extents])

@@ -1,0 +1,111 @@
+"""Families of calls: what is multiplied is what a translation says."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api import einsum as einsum_module
+from mdtensor.api import pipeline
+from mdtensor.api.engine import Engine
+from mdtensor.api.family import Family, is_typical
+from mdtensor.api.prepare import prepare
+from mdtensor.errors import SubscriptError
+from mdtensor.lower.generalised import generalised
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+
+TEXTS = ("ij,jk->ik", "ik,kj->ji", "bij,bjk->bik", "abcd,dce->abe", "gdab,efcg->abcdef", "ij->j")
+OTHERS = ("ij,ij->", "i,j->ij", "ijk->kji", "...ij,...jk", "ab,ab->ba", "ij,j")
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return pipeline.engine_for()
+
+
+def arrays(text: str, rng: random.Random, dtype: str = "f4") -> list[np.ndarray]:
+    terms = text.partition("->")[0].replace("...", "xy").split(",")
+    extents = {name: rng.randrange(2, 12) for name in sorted(set("".join(terms)))}
+    return [np.ones([extents[name] for name in term], dtype) for term in terms]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16", "i1", "?"])
+@pytest.mark.parametrize("text", [*TEXTS, *OTHERS])
+def test_sizes_and_results_are_those_of_the_translation(
+    text: str, dtype: str, engine: Engine
+) -> None:
+    rng = random.Random(text)
+    family = Family.of(text, arrays(text, rng, dtype), engine)
+    assert family is not None
+    for _ in range(8):
+        operands = arrays(text, rng, dtype)
+        extents = family.extents(operands)
+        assert extents is not None
+        prepared = prepare(text, [TensorSpec.of(a.shape, a.dtype) for a in operands])
+        problem = problem_from_md_hom(prepared.steps[0].md_hom)
+        general, sizes = generalised(problem)
+        assert family.structure is engine.structure(general)
+        assert family.sizes_of(extents) == sizes
+        assert family.result_of(extents) == prepared.result
+        pattern = family.structure.pattern
+        assert pattern is not None
+        assert pattern % sizes == problem_key(problem)
+
+
+@pytest.mark.parametrize("text", ["ii->i", "ij,jj->i", "i,i,i->i"])
+def test_some_calls_have_no_family(text: str, engine: Engine) -> None:
+    assert Family.of(text, arrays(text, random.Random(0)), engine) is None
+
+
+@pytest.mark.parametrize(
+    "array", [np.ones((3, 4)).T, np.ones((3, 1)), np.ones((3, 0)), np.ones((3, 8))[:, ::2]]
+)
+def test_arrays_that_are_not_typical(array: np.ndarray) -> None:
+    assert not is_typical(array)
+    assert is_typical(np.ones((3, 4)))
+    assert is_typical(np.ones(()))
+
+
+def test_new_shapes_are_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+
+    def call(m: int, k: int, n: int) -> None:
+        a, b = rng.random((m, k)), rng.random((k, n))
+        np.testing.assert_allclose(mdt.einsum("pq,qr->pr", a, b), a @ b, rtol=1e-12)
+
+    call(20, 21, 22)
+    call(21, 22, 23)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a call of a known family was translated")
+
+    monkeypatch.setattr(einsum_module, "lookup_or_prepare", refuse)
+    call(23, 17, 29)
+    call(29, 31, 18)
+
+
+def test_operands_that_do_not_fit_are_refused_as_ever() -> None:
+    for k in (11, 12):
+        mdt.einsum("uv,vw->uw", np.ones((10, k)), np.ones((k, 13)))
+    with pytest.raises(SubscriptError, match="index 'v' has extent 12 in operand 0 but 14"):
+        mdt.einsum("uv,vw->uw", np.ones((10, 12)), np.ones((14, 13)))
+
+
+def test_a_winner_in_the_store_is_found_by_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.ones((24, 25), "f4"), np.ones((25, 26), "f4")
+    mdt.einsum("xy,yz->xz", a, b)
+    asked: list[str] = []
+    store = pipeline.engine_for().store
+
+    def winner(self: object, key: str, environment: str) -> None:
+        asked.append(key)
+
+    monkeypatch.setattr(type(store), "winner", winner)
+    mdt.einsum("xy,yz->xz", a[:23], b)
+    assert asked
+    assert asked[0].startswith("mul/add 23,25+,26 float32(25,1,0) ")
