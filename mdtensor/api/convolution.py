@@ -79,7 +79,8 @@ def conv(
     the result, by default the common type of img, flt and bias, and what the epilogue makes of
     it; `acc_dtype` that of products and sums, by default float32 for float16, else `dtype`.
     No window is materialised, and the image is copied with its padding only where that copy takes
-    at most 4 % of the memory of inputs and result.
+    at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
+    read of the filter once more.
 
     Raises ShapeError, SubscriptError (both ValueErrors) and DTypeError (a TypeError).
 

@@ -96,9 +96,15 @@ def saw(md_hom: MDHom, arrays: str) -> None:
 
 
 def saw_call(steps: Sequence[Step], arrays: str) -> None:
-    """Tells the current mode of a call that runs these steps, one or several."""
-    if _state.recording is not None and len(steps) > 1:
+    """Tells the current mode of a call that is about to run these steps, one or several."""
+    if len(steps) < 2:
+        return
+    if _state.recording is not None:
         _state.recording.add_call(tuple(steps), arrays)
+    elif _state.mode == "tune":
+        from mdtensor.api import pipeline
+
+        pipeline.tune_call(tuple(steps), arrays)
 
 
 def tuning_budget() -> float:
@@ -114,7 +120,7 @@ def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
     - "cached" (the default): winners that the store knows are used; no call ever tunes.
     - "record": as "cached", and every computation is recorded; what `with` gives goes to `tune`.
     - "tune": a computation without a winner is tuned at its first call, for `budget`:
-      seconds, or a text such as "1min".
+      seconds, or a text such as "1min". Where a call runs several, it is tuned as a whole.
 
     Raises TuningError for another mode, and for a budget that is no time.
     """

@@ -11,6 +11,8 @@ from mdtensor.api import modes
 from mdtensor.api.engine import Choice, Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.select import open_device
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
@@ -114,6 +116,22 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
             _programs.clear()
         _programs[key] = choice
     return choice
+
+
+def tune_call(steps: modes.Steps, arrays: str) -> None:
+    """Tunes those programs of a call of several that have no winner, and confirms the call."""
+    engine = engine_for(arrays)
+    unknown = [
+        modes.Recorded(md_hom, repr(md_hom), arrays, (steps,))
+        for md_hom in dict.fromkeys(step.md_hom for step in steps)
+        if 0 not in md_hom.extents.values()
+        and engine.store.winner(problem_key(problem_from_md_hom(md_hom)), engine.environment)
+        is None
+    ]
+    if unknown:
+        from mdtensor.api.tune import tune
+
+        tune(unknown, modes.tuning_budget() * len(unknown))
 
 
 def kind_of(array: Array) -> str:

@@ -224,3 +224,20 @@ def test_what_takes_longest_gets_most_of_a_budget() -> None:
     assert min(borders) >= 0.25 / 4
     item = Recorded(plan.md_homs[0], "alone")
     assert tune._weights([item]) == [1.0]
+
+
+def test_the_first_call_of_several_programs_is_tuned_as_a_whole(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed: list[int] = []
+    monkeypatch.setattr(
+        tune, "keep_what_is_fastest", lambda engine, steps, budget, by: confirmed.append(len(steps))
+    )
+    expected = mdt.conv(image(), taps(), padding=1)
+    with mdt.tuning("tune", budget=0.5):
+        for _ in range(2):
+            result = mdt.conv(image(), taps(), padding=1)
+    np.testing.assert_allclose(result, expected, rtol=1e-4)
+    assert confirmed == [4]
+    plan = mdt.compile(mdt.conv, image(), taps(), padding=1)
+    assert {choice.origin for choice in plan.choices()} == {"tuned"}

@@ -84,7 +84,8 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     For those that leave it there are four ways; the first that applies is taken:
 
     1. The image is copied with zeros around it, where the copy takes at most 4 % of the bytes of
-       inputs and result (small images with many channels, whose filter is what takes time).
+       inputs and result, or moves fewer bytes than the blocks of the other ways read of the filter
+       once more (small images with many channels, whose filter is what takes time).
     2. Positions at a border take only the taps that meet the image. They are affine too; the
        borders of both sides, or of all remainders by a stride, are one `md_hom` where their
        indices are equally far apart. This is done where it takes at most twice the blocks of
@@ -112,12 +113,14 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     padded = _padded(convolution)
     touched = (convolution.image, convolution.filter, convolution.result, *convolution.extras)
     allowed = COPY_SHARE * sum(operand.spec.nbytes for operand in touched)
-    if padded.image.spec.nbytes <= allowed:
-        copy = _padding(convolution, padded.image.spec)
-        return Blocks(copy, _md_homs(padded, _wholes(padded)))
     guarded = _guarded(convolution)
     exact = _exact(convolution, WORTH_BLOCKS * len(guarded))
-    return Blocks(None, _md_homs(convolution, guarded if exact is None else exact))
+    blocks = guarded if exact is None else exact
+    copied = padded.image.spec.nbytes
+    if copied <= allowed or 2 * copied <= _read_again(convolution, blocks):
+        copy = _padding(convolution, padded.image.spec)
+        return Blocks(copy, _md_homs(padded, _wholes(padded)))
+    return Blocks(None, _md_homs(convolution, blocks))
 
 
 Block = tuple[Run, ...]
@@ -148,6 +151,21 @@ def _guarded(convolution: Convolution) -> list[Block]:
         after = [other.whole for other in axes[number + 1 :]]
         borders += combinations(*before, axis.border, *after)
     return [*interior, *borders]
+
+
+def _read_again(convolution: Convolution, blocks: list[Block]) -> int:
+    """Bytes of the filter that blocks read beyond those that the whole reads."""
+    taps = [
+        sum(math.prod(run.taps for run in block) for block in some)
+        for some in (blocks, _wholes(convolution))
+    ]
+    per_tap = math.prod(
+        1 if isinstance(term, int) else extent
+        for term, extent in zip(
+            convolution.filter.index, convolution.filter.spec.shape, strict=True
+        )
+    )
+    return (taps[0] - taps[1]) * per_tap * convolution.filter.spec.dtype.itemsize
 
 
 def _points(blocks: list[Block]) -> int:

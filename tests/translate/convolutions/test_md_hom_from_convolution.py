@@ -11,7 +11,6 @@ from mdtensor.translate.convolutions.convolution_layout import (
     parse_layout,
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
-    COPY_SHARE,
     Blocks,
     md_homs_from_convolution,
 )
@@ -71,15 +70,22 @@ def test_small_images_with_large_filters_are_copied() -> None:
     assert [md_hom.extents["p0"] for md_hom in found.md_homs] == [7]
 
 
-def test_a_copy_is_a_small_share_of_what_there_is() -> None:
-    found = blocks((32, 112, 112, 64), (64, 3, 3, 64), 1)
-    assert found.padding is None
-    for image, taps in [((1, 14, 14, 256), 3), ((1, 28, 28, 128), 5), ((8, 7, 7, 512), 3)]:
-        shape = (image[3], taps, taps, image[3])
-        found = blocks(image, shape, taps // 2)
-        if found.padding is not None:
-            given = TensorSpec.of(image).nbytes * 2 + TensorSpec.of(shape).nbytes
-            assert found.padding.outputs[0].spec.nbytes <= COPY_SHARE * given
+@pytest.mark.parametrize(
+    ("image", "filters", "copied"),
+    [
+        ((32, 112, 112, 64), 64, False),
+        ((1, 100, 100, 1), 512, True),  # 41,616 of 20,578,432 bytes
+        ((1, 14, 14, 256), 256, True),
+        # 2 · 30 · 30 · 128 elements are moved; four blocks read 25 taps where one reads 9.
+        ((1, 28, 28, 128), 112, False),
+        ((1, 28, 28, 128), 113, True),
+        ((2, 28, 28, 128), 113, False),
+    ],
+)
+def test_a_copy_moves_little(image: tuple[int, ...], filters: int, copied: bool) -> None:
+    found = blocks(image, (filters, 3, 3, image[3]), 1)
+    assert (found.padding is not None) == copied
+    assert len(found.md_homs) == (1 if copied else 4)
 
 
 @pytest.mark.parametrize(
