@@ -20,7 +20,7 @@ from typing import Any
 
 SECONDS = 60
 SHOWN = 3
-MOST_WRONG = {"float16": 1e-3, "bfloat16": 8e-3}  # of the largest result
+MOST_WRONG = {"float16": 1e-3, "bfloat16": 8e-3, "tf32": 1e-3}  # of the largest result
 # Einsum, extents of rows, columns and reduction, and how many of them.
 CASES = {
     "1024": ("ik,kj->ij", 1024, 1024, 1024, 1),
@@ -29,6 +29,8 @@ CASES = {
     "8192": ("ik,kj->ij", 8192, 8192, 8192, 1),
     "4096 turned": ("ik,jk->ij", 4096, 4096, 4096, 1),
     "4096 both turned": ("ki,jk->ij", 4096, 4096, 4096, 1),
+    "1024 turned": ("ik,jk->ij", 1024, 1024, 1024, 1),
+    "8192 turned": ("ik,jk->ij", 8192, 8192, 8192, 1),
     "1000": ("ik,kj->ij", 1000, 1000, 1000, 1),
     "2000": ("ik,kj->ij", 2000, 2000, 2000, 1),
     "4000x3000x1000": ("ik,kj->ij", 4000, 3000, 1000, 1),
@@ -55,7 +57,8 @@ def schedules_of(problem: Any, target: Any) -> list[Any]:
 
     first = ranked(problem, target)[0][1]
     found = list(bulk_candidates(problem, target))
-    whole = [replace(s, parts=_one_block_each(problem, s)) for s in found if s.results]
+    alone = [s for s in found if all(s.parts[d] == 1 for d in problem.contracted)]
+    whole = [replace(s, parts=_one_block_each(problem, s)) for s in alone]
     return list(dict.fromkeys([first, *found, *whole]))
 
 
@@ -80,8 +83,8 @@ def said(problem: Any, schedule: Any) -> str:
     )
 
 
-def measure(name: str, dtype: str) -> None:
-    """Prints the times of one case."""
+def measure(name: str, kind: str) -> None:
+    """Prints the times of one case, of a type of elements or of float32 as tf32."""
     import cupy
     import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
     import numpy as np
@@ -96,10 +99,13 @@ def measure(name: str, dtype: str) -> None:
     from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
     text, shapes = CASES[name][0], shapes_of(name)
+    precision = "tf32" if kind == "tf32" else None
+    dtype = "float32" if precision else kind
+    torch.backends.cuda.matmul.allow_tf32 = precision is not None
     device = open_device(0)
     engine, clock = Engine(device, Store.in_memory), CudaClock(device)
     specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    problem = problem_from_md_hom(md_hom_from_einsum(text, specs))
+    problem = problem_from_md_hom(md_hom_from_einsum(text, specs, precision=precision))
     generator = cupy.random.default_rng(0)
     arrays = [(generator.random(s, np.float32) * 2 - 1).astype(dtype) for s in shapes]
     exact = cupy.einsum(text, *(a.astype("f8") for a in arrays))
@@ -114,8 +120,9 @@ def measure(name: str, dtype: str) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         compiled = list(pool.map(made, schedules))
-    kind = getattr(torch, dtype)
-    first, second = (torch.from_dlpack(a.view("i2")).view(kind) for a in arrays)
+    element = getattr(torch, dtype)
+    bits = f"i{out.dtype.itemsize}"
+    first, second = (torch.from_dlpack(a.view(bits)).view(element) for a in arrays)
     first = first.mT if text.startswith("k") else first
     second = second.mT if ",jk" in text else second
     result = torch.empty(exact.shape, dtype=first.dtype, device=first.device)
@@ -140,9 +147,9 @@ def measure(name: str, dtype: str) -> None:
         )
         rows.append((line, wrong, seconds, notes))
         functions.append(lambda p=loaded: p(*arrays, out))
-        bad = "" if wrong < MOST_WRONG[dtype] else "WRONG "
+        bad = "" if wrong < MOST_WRONG[kind] else "WRONG "
         print(f"  {bad}{line}: {seconds * 1e6:.1f} µs, off by {wrong:.1e}, {notes}", flush=True)
-    right = [n for n, row in enumerate(rows) if row[1] < MOST_WRONG[dtype]]
+    right = [n for n, row in enumerate(rows) if row[1] < MOST_WRONG[kind]]
     best = sorted(right, key=lambda n: rows[n][2])[:SHOWN]
     turns = [lambda: torch.matmul(first, second, out=result), functions[0]]
     turns += [functions[n] for n in best]
@@ -152,7 +159,7 @@ def measure(name: str, dtype: str) -> None:
     for label, seconds in zip(labels, times, strict=True):
         rate = 2e-12 * b * i * j * k / seconds
         print(
-            f"{dtype} {name:25} {label:62} {seconds * 1e6:9.1f} µs"
+            f"{kind} {name:25} {label:62} {seconds * 1e6:9.1f} µs"
             f" {rate:6.0f} TFLOP/s {times[0] / seconds:.3f}",
             flush=True,
         )

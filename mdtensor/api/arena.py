@@ -82,6 +82,7 @@ class Arena:
             if flat.memory.dtype.kind == "f":
                 scale = max(self.expected.scale)
                 tolerance = float(np.finfo(flat.memory.dtype).eps) * 8 * max(1.0, scale)
+                tolerance += sampled.rounding(self.problem, self.expected)
             if self._differs(flat, before, tolerance):
                 return "elements between the sampled ones differ from another schedule's"
         return ""

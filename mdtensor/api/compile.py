@@ -24,7 +24,7 @@ Array = Any
 # Modules whose public functions are calls that can be planned.
 _MODULES = ("convolution", "correlation", "ndimage", "reduce")
 # Options of einsum, and those that make a call of it a reduction.
-_OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype")
+_OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype", "precision")
 _REDUCING = ("semiring", "f", "combine", "epilogue", "extents")
 
 

@@ -37,6 +37,7 @@ from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.scalar import PRECISIONS
 
 P = ParamSpec("P")
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
@@ -94,6 +95,7 @@ def einsum(
     casting: str = "safe",
     optimize: Optimize = False,
     acc_dtype: object = None,
+    precision: str | None = None,
     semiring: str | None = None,
     f: Callable[..., Any] | None = None,
     combine: Any = None,
@@ -105,8 +107,9 @@ def einsum(
     `operands` are a string and arrays, or arrays each followed by a list of indices. `out`,
     `dtype`, `order` and `casting` mean what they mean for NumPy. `acc_dtype` is the type of
     products and sums, by default float32 for float16 and the result's type for all others.
-    `optimize` takes NumPy's values and the names of opt_einsum's paths; with True and False the
-    path is mdtensor's choice.
+    `precision="tf32"` lets a GPU's tensor cores round factors in float32 to the ten bits after the
+    point that they take; sums stay float32. `optimize` takes NumPy's values and the names of
+    opt_einsum's paths; with True and False the path is mdtensor's choice.
 
     The string may have sums for indices, `"n 2h+r 2w+s c, k r s c -> n h w k"`, and operands of
     an `epilogue`, `"ij,jk->ik; k"`, as `mdtensor.reduce` explains them. `semiring` puts other
@@ -126,8 +129,9 @@ def einsum(
         and order == "K"
         and casting == "safe"
         and (optimize is False or optimize is True)
+        and (precision is None or precision in PRECISIONS)
     )
-    if plain and (key := operands_key(operands, out)):
+    if plain and (key := operands_key(operands, out, precision)):
         launch = _hot.get(key)
         if launch is None and out is None and (launch := _launch_of_family(operands)):
             dispatch.remember(key, launch)
@@ -136,7 +140,7 @@ def einsum(
         if launch is not None and is_free(out, operands[1:]):
             return launch(*operands[1:], out=out)
     if classic:
-        return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, plain)
+        return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision, plain)
     from mdtensor.api.einsum_reduction import Said, einsum_reduction
 
     said = Said(
@@ -150,18 +154,21 @@ def einsum(
         _order(order),
         casting,
         _hashable(optimize),
+        checked_precision(precision),
     )
     return einsum_reduction(operands, said, out)
 
 
-def operands_key(operands: Sequence[Any], out: Array | None = None) -> tuple[object, ...] | None:
+def operands_key(
+    operands: Sequence[Any], out: Array | None = None, precision: str | None = None
+) -> tuple[object, ...] | None:
     """The key of a call without other options in the table of the hot path.
 
     None for a call apart: one without a string, or not on plain arrays of NumPy or CuPy.
     """
     if not operands or type(operands[0]) is not str:
         return None
-    key: tuple[object, ...] = (operands[0],)
+    key: tuple[object, ...] = (operands[0],) if precision is None else (operands[0], precision)
     kind: Any = operands[1].__class__ if len(operands) > 1 else None
     if kind is not _ndarray and (kind is None or kind is not dispatch.cupy_array):
         return None
@@ -189,11 +196,12 @@ def _einsum(
     casting: str,
     optimize: Optimize,
     acc_dtype: object,
+    precision: str | None,
     plain: bool,
 ) -> Array:
     """`einsum` for a call that the table of the hot path does not know."""
     text, given = split(operands)
-    options = Options.of(dtype, order, casting, optimize, acc_dtype)
+    options = Options.of(dtype, order, casting, optimize, acc_dtype, precision)
     xp = array_module(given if out is None else (*given, out))
     if out is not None and not isinstance(out, xp.ndarray):
         raise no_array("out", out)
@@ -221,19 +229,25 @@ def _einsum(
             if xp is np and not prepared.result.shape:
                 launch = scalar_result(launch)
             result = launch(*arrays)
-            _remember(operands, arrays, None, launch, xp)
+            _remember(operands, arrays, None, precision, launch, xp)
             _found_family(operands)
             return result
         result = execute(prepared, arrays, None, xp)
         return result[()] if xp is np and result.ndim == 0 else result
     prepared = _fill(text, arrays, out, options, xp)
     if plain and xp is np and prepared is not None and prepared.steps and not _watched():
-        _remember(operands, arrays, out, launch_of(prepared, "numpy", xp), xp)
+        launch = launch_of(prepared, "numpy", xp)
+        _remember(operands, arrays, out, precision, launch, xp)
     return out
 
 
 def _launch_of_family(operands: Sequence[Any]) -> Launch | None:
-    """What runs a call like those before on a new shape, where that takes no translation."""
+    """What runs a call like those before on a new shape, where that takes no translation.
+
+    Families are of processors, to which a precision means nothing.
+    """
+    if type(operands[1]) is not _ndarray:
+        return None
     family = _families.get((operands[0], *[(a.ndim, a.dtype) for a in operands[1:]]))
     if family is None or _watched() or not all(map(is_typical, operands[1:])):
         return None
@@ -261,7 +275,12 @@ def _watched() -> bool:
 
 
 def _remember(
-    operands: Sequence[Any], arrays: Sequence[Array], out: Array | None, launch: Launch, xp: Any
+    operands: Sequence[Any],
+    arrays: Sequence[Array],
+    out: Array | None,
+    precision: str | None,
+    launch: Launch,
+    xp: Any,
 ) -> None:
     """Puts a call into the table of the hot path: on CuPy arrays, one without `out`.
 
@@ -269,7 +288,7 @@ def _remember(
     """
     if xp is not np:
         dispatch.knows_cupy(xp)
-    key = operands_key(operands, out)
+    key = operands_key(operands, out, precision)
     if key is not None and all(map(operator.is_, operands[1:], arrays)):
         dispatch.remember(key, launch)
 
@@ -283,6 +302,7 @@ class Options:
     casting: str = "safe"
     optimize: Optimize = False
     acc_dtype: np.dtype | None = None
+    precision: str | None = None
 
     @classmethod
     def of(
@@ -292,6 +312,7 @@ class Options:
         casting: str = "safe",
         optimize: Optimize = False,
         acc_dtype: object = None,
+        precision: object = None,
     ) -> Options:
         """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
         order = _order(order)
@@ -301,7 +322,8 @@ class Options:
         )
         if accumulated is not None:
             check_types([accumulated])
-        return cls(wanted, order, casting, _hashable(optimize), accumulated)
+        checked = checked_precision(precision)
+        return cls(wanted, order, casting, _hashable(optimize), accumulated, checked)
 
     def prepared(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
@@ -314,6 +336,7 @@ class Options:
             order=self.order,
             casting=self.casting,
             acc_dtype=self.acc_dtype,
+            precision=self.precision,
             optimize=self.optimize,
             out_spec=out_spec,
         )
@@ -424,6 +447,14 @@ def _order(order: str | None) -> str:
 def _check_casting(casting: str) -> None:
     if casting not in _CASTINGS:
         raise ShapeError(f"casting is {casting!r}", hint=f"one of {', '.join(_CASTINGS)}")
+
+
+def checked_precision(precision: Any) -> str | None:
+    """What a caller gave as `precision`; raises ShapeError for what is none."""
+    if precision is not None and precision not in PRECISIONS:
+        words = ", ".join(map(repr, PRECISIONS))
+        raise ShapeError(f"precision is {precision!r}", hint=f"one of {words}, or None: float32")
+    return precision
 
 
 def _hashable(optimize: Any) -> Optimize:

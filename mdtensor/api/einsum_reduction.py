@@ -13,6 +13,7 @@ from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import check_cast
 from mdtensor.api.reduce import extents_of, reduced, reduction_key
 from mdtensor.api.semiring import in_stages, semiring_of
+from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
@@ -32,6 +33,7 @@ class Said:
     order: str
     casting: str
     optimize: Optimize
+    precision: str | None
 
 
 def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) -> Any:
@@ -43,11 +45,16 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     # fmt: off
     quick = plain_key(
         "einsum", text, said.semiring, said.f, said.combine, said.epilogue, said.extents,
-        said.dtype, said.acc_dtype, said.order, said.casting, said.optimize,
+        said.dtype, said.acc_dtype, said.order, said.casting, said.optimize, said.precision,
     )
     # fmt: on
     if (result := recalled(quick, arrays, out)) is not None:
         return result
+    if said.precision is not None and not said.semiring is said.f is said.combine is None:
+        raise TranslationError(
+            f"precision={said.precision!r} is for sums of products",
+            hint="leave it out where semiring, f or combine is given",
+        )
     semiring = semiring_of(said.semiring, said.f, said.combine)
     text = with_output(text)
     _check_casting(text, arrays, said)
@@ -61,6 +68,7 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
         epilogue=said.epilogue,
         counts=semiring.f is not None,
         order=said.order,
+        precision=said.precision,
     )
     is_plain = not (is_affine(text) or said.epilogue or said.extents)
     if not (semiring.distributes and is_plain and len(arrays) > 2):

@@ -112,10 +112,17 @@ class Engine:
 
     def choose(self, md_hom: MDHom, *, use_store: bool = True) -> Choice:
         """The kernel for an `md_hom`: tuned if the store has a winner, else a general one."""
-        problem = problem_from_md_hom(md_hom)
+        problem = self.problem_of(md_hom)
         if use_store and (tuned := self.tuned(problem)):
             return tuned
         return self.untuned(problem)
+
+    def problem_of(self, md_hom: MDHom) -> Problem:
+        """The problem of an `md_hom`; a device that rounds no factors has that of exact ones."""
+        problem = problem_from_md_hom(md_hom)
+        if self.target.bulk_copies:
+            return problem
+        return replace(problem, scalar=problem.scalar.exact())
 
     def tuned(self, problem: Problem) -> Choice | None:
         """The winner that the store knows for this problem and device, compiled; else None."""

@@ -80,6 +80,7 @@ def prepare(
     order: str = "K",
     casting: str = "safe",
     acc_dtype: object = None,
+    precision: str | None = None,
     optimize: Optimize = False,
     out_spec: TensorSpec | None = None,
 ) -> Prepared:
@@ -98,7 +99,7 @@ def prepare(
     parsed = parse(subscripts)
     if parsed.is_affine:
         return _prepared_whole(
-            index_space(parsed, specs), specs, dtype, order, casting, acc_dtype, out_spec
+            index_space(parsed, specs), specs, dtype, order, casting, acc_dtype, precision, out_spec
         )
     contraction = resolve(parsed, specs, out_spec)
     # NumPy assigns a contraction with a path to a 0-d `out` without regard to casting.
@@ -124,7 +125,7 @@ def prepare(
         return Prepared((), result, converted, into_out, computed)
     accumulated = accumulation_dtype(computed) if acc_dtype is None else as_dtype(acc_dtype)
     path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
-    steps = _steps(contraction, operands, path, accumulated, result)
+    steps = _steps(contraction, operands, path, accumulated, precision, result)
     return Prepared(steps, result, converted, into_out, computed)
 
 
@@ -135,6 +136,7 @@ def _prepared_whole(
     order: str,
     casting: str,
     acc_dtype: object,
+    precision: str | None,
     out_spec: TensorSpec | None,
 ) -> Prepared:
     """The plan of a string with sums for indices: one `md_hom`, whatever the number of operands."""
@@ -159,7 +161,7 @@ def _prepared_whole(
     if 0 in space.extents.values():
         return Prepared((), result, converted, into_out, computed)
     md_hom = md_hom_from_index_space(
-        space, operands, dtype=computed, acc_dtype=acc_dtype, out=result
+        space, operands, dtype=computed, acc_dtype=acc_dtype, precision=precision, out=result
     )
     step = Step(md_hom, tuple(range(len(specs))), result)
     return Prepared((step,), result, converted, into_out, computed)
@@ -315,6 +317,7 @@ def _steps(
     specs: Sequence[TensorSpec],
     path: Path,
     accumulated: np.dtype,
+    precision: str | None,
     result: TensorSpec,
 ) -> tuple[Step, ...]:
     """One step per stage of the path; what lies between them has the accumulation type."""
@@ -337,7 +340,11 @@ def _steps(
             output = tuple(name for name in extents if name in needed)
             spec = TensorSpec.of([extents[name] for name in output], accumulated)
         md_hom = md_hom_from_contraction(
-            Contraction(inputs, output, extents), operands, dtype=accumulated, out=spec
+            Contraction(inputs, output, extents),
+            operands,
+            dtype=accumulated,
+            precision=precision,
+            out=spec,
         )
         slot = len(specs) + len(steps)
         steps.append(Step(md_hom, chosen, spec))

@@ -202,7 +202,7 @@ def reduction_key(reduction: Reduction) -> Hashable:
             (reduction.function, reduction.combine, reduction.identity, reduction.epilogue)
         ),
         function_key((str(reduction.dtype), str(reduction.acc_dtype), dict(reduction.extents))),
-        (reduction.scans, reduction.counts, reduction.order),
+        (reduction.scans, reduction.counts, reduction.order, reduction.precision),
     )
 
 

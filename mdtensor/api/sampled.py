@@ -25,6 +25,7 @@ from mdtensor.translate.trees import evaluate
 _EVALUATIONS = 1 << 22
 _CHUNK = 1 << 19
 _FEWEST = 4  # points that are checked, however long the reductions are
+_ROUNDED = {None: 0.0, "tf32": 2.0**-10}  # of a product, whose factors are both rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +185,20 @@ def _read(
     return flat.memory[flat.origin + places]
 
 
+def rounding(problem: Problem, want: Expected) -> float:
+    """How far results may be from exact ones because hardware rounds factors.
+
+    Errors of random factors add up as a random walk does: many have four times the length that
+    all of them together would take one after the other, over the square root of their number.
+    """
+    terms = math.prod(problem.extent(d) for d in problem.contracted)
+    return 4 * _ROUNDED[problem.scalar.precision] * max(want.scale) / math.sqrt(terms)
+
+
 def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
     """What is wrong with outputs, or an empty string."""
     terms = math.prod(problem.extent(d) for d in problem.contracted)
+    rounded = rounding(problem, want)
     for write, addresses, values, scale, computed in zip(
         problem.writes,
         want.addresses,
@@ -206,7 +218,7 @@ def mismatch(problem: Problem, outputs: Sequence[Flat], want: Expected) -> str:
                 )
             continue
         resolution = float(np.finfo(computed).eps) if computed.kind == "f" else 0.0
-        tolerance = resolution * (4 + math.sqrt(terms)) * scale
+        tolerance = resolution * (4 + math.sqrt(terms)) * scale + rounded
         tolerance += float(np.finfo(got.dtype).eps) * float(np.abs(values).max(initial=0)) * 2
         with np.errstate(invalid="ignore"):
             error = np.abs(got.astype(np.float64) - values)

@@ -19,7 +19,6 @@ from mdtensor.closing import Closing
 from mdtensor.errors import TuningError
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
-from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.translate.md_hom import MDHom
 
 # Of a budget, what is shared evenly, and what confirming calls of several programs may take.
@@ -98,8 +97,8 @@ def _weights(items: Sequence[Recorded]) -> list[float]:
     """The shares of a budget: a quarter of all evenly, the rest by what each has to compute."""
     expected: list[float] = []
     for item in items:
-        problem = problem_from_md_hom(item.md_hom)
-        target = pipeline.engine_for(item.arrays).target
+        engine = pipeline.engine_for(item.arrays)
+        problem, target = engine.problem_of(item.md_hom), engine.target
         expected.append(flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth)
     total = sum(expected) or 1.0
     return [_EVENLY / len(items) + (1 - _EVENLY) * one / total for one in expected]
@@ -163,7 +162,7 @@ def _tuned(
     item: Recorded, budget: float, measurers: Measurers, *, quiet: bool, again: bool
 ) -> TuningReport:
     engine = pipeline.engine_for(item.arrays)
-    problem = problem_from_md_hom(item.md_hom)
+    problem = engine.problem_of(item.md_hom)
     known = engine.store.winner(problem_key(problem), engine.environment)
     if known is not None and known.confirmed and not again:
         return TuningReport(item.label, 0, 0, known.seconds, 0.0, True, False)

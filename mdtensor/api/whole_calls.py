@@ -16,7 +16,7 @@ from mdtensor.api.measurer import Measurer
 from mdtensor.autotune.rows import WinnerRow
 from mdtensor.autotune.worker import WorkerError
 from mdtensor.lower.key import problem_key
-from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
 # What is kept must be faster than the winners of the single programs by this much.
@@ -57,7 +57,7 @@ def keep_what_is_fastest(
     Programs without a winner leave all as it is.
     """
     steps = [step for step in steps if 0 not in step.md_hom.extents.values()]
-    problems = [problem_from_md_hom(step.md_hom) for step in steps]
+    problems = [engine.problem_of(step.md_hom) for step in steps]
     known = {problem: _known(engine, problem) for problem in problems}
     found = [each for each in known.values() if each is not None]
     if len(steps) < 2 or len(found) < len(known):

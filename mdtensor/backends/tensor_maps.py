@@ -16,6 +16,7 @@ _ALIGNMENT = 64
 # Of the driver's interface (cuda.h): CUtensorMapDataType, no interleaving, swizzling of 128 bytes,
 # promotion to 256 bytes in L2, and zeros for what lies outside.
 _TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
+_TF32 = 11
 _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS = 0, 3, 3, 0
 # (map, type, rank, address, extents, strides, box, steps, interleaved, swizzled, promoted, filled)
 Encode = Callable[..., int]
@@ -65,7 +66,7 @@ def _encoder(each: LaunchMap, address: int, encode: Encode) -> Callable[[int], N
     steps = (ctypes.c_uint32 * rank)(*(1 for _ in each.box))
     how = _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS
     to = ctypes.c_void_p(address)
-    kind = _TYPES[each.memory.name]
+    kind = _TF32 if each.tf32 else _TYPES[each.memory.name]
 
     def encoded(place: int) -> None:
         begin = ctypes.c_void_p(place + each.offset * size)

@@ -155,6 +155,19 @@ __device__ __forceinline__ unsigned long long describe_panels(const void* place,
   return (local_place(place) & 0x3ffff) >> 4 | (unsigned long long)(panels >> 4) << 16
          | (unsigned long long)(groups >> 4) << 32 | 1ull << 62;
 }
+// Two neighbours of a warp's 16 rows, for two elements of the reduction that are four apart: what a
+// work-item holds of the rows of wgmma.m64k8, if rows 8 to 15 are each beside one of the others.
+// Half of the work-items load the later element first, so that together they have all banks.
+__device__ __forceinline__ void load_rows(unsigned (&to)[4], const float* panels, int panel,
+                                          int warp, int lane) {
+  const int row = lane >> 2, along = lane & 3, later = (row >> 1) & 1;
+  const int element = along + 4 * later, piece = (4 * (warp & 1) + (row >> 1)) ^ element;
+  const int place = (warp >> 1) * panel + 32 * element + 4 * piece + 2 * (row & 1);
+  const uint2 first = *(const uint2*)(panels + place);
+  const uint2 second = *(const uint2*)(panels + (place ^ 144));
+  to[0] = later ? second.x : first.x, to[1] = later ? second.y : first.y;
+  to[2] = later ? first.x : second.x, to[3] = later ? first.y : second.y;
+}
 """
     + _COPIES
 )

@@ -24,8 +24,8 @@ from mdtensor.lower.nest import Ref
 
 _ROW = 128  # bytes of a panel's row
 _GROUP = 8 * _ROW
-_HALF = 2
-_SHORT = {"float16": "f16", "bfloat16": "bf16"}
+_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
+_STEP = 32  # bytes of the reduction
 
 
 def panel_lines(statement: BulkStatement, dialect: Dialect) -> list[str]:
@@ -54,7 +54,7 @@ def panel_lines(statement: BulkStatement, dialect: Dialect) -> list[str]:
         case WarpBarrier(shown):
             return ["show_local();"] * shown + ["__syncwarp();"]
         case PanelProduct():
-            return _product(statement)
+            return _held_product(statement) if statement.held else _product(statement)
         case AwaitProducts(pending, accumulators):
             text = f'"wgmma.wait_group.sync.aligned {pending};"'
             return [f'asm volatile({text} : {_operands(accumulators)} : : "memory");']
@@ -74,12 +74,11 @@ def _beginning(signals: Sequence[tuple[str, int, int]]) -> list[str]:
 
 def _product(product: PanelProduct) -> list[str]:
     refs = [ref for pairs in _in_pairs(product) for ref in pairs]
-    columns, count = 8 * len(product.accumulators[0]), len(refs)
-    places = ", ".join(f"%{n}" for n in range(count))
-    short = _SHORT[product.rows.memory.name]
-    turned = ", ".join(str(int(o.turned)) for o in (product.rows, product.columns))
-    kind = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{short}.{short}"
-    text = f'"{kind} {{{places}}}, %{count}, %{count + 1}, 1, 1, 1, {turned};"'
+    count = len(refs)
+    turned = "".join(f", {int(o.turned)}" for o in (product.rows, product.columns))
+    if product.rows.memory.itemsize > 2:
+        turned = ""  # neighbours are those of the reduction, always
+    text = f'"{_instruction(product)}, %{count}, %{count + 1}, 1, 1, 1{turned};"'
     steps = [_advance(operand) for operand in (product.rows, product.columns)]
     given = f'"l"(rows + step * {steps[0]}), "l"(columns + step * {steps[1]})'
     return [
@@ -98,6 +97,46 @@ def _product(product: PanelProduct) -> list[str]:
     ]
 
 
+def _held_product(product: PanelProduct) -> list[str]:
+    """Rows are loaded while those of the steps before are multiplied."""
+    refs = [ref for pairs in _in_pairs(product) for ref in pairs]
+    count, rows, together = len(refs), product.rows, product.held
+    held = ", ".join(f"%{count + n}" for n in range(4))
+    text = f'"{_instruction(product)}, {{{held}}}, %{count + 4}, 1, 1, 1;"'
+    given = ", ".join(f'"r"(held[n][{k}])' for k in range(4))
+    place, column = f"rows + (step + n) * {rows.step}", _advance(product.columns)
+    return [
+        "{",
+        f"  const float* const rows = {_place(rows.buffer, rows.start)};",
+        f"  const unsigned long long columns = {_panels(product.columns)};",
+        "  #pragma unroll",
+        f"  for (int step = 0; step < {product.steps}; step += {together}) {{",
+        f"    unsigned held[{together}][4];",
+        '    asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");',
+        "    #pragma unroll",
+        f"    for (int n = 0; n < {together}; n++)",
+        f"      load_rows(held[n], {place}, {rows.panel}, (int)warp & 3, (int)lane);",
+        '    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");',
+        "    #pragma unroll",
+        f"    for (int n = 0; n < {together}; n++)",
+        f"      asm volatile({text}",
+        f"                   : {_operands(refs)}",
+        f'                   : {given}, "l"(columns + (step + n) * {column}));',
+        '    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");',
+        "  }",
+        "}",
+    ]
+
+
+def _instruction(product: PanelProduct) -> str:
+    """The instruction and its accumulators, which are its first operands."""
+    columns = 8 * len(product.accumulators[0])
+    places = ", ".join(f"%{n}" for n in range(4 * len(product.accumulators[0])))
+    kind, depth = _TYPES[product.rows.memory.name], _STEP // product.rows.memory.itemsize
+    shape = f"m64n{columns}k{depth}"
+    return f"wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{{places}}}"
+
+
 def _in_pairs(product: PanelProduct) -> list[tuple[Ref, Ref]]:
     """The accumulators in the order of the instruction: by groups of columns, then of rows."""
     low, high = product.accumulators
@@ -110,9 +149,9 @@ def _operands(refs: Sequence[Ref]) -> str:
 
 def _panels(operand: PanelOperand) -> str:
     place = _place(operand.buffer, operand.start)
-    return f"describe_panels({place}, {operand.panel * _HALF}, {_GROUP})"
+    return f"describe_panels({place}, {operand.panel * operand.memory.itemsize}, {_GROUP})"
 
 
 def _advance(operand: PanelOperand) -> int:
     """Units of 16 bytes from one step to the next."""
-    return operand.step * _HALF // 16
+    return operand.step * operand.memory.itemsize // 16

@@ -20,7 +20,8 @@ class TensorMap:
     Dims are the nearest first, whose elements are neighbours; strides are in elements. A row of a
     box along that dim has 128 bytes, and lies in local memory with its 16-byte pieces in another
     order: the number of a piece is combined with that of its row, modulo 8, by exclusive or.
-    Elements outside of the extents are read as 0 and not written.
+    Elements outside of the extents are read as 0 and not written. Those that are read as `tf32` are
+    rounded to it on their way.
     """
 
     name: str
@@ -30,6 +31,7 @@ class TensorMap:
     extents: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
+    tf32: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,9 @@ class WarpBarrier:
 class PanelOperand:
     """Rows, or columns, in panels of local memory whose rows have 128 bytes (see `TensorMap`).
 
-    Where they lie `turned`, neighbours are of one element of the reduction, panels of 64 such are
+    Where they lie `turned`, neighbours are of one element of the reduction, panels of them are
     `panel` elements apart; else neighbours are those of the reduction. Eight rows of a panel are
-    one after the other; `step` is from 16 elements of the reduction to the next ones.
+    one after the other; `step` is from 32 bytes of the reduction to the next ones.
     """
 
     buffer: str
@@ -126,14 +128,19 @@ class PanelProduct:
     """Four warps begin to add 64 rows times columns to their float32 accumulators together.
 
     Warp w has rows 16 w to 16 w + 15, its work-items hold of them what those of `MatrixProduct`
-    do. There are `steps` of 16 elements of the reduction. The accumulators, and the operands, must
-    be left alone until the product was awaited.
+    do. There are `steps` of 32 bytes of the reduction. The accumulators, and the operands, must be
+    left alone until the product was awaited.
+
+    Rows may go through registers, those of so many steps at a time as are `held`: a work-item has
+    two neighbours of them instead of two that are eight apart. Such steps are a product of their
+    own, which begins when all before it but the last are done.
     """
 
     rows: PanelOperand
     columns: PanelOperand
     steps: int
     accumulators: tuple[tuple[tuple[Ref, Ref], ...], ...]
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def busiest_share(
 
 def operations(*exprs: Expr) -> int:
     """Number of different arithmetic operations in expressions that are computed together."""
-    return sum(expr.op != "cast" for expr in _nodes(*exprs))
+    return sum(expr.op not in ("cast", "tf32") for expr in _nodes(*exprs))
 
 
 def _nodes(*exprs: Expr) -> set[Expr]:

@@ -7,15 +7,15 @@ computes its blocks one after the other, in rounds in which all groups work on n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_matrices import matrix_blocked, matrix_dims
-from mdtensor.lower.passes.bulk_form import PANEL, validate_bulk
+from mdtensor.lower.passes.bulk_form import ROW_BYTES, panel_of, steps_held, validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.matrix_tile import ROWS as WARP_ROWS
-from mdtensor.lower.passes.matrix_tile import factors_of, validate_tensor
+from mdtensor.lower.passes.matrix_tile import Factors, factors_of, is_held, validate_tensor
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import MOST_STAGES, Schedule, validate
 from mdtensor.lower.tiling import tilings_of
@@ -31,14 +31,19 @@ _LOCAL_BYTES = 227 << 10  # that a group can have
 _RESERVED = 2048  # bytes of local memory for signals
 _PANELS_OF_RESULTS = 256  # bytes of a row's panels, through which results leave
 _LEAST_STAGES = 3
-# Fitted to half floats 1024^3 to 8192^3 and a batch of 512^3 on an H200. Multiply-adds of a core
-# per cycle at the clock under load, columns whose pauses make up for a product, bytes that all
-# cores copy per second, seconds until a tile is there and per byte of it.
-_MULTIPLY_ADDS, _LOAD, _PAUSE = 2048.0, 0.85, 16.0
+# Fitted to half floats 1024^3 to 8192^3 and a batch of 512^3 on an H200. Bytes of the reduction
+# that a core multiplies per cycle at the clock under load, for each row and column; columns whose
+# pauses make up for a product, bytes that all cores copy per second, seconds until a tile is there
+# and per byte of it.
+_MULTIPLIED_BYTES, _LOAD, _PAUSE = 4096.0, 0.85, 16.0
 _COPIED, _UNDER_WAY, _BYTE_UNDER_WAY = 13e12, 0.7e-6, 18e-12
 # Seconds in any case and of a group, of 64 rows and 64 columns of results in boxes or one by one;
 # and how much of what is hidden by something longer still shows.
 _BASE, _GROUP, _BOXED, _STORED, _HIDDEN = 3e-6, 1.2e-6, 0.3e-6, 0.8e-6, 0.1
+_RESULTS = 64 * 64
+# Seconds from the wait for rows that go through registers to the end of their product, less the
+# product itself.
+_HELD = 129e-9
 # Times as many bytes that rows count for which begin inside of sectors.
 _SECTOR, _INSIDE = 32, 2.3
 # Seconds until another kernel combines parts of a reduction, and bytes of these per second.
@@ -68,8 +73,7 @@ def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Sch
     depth = schedule.tensor[2]
     groups = math.prod(schedule.parts[d] for d in problem.kept)
     for count in _SPLITS:
-        parts = tuple(count if d == depth else p for d, p in enumerate(schedule.parts))
-        split = replace(schedule, parts=parts)
+        split = replace(schedule, parts=_with(schedule.parts, {depth: count}))
         if groups * count <= target.cores and is_valid_bulk(problem, split):
             yield split
 
@@ -89,7 +93,7 @@ def is_valid_bulk(problem: Problem, schedule: Schedule) -> bool:
 
 def tile_bytes(block: tuple[int, int]) -> int:
     """Bytes of a stage: rows and columns, a panel's width deep."""
-    return sum(block) * PANEL * 2
+    return sum(block) * ROW_BYTES
 
 
 def bulk_bytes(problem: Problem, schedule: Schedule) -> int:
@@ -107,18 +111,31 @@ def bulk_blocked(
     """A schedule from the rows and columns of a group's block."""
     warps = (block[0] // (2 * WARP_ROWS), 1)
     tile = (2 * WARP_ROWS, block[1])
-    schedule = matrix_blocked(problem, dims, warps, tile, PANEL, stages)
-    row, column, _ = dims
+    row, column, depth = dims
+    factors = _factors(problem, dims)
+    schedule = matrix_blocked(problem, dims, warps, tile, panel_of(factors), stages)
+    step, apart = factors.step, 2 if is_held(problem, factors, row) else 1
     blocks = tuple(-(-problem.extent(d) // n) for d, n in zip((row, column), block, strict=True))
     others = math.prod(schedule.parts[d] for d in problem.kept if d not in dims)
     shared = shared_blocks((blocks[0], blocks[1]), block, others, cores)
-    parts = dict(zip((row, column), shared, strict=True))
     return replace(
         schedule,
-        parts=tuple(parts.get(d, n) for d, n in enumerate(schedule.parts)),
+        parts=_with(schedule.parts, dict(zip((row, column), shared, strict=True))),
+        registers=_with(schedule.registers, {depth: step}),
+        chunks=_with(schedule.chunks, {row: apart, depth: step}),
         padding=(),
         bulk=True,
     )
+
+
+def _with(values: tuple[int, ...], changed: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(changed.get(d, n) for d, n in enumerate(values))
+
+
+def _factors(problem: Problem, dims: tuple[int, ...]) -> Factors:
+    factors = factors_of(problem, *dims)
+    assert factors is not None
+    return factors
 
 
 def shared_blocks(
@@ -146,24 +163,29 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     """Seconds that a schedule with bulk copies takes, roughly."""
     row, column, depth = schedule.tensor
     tilings = tilings_of(problem, schedule)
+    factors = _factors(problem, schedule.tensor)
+    panel = panel_of(factors)
     rows, columns = tilings[row].block, tilings[column].block
     nbytes = tile_bytes((rows, columns))
     groups = math.prod(t.parts.constant or 1 for t in tilings)
     kept = (tilings[d] for d in problem.kept)
     blocks = math.prod(-(-(t.part.constant or 1) // t.block) for t in kept)
     steps = math.prod(
-        -(-(tilings[d].part.constant or 1) // (PANEL if d == depth else 1))
+        -(-(tilings[d].part.constant or 1) // (panel if d == depth else 1))
         for d in problem.contracted
     )
     on_core = max(1, target.l1_bytes // bulk_bytes(problem, schedule))
     busy = min(on_core, -(-groups // target.cores))
     clock = target.rate / 128 * _LOAD
-    multiplying = rows * columns * PANEL / _MULTIPLY_ADDS * (1 + _PAUSE / columns) / clock
+    multiplying = rows * columns * ROW_BYTES / _MULTIPLIED_BYTES * (1 + _PAUSE / columns) / clock
     slowly = _copied_bytes(problem, schedule, (rows, columns))
     copying = slowly * min(groups, target.cores) / _COPIED
     waiting = (_UNDER_WAY + nbytes * _BYTE_UNDER_WAY) / schedule.stages
+    if is_held(problem, factors, row):
+        waits = panel // factors.step // steps_held(columns)
+        waiting = max(waiting, (waits * _HELD + multiplying) / 2)
     step = max(busy * multiplying, busy * copying, waiting) + _HIDDEN * busy * multiplying
-    result = rows * columns / PANEL**2 * (_BOXED if schedule.results else _STORED)
+    result = rows * columns / _RESULTS * (_BOXED if schedule.results else _STORED)
     rounds = -(-groups // (target.cores * busy))
     computing = _BASE + rounds * (_GROUP + blocks * (steps * step + busy * result))
     parts = math.prod(tilings[d].parts.constant or 1 for d in problem.contracted)
@@ -175,11 +197,11 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
 
 def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) -> float:
     """Bytes of a stage, more where rows begin inside of sectors."""
-    factors = factors_of(problem, *schedule.tensor)
-    assert factors is not None
+    factors = _factors(problem, schedule.tensor)
+    size = factors.memory.itemsize
     found = 0.0
     for number, length in zip((factors.rows, factors.columns), block, strict=True):
         strides = [stride.constant or 0 for stride in problem.streams[number].strides]
-        inside = any(stride * 2 % _SECTOR for stride in strides if stride != 1)
-        found += length * PANEL * 2 * (_INSIDE if inside else 1.0)
+        inside = any(stride * size % _SECTOR for stride in strides if stride != 1)
+        found += length * ROW_BYTES * (_INSIDE if inside else 1.0)
     return found

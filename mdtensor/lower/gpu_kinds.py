@@ -25,8 +25,9 @@ from mdtensor.lower.gpu_candidates import (
 )
 from mdtensor.lower.gpu_matrices import matrix_dims
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
-from mdtensor.lower.passes.bulk_form import PANEL
-from mdtensor.lower.passes.matrix_tile import COLUMNS, DEPTH, ROWS, factors_of
+from mdtensor.lower.nest import F32
+from mdtensor.lower.passes.bulk_form import panel_of
+from mdtensor.lower.passes.matrix_tile import COLUMNS, DEPTH, ROWS, factors_of, is_held
 from mdtensor.lower.problem import Problem
 from mdtensor.specs import Target
 
@@ -111,12 +112,18 @@ def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
     dims = matrix_dims(problem) if target.matrices else None
     if dims is not None:
         matrices, bulk = _matrices(problem, target, dims), list(bulk_candidates(problem, target))
-        if matrices.tiles[dims[2]]:
+        if matrices.tiles[dims[2]] and _are_short(problem, dims):
             found[MATRICES] = matrices
         if bulk:
             results = tuple({schedule.results: None for schedule in bulk} | {"": None})
             found[BULK] = _bulk(problem, matrices, dims, results)
     return found
+
+
+def _are_short(problem: Problem, dims: tuple[int, int, int]) -> bool:
+    """Whether warps multiply the factors as they are: tf32 comes by bulk copies only."""
+    factors = factors_of(problem, *dims)
+    return factors is not None and factors.memory != F32
 
 
 def _by_dim(problem: Problem, choices: Callable[[int], Counts]) -> tuple[Counts, ...]:
@@ -330,6 +337,10 @@ def _bulk(
 ) -> Kind:
     """Products of matrices that bulk copies bring, which leave `results` in some of these ways."""
     row, column, along = dims
+    factors = factors_of(problem, *dims)
+    assert factors is not None
+    panel, step = panel_of(factors), factors.step
+    apart = 2 if is_held(problem, factors, row) else 1
     rows, columns = (tuple(sorted({block[n] for block in BLOCKS})) for n in (0, 1))
 
     def of_groups(d: int) -> Counts:
@@ -338,12 +349,13 @@ def _bulk(
         return tuple(range(1, min(MOST_BLOCKS, -(-problem.extent(d) // least.get(d, 1))) + 1))
 
     least = {row: rows[0], column: columns[0]}
-    points = {row: (2,), column: tuple(n // COLUMNS for n in columns), along: (DEPTH,)}
+    points = {row: (2,), column: tuple(n // COLUMNS for n in columns), along: (step,)}
     return replace(
         matrices,
         points=_only(problem, points, _ONE),
         items=_only(problem, {row: tuple(n // 2 for n in rows), column: (COLUMNS,)}, _ONE),
-        tiles=_only(problem, {d: (PANEL if d == along else 1,) for d in problem.contracted}, _NONE),
+        chunks=_only(problem, {row: (apart,), column: (2,), along: (step,)}, _ONE),
+        tiles=_only(problem, {d: (panel if d == along else 1,) for d in problem.contracted}, _NONE),
         blocks=_by_dim(problem, of_groups),
         padding=_NONE,
         stages=_OF_BULK,

@@ -11,12 +11,15 @@ import math
 from collections.abc import Iterator
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
     DEPTH,
     ROWS,
     Factors,
     factors_of,
+    is_held,
+    is_turned,
     validate_tensor,
 )
 from mdtensor.lower.problem import Problem
@@ -30,7 +33,7 @@ _TILES = ((64, 64), (32, 64), (64, 32), (32, 32), (16, 64), (16, 32))
 _DEPTHS = (32, 64)
 _STAGES = (3, 4, 5)
 _PADDING = 8  # half floats: rows 16 bytes longer than whole lines lie in other banks
-_PIECE = 8  # half floats that are copied at once
+_PIECE_BYTES = 16  # that are copied at once
 _SWATH = 8
 # Multiply-adds and bytes of local memory of a core per cycle; cycles that a group takes in any
 # case, and that a tile takes until it is there.
@@ -49,7 +52,9 @@ def matrix_dims(problem: Problem) -> tuple[int, int, int] | None:
             factors = factors_of(problem, row, column, depth)
             if factors is None or not _are_nearest(problem, factors, (row, column, depth)):
                 continue
-            if any(write.strides[column].constant != 1 for write in problem.writes):
+            pairs = (row, column) if is_held(problem, factors, row) else (column,)
+            beside = (any(w.strides[d].constant == 1 for d in pairs) for w in problem.writes)
+            if not all(beside):
                 continue  # every result would be a line of its own
             points = math.prod(min(256, problem.extent(d)) for d in (row, column, depth))
             found.append((points, (row, column, depth)))
@@ -59,10 +64,13 @@ def matrix_dims(problem: Problem) -> tuple[int, int, int] | None:
 def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int]) -> bool:
     """Whether both factors come in pieces of 16 bytes along their own dim or the reduction."""
     row, column, depth = dims
+    piece = _PIECE_BYTES // factors.memory.itemsize
+    if factors.memory == F32 and is_turned(problem, factors.columns, column):
+        return False  # only rows of tf32 go through registers
     for number, own in ((factors.rows, row), (factors.columns, column)):
         strides = [stride.constant for stride in problem.streams[number].strides]
-        nearest = [d for d in (own, depth) if strides[d] == 1 and problem.extent(d) % _PIECE == 0]
-        if not nearest or any(s is None or s % _PIECE for s in strides if s != 1):
+        nearest = [d for d in (own, depth) if strides[d] == 1 and problem.extent(d) % piece == 0]
+        if not nearest or any(s is None or s % piece for s in strides if s != 1):
             return False
     return True
 

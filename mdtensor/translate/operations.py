@@ -3,6 +3,7 @@
 What an operation means is what NumPy's function of that name does: integers wrap around, a
 division of integers by zero is 0, `mod` and `floordiv` round towards minus infinity, NaN wins in
 `min` and `max` and loses in `fmin` and `fmax`, and a shift by the width or more shifts all out.
+`tf32` is the value itself, which hardware may round to the ten bits that its tensor cores take.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class Operation:
     symbol: str = ""
 
 
+def _unchanged(values: Values) -> Values:
+    return values
+
+
 _ARITHMETIC = {
     "add": Operation(2, Rule.SAME, np.add, "+"),
     "sub": Operation(2, Rule.SAME, np.subtract, "-"),
@@ -58,6 +63,7 @@ _ARITHMETIC = {
     "select": Operation(3, Rule.SAME, np.where),
     "real": Operation(1, Rule.PART, np.real),
     "imag": Operation(1, Rule.PART, np.imag),
+    "tf32": Operation(1, Rule.SAME, _unchanged),
 }
 _BITS = {
     "and": Operation(2, Rule.BITS, np.bitwise_and, "&"),

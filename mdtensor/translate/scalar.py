@@ -11,7 +11,7 @@ import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ Number = bool | int | float | complex
 Operand = Any
 """An Expr, a number of Python, or a scalar of NumPy."""
 
-BOOL, I64, F64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
+BOOL, I64 = np.dtype(np.bool_), np.dtype(np.int64)
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+PRECISIONS = ("tf32",)
 LARGEST, DEEPEST = 20_000, 200
 _ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "and", "fmax": "or"}
 
@@ -220,6 +222,17 @@ def cast(expr: Expr, dtype: object) -> Expr:
         condition, then, otherwise = expr.args
         return Expr("select", (condition, cast(then, to), cast(otherwise, to)), to)
     return Expr("cast", (expr,), to)
+
+
+def factor(element: Expr, precision: str | None) -> Expr:
+    """An element as a factor of a product: float32 that hardware may round to a `precision`.
+
+    >>> factor(param(0, "f4"), "tf32"), factor(param(0, "f8"), "tf32"), factor(param(0, "f4"), None)
+    (tf32(p0), p0, p0)
+    """
+    if precision is None or element.op != "param" or element.dtype != F32:
+        return element
+    return apply(precision, element)
 
 
 def _fitting(value: Number, dtype: np.dtype) -> Number:
@@ -461,8 +474,28 @@ class ScalarFunction:
         """Types of the tuple that the function returns."""
         return tuple(expr.dtype for expr in self.results)
 
+    @property
+    def precision(self) -> str | None:
+        """To what hardware may round factors; None where they are taken as they are."""
+        return "tf32" if any(map(_rounds, self.results)) else None
+
+    def exact(self) -> ScalarFunction:
+        """The function with its factors as they are."""
+        if self.precision is None:
+            return self
+        return replace(self, results=tuple(map(_exact, self.results)))
+
     def __repr__(self) -> str:
-        return self.name
+        return self.name if self.precision is None else f"{self.name}_{self.precision}"
+
+
+def _rounds(expr: Expr) -> bool:
+    return expr.op in PRECISIONS or any(map(_rounds, expr.args))
+
+
+def _exact(expr: Expr) -> Expr:
+    args = tuple(map(_exact, expr.args))
+    return args[0] if expr.op in PRECISIONS else replace(expr, args=args) if args else expr
 
 
 def product(params: Sequence[object], dtype: object) -> ScalarFunction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,14 @@ def test_a_map_is_encoded_in_bytes_from_its_first_element_on():
     assert first[4:8] == ((128, 40, 3), (256, 10240), (64, 40, 1), (1, 1, 1))
     assert first[8:] == (0, 3, 3, 0)
     assert second[1:8] == (6, 2, 8192, (24, 128), (48,), (64, 64), (1, 1))
+
+
+def test_what_is_read_as_tf32_is_rounded_on_its_way():
+    driver, floats = Driver(), np.dtype(np.float32)
+    as_it_is = TensorMap("T0", "I0", floats, 4, (128, 40), (1, 128), (32, 40))
+    maps = TensorMaps((as_it_is, replace(as_it_is, tf32=True)), (0, 0), driver)
+    maps.encode([4096])
+    assert [call[1:4] for call in driver.encoded] == [(7, 2, 4096 + 16), (11, 2, 4096 + 16)]
 
 
 def test_maps_lie_in_memory_of_their_own_at_multiples_of_64_bytes():

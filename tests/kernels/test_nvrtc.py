@@ -26,17 +26,27 @@ class RefusedError(Exception):
 
 def compiled(text: str, architecture: str) -> str:
     """The PTX of a text, which was assembled for the architecture too."""
+    return _compiled(text, architecture)[0]
+
+
+def compiler_log(text: str, architecture: str) -> str:
+    """What the compiler and the assembler say of a text."""
+    return _compiled(text, architecture, "--ptxas-options=-v")[1]
+
+
+def _compiled(text: str, architecture: str, *more: str) -> tuple[str, str]:
     program = succeeded(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
-    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
+    options = [o.encode() for o in (f"--gpu-architecture={architecture}", "--std=c++17", *more)]
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        log = bytearray(succeeded(nvrtc.nvrtcGetProgramLogSize(program)))
+        succeeded(nvrtc.nvrtcGetProgramLog(program, log))
+        said = log.decode(errors="replace").rstrip("\0")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = bytearray(succeeded(nvrtc.nvrtcGetProgramLogSize(program)))
-            succeeded(nvrtc.nvrtcGetProgramLog(program, log))
-            raise RefusedError(log.decode(errors="replace").rstrip("\0"))
+            raise RefusedError(said)
         ptx = bytearray(succeeded(nvrtc.nvrtcGetPTXSize(program)))
         succeeded(nvrtc.nvrtcGetPTX(program, ptx))
-        return ptx.decode()
+        return ptx.decode(), said
     finally:
         succeeded(nvrtc.nvrtcDestroyProgram(program))
 

@@ -72,16 +72,19 @@ class Operand:
 
 @dataclass(frozen=True)
 class Einsum:
-    """An einsum on operands, into an output; `dtype` is the type of the computation or None."""
+    """An einsum on operands, into an output; `dtype` and `precision` are options or None."""
 
     text: str
     operands: tuple[Operand, ...]
     out: Operand
     dtype: str | None = None
+    precision: str | None = None
 
     def md_hom(self) -> MDHom:
         specs = [operand.spec for operand in self.operands]
-        return md_hom_from_einsum(self.text, specs, dtype=self.dtype, out=self.out.spec)
+        return md_hom_from_einsum(
+            self.text, specs, dtype=self.dtype, precision=self.precision, out=self.out.spec
+        )
 
 
 def random_einsum(rng: random.Random) -> Einsum:

@@ -19,6 +19,15 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.test_gpu_matrices import HOPPER as WITHOUT
 
 HOPPER = replace(WITHOUT, bulk_copies=True)
+MEASURED_TF32 = (
+    (1024, "ik,kj->ij", (64, 128), 13.8),
+    (1024, "ik,kj->ij", (128, 128), 16.5),
+    (4096, "ik,kj->ij", (128, 256), 333.3),
+    (4096, "ik,kj->ij", (128, 192), 372.8),
+    (1024, "ik,jk->ij", (64, 128), 10.9),
+    (4096, "ik,jk->ij", (128, 256), 332.1),
+    (8192, "ik,jk->ij", (128, 256), 3069.2),
+)
 
 
 def product(n: int, dtype: str = "f2", text: str = "ik,kj->ij") -> Problem:
@@ -26,12 +35,21 @@ def product(n: int, dtype: str = "f2", text: str = "ik,kj->ij") -> Problem:
 
 
 def product_of(
-    rows: int, columns: int, depth: int, dtype: str = "f2", text: str = "ik,kj->ij"
+    rows: int,
+    columns: int,
+    depth: int,
+    dtype: str = "f2",
+    text: str = "ik,kj->ij",
+    precision: str | None = None,
 ) -> Problem:
     extents = {"i": rows, "j": columns, "k": depth}
     shapes = [tuple(extents[c] for c in each) for each in text.partition("->")[0].split(",")]
     specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    return problem_from_md_hom(md_hom_from_einsum(text, specs))
+    return problem_from_md_hom(md_hom_from_einsum(text, specs, precision=precision))
+
+
+def tf32(rows: int, columns: int, depth: int, text: str) -> Problem:
+    return product_of(rows, columns, depth, "f4", text, "tf32")
 
 
 def test_candidates_can_be_rendered_and_fit():
@@ -132,6 +150,52 @@ def test_results_that_no_box_can_take_are_stored_one_by_one():
     found = list(bulk_candidates(problem, HOPPER))
     assert found
     assert not any(schedule.results for schedule in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "dims", "results"),
+    [
+        ("ik,jk->ij", (0, 2, 1), "local"),  # both along the reduction
+        ("ik,kj->ij", (2, 0, 1), ""),  # columns go through registers, as rows of the turned product
+        ("ki,jk->ij", (1, 2, 0), ""),
+    ],
+)
+def test_what_does_not_lie_along_the_reduction_goes_through_registers_as_tf32(
+    text: str, dims: tuple[int, int, int], results: str
+):
+    problem = tf32(2048, 2048, 2048, text)
+    schedule = ranked(problem, HOPPER)[0][1]
+    assert (schedule.bulk, schedule.tensor, schedule.results) == (True, dims, results)
+    row, column, depth = dims
+    held = "local" not in results
+    assert (schedule.chunks[row], schedule.chunks[column]) == (1 + held, 2)
+    assert (schedule.registers[depth], schedule.tiles[depth]) == (8, 32)
+    assert misfit(problem, schedule, replace(HOPPER, local_bytes=227 << 10)) == ""
+
+
+def test_tf32_of_which_nothing_lies_along_the_reduction_is_computed_exactly():
+    problem = tf32(2048, 2048, 2048, "ki,kj->ij")
+    assert not list(bulk_candidates(problem, HOPPER))
+    assert not ranked(problem, HOPPER)[0][1].tensor
+
+
+# Microseconds of bench/results/2026-11-22-nvidia-h200-tf32.log.
+@pytest.mark.parametrize(
+    ("extent", "text", "block", "measured"),
+    MEASURED_TF32,
+)
+def test_estimates_of_tf32_are_near_what_was_measured(
+    extent: int, text: str, block: tuple[int, int], measured: float
+):
+    problem = tf32(extent, extent, extent, text)
+    found = [
+        s
+        for s in bulk_candidates(problem, HOPPER)
+        for r, c, k in [s.tensor]
+        if (s.registers[r] * s.threads[r], s.registers[c] * s.threads[c], s.parts[k]) == (*block, 1)
+    ]
+    estimate = bulk_estimate(problem, found[0], HOPPER) * 1e6
+    assert 0.8 < estimate / measured < 1.25
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])

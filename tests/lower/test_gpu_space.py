@@ -18,7 +18,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
-from tests.lower.test_gpu_bulk import product_of
+from tests.lower.test_gpu_bulk import product_of, tf32
 from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 
 SAMPLES = 60
@@ -38,12 +38,15 @@ OF_KINDS = {
     "bulk: ik,kj->ij": product_of(1000, 1000, 1000),
     "bulk: few blocks": product_of(256, 200, 2056),
     "bulk: results that no box can take": product_of(136, 333, 200, text="ik,jk->ij"),
+    "bulk: tf32": tf32(200, 328, 1000, "ik,jk->ij"),
+    "bulk: tf32 through registers": tf32(200, 328, 1000, "ik,kj->ij"),
 }
 KINDS = {
     "points: star": {"simple", "resident"},
     "scan: a vector": {"simple", "resident", "look_back"},
     "scatter: a histogram": {"simple", "scatter", "scatter_together", "resident"},
     "halves: ik,kj->ij": {"simple", "resident", "matrices", "bulk"},
+    "bulk: tf32 through registers": {"simple", "resident", "bulk"},
 }
 UNSTAGED = {"staged": ("", ""), "prefetch": False}
 SMALL = replace(H200, max_threads=32)

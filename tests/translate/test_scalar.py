@@ -12,13 +12,16 @@ from mdtensor.errors import TranslationError
 from mdtensor.translate.operations import OPERATIONS
 from mdtensor.translate.scalar import (
     BOOL,
+    F32,
     Expr,
+    ScalarFunction,
     SymbolError,
     apply,
     as_expr,
     cast,
     const,
     equal,
+    factor,
     index_of,
     not_equal,
     param,
@@ -301,6 +304,23 @@ def test_trees_have_few_levels() -> None:
 def test_equality_means_nothing_while_tracing() -> None:
     with while_tracing(), pytest.raises(SymbolError, match=r"hint: compare by numpy.equal"):
         operator.eq(A, B)
+
+
+def test_hardware_may_round_factors_that_are_asked_to_be_less_precise() -> None:
+    a, b = (factor(param(n, "f4"), "tf32") for n in range(2))
+    rounded = ScalarFunction((F32, F32), (a * b,), "mul")
+    assert (repr(rounded), rounded.precision) == ("mul_tf32", "tf32")
+    assert evaluate(rounded.results[0], [np.float32(1.0001), np.float32(3)]) == pytest.approx(
+        float(np.float32(1.0001)) * 3
+    )
+    exact = rounded.exact()
+    assert exact == product(["f4", "f4"], "f4")
+    assert (repr(exact), exact.precision, exact.exact()) == ("mul", None, exact)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "c8", "i4", "?"])
+def test_factors_of_other_types_are_as_they_are(dtype: str) -> None:
+    assert factor(param(0, dtype), "tf32") == param(0, dtype)
 
 
 def test_every_operation_has_its_meaning() -> None:

@@ -46,6 +46,8 @@ def validate_results(problem: Problem, schedule: Schedule) -> None:
     if register_dtype(memory) != F32 or problem.written_dtypes != (F32,):
         raise LoweringError("results that leave through local memory are computed in float32")
     tilings = tilings_of(problem, schedule)
+    if schedule.chunks[schedule.tensor[0]] > 1:
+        raise LoweringError("where rows go through registers, results leave one by one")
     if any(tilings[d].is_split for d in problem.contracted):
         raise LoweringError("partial results do not leave through local memory")
     strides = [(write.strides[d].constant or 0, problem.extent(d)) for d in problem.kept]

@@ -24,15 +24,21 @@ from mdtensor.lower.bulk_nest import (
     TensorMap,
 )
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
-from mdtensor.lower.passes.bulk_form import PANEL, ROWS, is_turned
+from mdtensor.lower.nest import F32, Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.bulk_form import ROW_BYTES, ROWS, panel_of, steps_held
 from mdtensor.lower.passes.bulk_results import (
     all_stored,
     bulk_results,
     map_of_results,
     panels_of_results,
 )
-from mdtensor.lower.passes.matrix_tile import DEPTH, Factors, accumulators_of, factors_of
+from mdtensor.lower.passes.matrix_tile import (
+    Factors,
+    accumulators_of,
+    factors_of,
+    is_held,
+    is_turned,
+)
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.resident import beginning, blocks, whole_part
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of
@@ -105,9 +111,9 @@ def _dims(frame: Frame, number: int) -> list[int]:
 def _box(frame: Frame, number: int) -> dict[int, int]:
     """Elements of one copy of a factor along its dims."""
     own, depth = _streams(frame)[number], frame.schedule.tensor[2]
-    turned = is_turned(frame.problem, number, own)
-    of_own = PANEL if turned else frame.tilings[own].block
-    return {d: {own: of_own, depth: PANEL}.get(d, 1) for d in _dims(frame, number)}
+    panel = panel_of(_factors(frame))
+    of_own = panel if is_turned(frame.problem, number, own) else frame.tilings[own].block
+    return {d: {own: of_own, depth: panel}.get(d, 1) for d in _dims(frame, number)}
 
 
 def _map(frame: Frame, number: int) -> TensorMap:
@@ -122,6 +128,7 @@ def _map(frame: Frame, number: int) -> TensorMap:
         tuple(problem.extent(d) for d in dims),
         tuple(stream.strides[d].constant or 0 for d in dims),
         tuple(_box(frame, number).values()),
+        tf32=problem.inputs[stream.buffer] == F32,
     )
 
 
@@ -167,10 +174,7 @@ def _filled(frame: Frame) -> list[Statement]:
 
 def _tile_bytes(frame: Frame) -> int:
     """Bytes that are copied to a stage."""
-    return sum(
-        PANEL * frame.tilings[own].block * frame.layouts[number].memory.itemsize
-        for number, own in _streams(frame).items()
-    )
+    return sum(ROW_BYTES * frame.tilings[own].block for own in _streams(frame).values())
 
 
 def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
@@ -179,11 +183,13 @@ def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Stateme
     factors, (row, column, _) = _factors(frame), frame.schedule.tensor
     accumulators = accumulators_of(frame, tile, factors)
     turns, count = turns_of(frame, tiled_of(frame))
+    panel, held = panel_of(factors), is_held(frame.problem, factors, row)
     product = PanelProduct(
-        _operand(frame, factors.rows, row, name(_FOUR_WARPS) * (ROWS * PANEL)),
+        _operand(frame, factors.rows, row, name(_FOUR_WARPS) * (ROWS * panel)),
         _operand(frame, factors.columns, column, as_index(0)),
-        PANEL // DEPTH,
+        panel // factors.step,
         accumulators,
+        held=steps_held(frame.tilings[column].block) if held else 0,
     )
     body = [
         AwaitSignal(_FULL, name(_STAGE), name(_PHASE)),
@@ -215,5 +221,7 @@ def _freed() -> Statement:
 def _operand(frame: Frame, number: int, own: int, first: Index) -> PanelOperand:
     layout, turned = frame.layouts[number], is_turned(frame.problem, number, own)
     start = name(_STAGE) * layout.apart + first
-    step = DEPTH * PANEL if turned else DEPTH
-    return PanelOperand(layout.pointer, start, turned, PANEL * PANEL, step, layout.memory)
+    factors = _factors(frame)
+    panel, step = panel_of(factors), factors.step
+    along = step * panel if turned else step
+    return PanelOperand(layout.pointer, start, turned, panel * panel, along, layout.memory)

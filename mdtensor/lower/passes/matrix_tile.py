@@ -2,14 +2,17 @@
 
 It applies wherever two staged streams of half floats are multiplied as float32 and added up, one
 with rows, the other with columns, both with the reduction: a product of matrices, a batch of them,
-a convolution, a contraction of tensors. The accumulators are those of a register tile whose warps
-have 8 rows of 4 work-items: each holds two neighbouring columns of every eighth row.
+a convolution, a contraction of tensors. So it does to streams of float32 that are multiplied as
+tf32, where bulk copies bring them. The accumulators are those of a register tile whose warps have 8
+rows of 4 work-items: each holds two neighbouring columns of every eighth row.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+
+import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index, name
@@ -30,14 +33,21 @@ from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr
 
 ROWS, COLUMNS, DEPTH = 8, 4, 16  # work-items of a warp along rows and columns; a step's elements
+_STEP_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The streams that are multiplied: that of the rows, and that of the columns."""
+    """The streams that are multiplied, that of the rows and that of the columns; their type."""
 
     rows: int
     columns: int
+    memory: np.dtype
+
+    @property
+    def step(self) -> int:
+        """Elements of the reduction that are multiplied at once: 32 bytes."""
+        return _STEP_BYTES // self.memory.itemsize
 
 
 def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors | None:
@@ -52,28 +62,31 @@ def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors |
         shared = lhs.uses(depth) and rhs.uses(depth)
         apart = lhs.uses(row) and not lhs.uses(column) and rhs.uses(column) and not rhs.uses(row)
         if shared and apart:
-            return Factors(rows, columns)
+            return Factors(rows, columns, problem.inputs[lhs.buffer])
     return None
 
 
 def _multiplies(problem: Problem) -> bool:
-    """Whether the scalar function is the product in float32 of two streams of one short type."""
+    """Whether the scalar function is the product in float32 of two streams of one type.
+
+    Short floats are converted before; what is float32 already is taken as tf32.
+    """
     (result,) = problem.scalar.results
     if result.op != "mul" or len(problem.reads) != 2:
         return False
-    positions = [_half_parameter(argument) for argument in result.args]
+    positions = [_factor(argument) for argument in result.args]
     streams = {read.stream for read in problem.reads}
     types = {problem.inputs[problem.streams[n].buffer] for n in streams}
-    short = len(types) == 1 and all(map(is_short_float, types))
     plain = all(problem.is_plain(n) for n in streams)
-    return sorted(positions) == [0, 1] and len(streams) == 2 and short and plain
+    return sorted(positions) == [0, 1] and len(streams) == 2 and len(types) == 1 and plain
 
 
-def _half_parameter(expr: Expr) -> int:
-    """Which parameter an expression converts to float32; -1 for any other expression."""
-    converted = expr.op == "cast" and expr.dtype == F32 and expr.args[0].op == "param"
-    value = expr.args[0].value if converted else -1
-    return value if isinstance(value, int) else -1
+def _factor(expr: Expr) -> int:
+    """Which parameter an expression makes a factor of; -1 for any other expression."""
+    if expr.op not in ("cast", "tf32") or expr.dtype != F32 or expr.args[0].op != "param":
+        return -1
+    is_factor = expr.op == "tf32" or is_short_float(expr.args[0].dtype)
+    return expr.args[0].number if is_factor else -1
 
 
 def validate_tensor(problem: Problem, schedule: Schedule) -> None:
@@ -87,6 +100,8 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
     factors = factors_of(problem, row, column, depth)
     if factors is None:
         raise LoweringError("no product of half floats along these dims is added up in float32")
+    if factors.memory == F32 and not schedule.bulk:
+        raise LoweringError("warps multiply tf32 where bulk copies bring it")
     streams = (factors.rows, factors.columns)
     if any(not schedule.staged[n] for n in streams) or schedule.stages < 2 or schedule.prefetch:
         raise LoweringError("matrices are staged in 2 or more stages, and not prefetched")
@@ -96,10 +111,16 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
     if schedule.warp != warp or schedule.loop_order.index(row) > schedule.loop_order.index(column):
         raise LoweringError(f"a warp has {ROWS} rows of {COLUMNS} work-items")
     pairs = schedule.registers[row] % 2 == 0 and schedule.registers[column] % 2 == 0
-    if not schedule.chunks or (schedule.chunks[row], schedule.chunks[column]) != (1, 2):
-        raise LoweringError("a work-item holds pairs of columns of rows apart: chunks 1 and 2")
-    if not pairs or schedule.registers[depth] != DEPTH:
-        raise LoweringError(f"register tiles are pairs of rows and columns, and {DEPTH} deep")
+    apart = 2 if is_held(problem, factors, row) else 1
+    if not schedule.chunks or (schedule.chunks[row], schedule.chunks[column]) != (apart, 2):
+        beside = "next to each other" if apart == 2 else "apart"
+        raise LoweringError(
+            f"a work-item holds pairs of columns of rows {beside}: chunks {apart} and 2"
+        )
+    if not pairs or schedule.registers[depth] != factors.step:
+        raise LoweringError(
+            f"register tiles are pairs of rows and columns, and {factors.step} deep"
+        )
     for d in problem.kept:
         used = [problem.streams[n].uses(d) for n in streams]
         if schedule.registers[d] > 1 and all(used):
@@ -112,6 +133,16 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
             raise LoweringError("tiles of matrices are whole, and work-items share no reduction")
         if d != depth and schedule.registers[d] > 1:
             raise LoweringError("only one reduced dim has a register tile where matrices have")
+
+
+def is_turned(problem: Problem, number: int, own: int) -> bool:
+    """Whether neighbours of a factor lie along its own dim, and not along the reduction."""
+    return problem.streams[number].strides[own].constant == 1
+
+
+def is_held(problem: Problem, factors: Factors, row: int) -> bool:
+    """Whether rows are multiplied from registers: tf32 that does not lie along the reduction."""
+    return factors.memory == F32 and is_turned(problem, factors.rows, row)
 
 
 def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:

@@ -15,7 +15,7 @@ from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.einsum.views_from_index_space import views_from_index_space
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, cast, param
+from mdtensor.translate.scalar import BOOL, F32, Expr, ScalarFunction, apply, cast, factor, param
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -25,13 +25,15 @@ def md_hom_from_einsum(
     *,
     dtype: object = None,
     acc_dtype: object = None,
+    precision: str | None = None,
     out: TensorSpec | None = None,
 ) -> MDHom:
     """The `md_hom` of an einsum string on operands of the given specs.
 
     `dtype` is the type of the computation and of its result, by default the operands' common
     type; `acc_dtype` is the type of products and sums, by default float32 for float16 and `dtype`
-    for all others. `out` is the spec of the result, by default in C order.
+    for all others. `precision` "tf32" lets hardware round factors in float32 to ten bits. `out` is
+    the spec of the result, by default in C order.
 
     Raises SubscriptError where string and shapes do not fit.
 
@@ -46,10 +48,14 @@ def md_hom_from_einsum(
     subscripts = parse(text)
     if subscripts.is_affine:
         space = index_space(subscripts, specs)
-        return md_hom_from_index_space(space, specs, dtype=dtype, acc_dtype=acc_dtype, out=out)
+        return md_hom_from_index_space(
+            space, specs, dtype=dtype, acc_dtype=acc_dtype, precision=precision, out=out
+        )
     contraction = resolve(subscripts, specs, out)
     common = np.result_type(*(spec.dtype for spec in specs)) if dtype is None else dtype
-    return md_hom_from_contraction(contraction, specs, dtype=common, acc_dtype=acc_dtype, out=out)
+    return md_hom_from_contraction(
+        contraction, specs, dtype=common, acc_dtype=acc_dtype, precision=precision, out=out
+    )
 
 
 def md_hom_from_index_space(
@@ -58,6 +64,7 @@ def md_hom_from_index_space(
     *,
     dtype: object = None,
     acc_dtype: object = None,
+    precision: str | None = None,
     out: TensorSpec | None = None,
 ) -> MDHom:
     """The sum of products over an index space; operands that are indices are no factors.
@@ -78,7 +85,7 @@ def md_hom_from_index_space(
         out = TensorSpec.of([extents[name] for name in space.output], result)
     return MDHom(
         _dims(extents, space.output, accumulated),
-        _product(tuple(read), tuple(factors), result, accumulated),
+        _product(tuple(read), tuple(factors), result, accumulated, precision),
         buffers(specs),
         (Buffer("out", out),),
         view,
@@ -92,6 +99,7 @@ def md_hom_from_contraction(
     *,
     dtype: object,
     acc_dtype: object = None,
+    precision: str | None = None,
     out: TensorSpec | None = None,
 ) -> MDHom:
     """The `md_hom` of a contraction whose dims are named already; see `md_hom_from_einsum`."""
@@ -102,7 +110,13 @@ def md_hom_from_contraction(
         out = TensorSpec.of([extents[name] for name in contraction.output], result)
     return MDHom(
         _dims(extents, contraction.output, accumulated),
-        _product(tuple([spec.dtype for spec in specs]), (*range(len(specs)),), result, accumulated),
+        _product(
+            tuple([spec.dtype for spec in specs]),
+            (*range(len(specs)),),
+            result,
+            accumulated,
+            precision,
+        ),
         buffers(specs),
         (Buffer("out", out),),
         tuple(
@@ -166,18 +180,22 @@ def _product(
     positions: tuple[int, ...],
     dtype: np.dtype,
     accumulated: np.dtype,
+    precision: str | None,
 ) -> ScalarFunction:
     """The product of the elements at some positions in the type `accumulated`.
 
-    Each is brought to `dtype` before.
+    Each is brought to `dtype` before; hardware may round float32 to a `precision`.
     """
+    if len(positions) == 1 or accumulated != F32:
+        precision = None
     factors: list[Expr] = []
     for position in positions:
         given = params[position]
         element = param(position, given)
         exact = accumulated == dtype or np.can_cast(given, dtype)
-        factors.append(cast(element if exact else cast(element, dtype), accumulated))
+        brought = cast(element if exact else cast(element, dtype), accumulated)
+        factors.append(factor(brought, precision))
     product = factors[0]
-    for factor in factors[1:]:
-        product = apply("and" if accumulated == BOOL else "mul", product, factor)
+    for other in factors[1:]:
+        product = apply("and" if accumulated == BOOL else "mul", product, other)
     return ScalarFunction(params, (product,), "mul" if len(positions) > 1 else "id")

@@ -41,11 +41,13 @@ from mdtensor.translate.reductions.reduction_types import (
     natural_dtype,
 )
 from mdtensor.translate.scalar import (
+    F32,
     Expr,
     Number,
     ScalarFunction,
     const,
     equal,
+    factor,
     index_of,
     param,
     select,
@@ -62,7 +64,8 @@ class Reduction:
 
     `scans` says that a dim of the output to which `combine` gives an operator is scanned by it.
     `counts` says that sums and products of booleans are counted in int64, as by `numpy.sum`;
-    `order` is the memory order of the results, C or F.
+    `order` is the memory order of the results, C or F. Without a function, elements are factors,
+    which hardware may round to a `precision`.
     """
 
     text: str
@@ -76,6 +79,7 @@ class Reduction:
     scans: bool = False
     counts: bool = True
     order: str = "C"
+    precision: str | None = None
 
 
 def md_hom_from_reduction(reduction: Reduction, specs: Sequence[TensorSpec]) -> MDHom:
@@ -151,6 +155,8 @@ def _combined(
         held = asked_dtypes(reduction.acc_dtype, len(dtypes))
     if reduction.function is None:
         elements = factors(elements, dtypes[0] if is_asked else None, held[0])
+        precision = reduction.precision if len(elements) > 1 and held[0] == F32 else None
+        elements = [factor(element, precision) for element in elements]
     else:
         elements = floats_widened(elements, held[0])
     computed = _results(reduction, space, elements, place)

@@ -19,11 +19,10 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_bulk import bulk_blocked
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.passes.bulk_form import PANEL
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import einsum, matmul
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.test_nvrtc import compiled, compiler_log
 from tests.lower.fuzz import Case
 from tests.lower.random_problems import Einsum
 
@@ -45,6 +44,10 @@ def case(
 
 def _text(text: str, **extents: int) -> Einsum:
     return einsum(text, extents, "f2")
+
+
+def _tf32(text: str, **extents: int) -> Einsum:
+    return replace(einsum(text, extents, "f4"), precision="tf32")
 
 
 LOCAL = {"results": "local"}
@@ -110,6 +113,44 @@ CASES = {
     "bfloat16, a batch and a reduction of 72": case(
         einsum("bij,bjk->bik", {"b": 3, "i": 136, "j": 72, "k": 264}, BFLOAT), (1, 3, 2), **LOCAL
     ),
+    "tf32, one tile": case(_tf32("ij,kj->ik", i=64, j=64, k=64), block=(64, 64)),
+    "tf32, all columns": case(
+        _tf32("ij,kj->ik", i=256, j=512, k=512), block=(128, 256), stages=4, **LOCAL
+    ),
+    "tf32, blocks cut off": case(
+        _tf32("ij,kj->ik", i=203, j=192, k=332), block=(128, 256), **LOCAL
+    ),
+    "tf32, results that boxes cannot take": case(_tf32("ij,kj->ik", i=203, j=192, k=327)),
+    "tf32, several blocks a group": case(
+        _tf32("ij,kj->ik", i=640, j=192, k=512), parts=(2, 1, 3), **LOCAL
+    ),
+    "tf32, parts of a reduction of 1000": case(
+        _tf32("ij,kj->ik", i=256, j=1000, k=256), parts=(2, 4, 2)
+    ),
+    "tf32, two reduced dims, a batch": case(
+        _tf32("blij,blkj->bik", b=3, l=2, i=72, j=36, k=132), (2, 4, 3), **LOCAL
+    ),
+    "tf32, rows across the reduction": case(
+        _tf32("ji,kj->ik", i=264, j=256, k=328), (1, 2, 0), (128, 256)
+    ),
+    "tf32, columns across the reduction, one tile": case(
+        _tf32("ij,jk->ik", i=64, j=32, k=64), (2, 0, 1), (64, 64)
+    ),
+    "tf32, columns across the reduction": case(
+        _tf32("ij,jk->ik", i=512, j=512, k=256), (2, 0, 1), (128, 256), stages=4
+    ),
+    "tf32, columns across the reduction, blocks cut off": case(
+        _tf32("ij,jk->ik", i=333, j=204, k=428), (2, 0, 1), (128, 192)
+    ),
+    "tf32, columns across the reduction, several blocks a group": case(
+        _tf32("ij,jk->ik", i=640, j=200, k=512), (2, 0, 1), (64, 128), parts=(2, 1, 3)
+    ),
+    "tf32, columns across the reduction, parts of it": case(
+        _tf32("ij,jk->ik", i=256, j=1000, k=256), (2, 0, 1), parts=(2, 4, 2)
+    ),
+    "tf32, columns across the reduction, a batch": case(
+        _tf32("bij,bjk->bik", b=3, i=136, j=128, k=264), (3, 1, 2), (256, 128)
+    ),
 }
 CUT_OFF = [name for name in CASES if "reduction of" in name or "odd reduction" in name]
 
@@ -123,8 +164,9 @@ def text_of(name: str) -> str:
 def test_compiles(name):
     ptx = compiled(text_of(name), "sm_90a")
     columns = CASES[name].schedule.registers[CASES[name].schedule.tensor[1]] * 4
-    short = "bf16" if name.startswith("bfloat16") else "f16"
-    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{short}.{short}" in ptx
+    kind = name.partition(",")[0]
+    kind, depth = {"tf32": ("tf32", 8), "bfloat16": ("bf16", 16)}.get(kind, ("f16", 16))
+    assert f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{kind}.{kind}" in ptx
     assert "cp.async.bulk.tensor" in ptx
     assert ("bulk_group" in ptx) == bool(CASES[name].schedule.results)
 
@@ -135,8 +177,8 @@ def test_arrays_that_begin_anywhere_are_copied_by_work_items(name):
     source = program_of(found.problem(), found.schedule, CUDA)
     assert source.unaligned is not None
     assert not source.unaligned.maps
-    whole = found.problem().extent(found.schedule.tensor[2]) % PANEL == 0
-    assert ("multiply_add" in source.unaligned.text) == whole
+    whole = found.problem().extent(found.schedule.tensor[2]) % 64 == 0
+    assert ("multiply_add" in source.unaligned.text) == (whole and "tf32" not in name)
     assert "copy_box" not in source.unaligned.text
 
 
@@ -147,7 +189,14 @@ def test_what_takes_the_place_of_tiles_cut_off_compiles(name):
     compiled(source.unaligned.text, "sm_90a")
 
 
-@pytest.mark.parametrize("name", ["one tile", "several blocks a group, an odd number of panels"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one tile",
+        "several blocks a group, an odd number of panels",
+        "tf32, columns across the reduction, one tile",
+    ],
+)
 def test_text(name, golden):
     golden(f"passes/bulk_tiles/{name.replace(' ', '_').replace(',', '')}.cu", text_of(name))
 
@@ -159,6 +208,37 @@ def test_a_map_has_the_extents_of_the_array_and_the_box_of_a_tile():
     assert (rows.extents, rows.strides, rows.box) == ((128, 136, 3), (1, 128, 17408), (64, 128, 1))
     assert (columns.extents, columns.box) == ((264, 128, 3), (64, 64, 1))
     assert (results.buffer, results.extents, results.box) == ("O0", (264, 136, 3), (64, 16, 1))
+
+
+def test_floats_are_rounded_to_tf32_on_their_way():
+    found = CASES["tf32, all columns"]
+    rows, columns, results = program_of(
+        found.problem(), found.schedule, CUDA, only_aligned=True
+    ).maps
+    assert (rows.box, columns.box, results.box) == ((32, 128), (32, 256), (32, 16))
+    assert (rows.tf32, columns.tf32, results.tf32) == (True, True, False)
+
+
+HELD = [name for name in CASES if "tf32" in name and "across" in name]
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_rows_that_go_through_registers_are_loaded_while_others_are_multiplied(name):
+    columns = CASES[name].schedule.registers[CASES[name].schedule.tensor[1]] * 4
+    together = 1 if columns > 192 else 2
+    text = text_of(name)
+    assert f"unsigned held[{together}][4];" in text
+    assert text.count("load_rows(held[n]") == 1
+    assert "wgmma.wait_group.sync.aligned 1;" in text
+    # A work-item has neighbours of the result; partial results go one by one.
+    assert ("*(float2*)" in text) != ("parts" in name)
+
+
+@pytest.mark.parametrize("name", [name for name in HELD if CASES[name].schedule.threads[-1] < 128])
+def test_the_assembler_leaves_products_beside_each_other(name):
+    log = compiler_log(text_of(name), "sm_90a")
+    assert "Used" in log
+    assert "wgmma.mma_async instructions are serialized" not in log
 
 
 def test_every_stage_is_filled_with_the_bytes_that_are_expected():
@@ -186,6 +266,7 @@ def _changed(**changes: object) -> tuple[Case, Schedule]:
             {"registers": (2, 16, 24), "results": ""},
             "where a factor lies along its own dim, a tile has 64s of it",
         ),
+        ({"chunks": (2, 16, 2)}, "work-item holds pairs of columns of rows apart: chunks 1 and 2"),
         ({"tiles": (0, 32, 0)}, "tiles are 64 deep along one reduced dim, and 1 along others"),
         ({"results": "global"}, "results leave through no 'global' memory"),
         ({"bulk": False, "padding": (8, 8)}, "one result leaves through local memory, of matrices"),
@@ -210,6 +291,41 @@ def test_what_cannot_be_is_refused(changes, message):
 def test_arrays_that_no_box_fits_are_refused(what, message):
     found = case(what, **LOCAL)
     with pytest.raises(LoweringError, match=message):
+        lowered(found.problem(), found.schedule, aligned=True)
+
+
+def _changed_tf32(name: str, **changes: object) -> tuple[Case, Schedule]:
+    found = CASES[name]
+    return found, replace(found.schedule, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("all columns", {"bulk": False, "results": ""}, "warps multiply tf32 where bulk copies"),
+        ("all columns", {"tiles": (0, 64, 0)}, "tiles are 32 deep along one reduced dim"),
+        ("all columns", {"registers": (2, 16, 64)}, "pairs of rows and columns, and 8 deep"),
+        (
+            "columns across the reduction",
+            {"chunks": (1, 8, 2)},
+            "pairs of columns of rows next to each other: chunks 2 and 2",
+        ),
+        (
+            "columns across the reduction",
+            LOCAL,
+            "where rows go through registers, results leave one by one",
+        ),
+    ],
+)
+def test_what_tf32_cannot_be_is_refused(name, changes, message):
+    found, schedule = _changed_tf32(f"tf32, {name}", **changes)
+    with pytest.raises(LoweringError, match=message):
+        lowered(found.problem(), schedule, aligned=True)
+
+
+def test_columns_of_tf32_lie_along_the_reduction():
+    found = case(_tf32("ij,jk->ik", i=128, j=128, k=128))
+    with pytest.raises(LoweringError, match="columns of tf32 lie along the reduction"):
         lowered(found.problem(), found.schedule, aligned=True)
 
 
