@@ -12,7 +12,6 @@ from mdtensor.api.engine import Choice, Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.select import open_device
 from mdtensor.lower.key import problem_key
-from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
@@ -125,8 +124,7 @@ def tune_call(steps: modes.Steps, arrays: str) -> None:
         modes.Recorded(md_hom, repr(md_hom), arrays, (steps,))
         for md_hom in dict.fromkeys(step.md_hom for step in steps)
         if 0 not in md_hom.extents.values()
-        and engine.store.winner(problem_key(problem_from_md_hom(md_hom)), engine.environment)
-        is None
+        and engine.store.winner(problem_key(engine.problem_of(md_hom)), engine.environment) is None
     ]
     if unknown:
         from mdtensor.api.tune import tune

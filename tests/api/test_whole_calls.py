@@ -55,7 +55,9 @@ def with_rows(problem: Problem, rows: int) -> Schedule:
 def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
     """An engine whose store knows winners, and rivals that took a little longer alone."""
     store = Store.in_memory()
-    engine = SimpleNamespace(store=store, environment="here", target=CPU)
+    engine = SimpleNamespace(
+        store=store, environment="here", target=CPU, problem_of=problem_from_md_hom
+    )
     engine.untuned = lambda problem: SimpleNamespace(schedule=with_rows(problem, UNTUNED))
     for step in steps:
         problem = problem_from_md_hom(step.md_hom)
