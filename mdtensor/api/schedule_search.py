@@ -179,7 +179,7 @@ def searched(
     found.sort(key=lambda pair: pair[1].cost)
     # With what is taken untuned, so that nothing becomes slower.
     rivals = dict([*found[:_CONFIRMED], *(pair for pair in found if pair[0] == untuned)])
-    schedule, seconds = _confirmed(candidates, tuple(rivals.items()))
+    schedule, seconds = _confirmed(candidates, tuple(rivals.items()), untuned)
     earlier = tuple(
         Measured(configuration_from(problem, schedule), trial, "first", 0.0)
         for schedule, trial in made.items()
@@ -256,19 +256,24 @@ def _foreseen(
 
 
 def _confirmed(
-    candidates: _Candidates, ranking: Sequence[tuple[Schedule, Trial]]
+    candidates: _Candidates, ranking: Sequence[tuple[Schedule, Trial]], untuned: Schedule
 ) -> tuple[Schedule, float]:
-    """The best of the first few when they take turns; the first where that cannot be done."""
+    """The best of the first few when they take turns; the first where that cannot be done.
+
+    Whatever the cost model expects, none that is slower than what is taken untuned.
+    """
     first, trial = ranking[0]
+    schedules = [schedule for schedule, _ in ranking]
     try:
-        times = candidates.measurer.by_turns([schedule for schedule, _ in ranking])
+        times = candidates.measurer.by_turns(schedules)
     except (WorkerError, KeyboardInterrupt):
         return first, trial.cost
     problem, target = candidates.problem, candidates.engine.target
     in_memory = target.kind == "cpu" and bytes_moved(problem) > target.l3_bytes
+    confirmed = dict(zip(schedules, times, strict=True))
     found: list[tuple[float, float, Schedule]] = []
-    for (schedule, _), seconds in zip(ranking, times, strict=True):
-        if isinstance(seconds, float):
+    for schedule, seconds in confirmed.items():
+        if seconds is not None and seconds <= (confirmed.get(untuned) or math.inf):
             expected = estimated(problem, schedule, target) if in_memory else 1.0
             found.append((seconds * expected**_TRUST, seconds, schedule))
     if not found:

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,13 +97,31 @@ def test_where_memory_bounds_the_model_decides_between_times_that_are_near(
     problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (spec,)))
     one = replace(plain(problem), lane=1, width=16, registers=(1, 64))
     two = replace(one, parts=(2, 1))
-    times = SimpleNamespace(by_turns=lambda schedules: [1.0e-3, 1.1e-3])
-    engine = SimpleNamespace(target=CPU)
-    candidates = SimpleNamespace(problem=problem, engine=engine, measurer=times)
-    trial = Trial("ok", 1e-3)
-    ranking = [(one, trial), (two, trial)]
-    schedule, seconds = schedule_search._confirmed(candidates, ranking)
+    schedule, seconds = confirmed(problem, {one: 1.0e-3, two: 1.1e-3}, replace(one, tiles=(8, 0)))
     assert (schedule.parts[0], seconds) == (threads, 1.1e-3 if threads == 2 else 1.0e-3)
+
+
+@pytest.mark.parametrize("times", [(1.0e-3, 1.1e-3), (1.0e-3, 0.9e-3), (None, 1.1e-3)])
+def test_no_winner_is_slower_than_what_is_taken_untuned(times: tuple[float | None, float]) -> None:
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((4096, 4096)),)))
+    untuned = replace(plain(problem), lane=1, width=16, registers=(1, 64))
+    expected = replace(untuned, parts=(2, 1))  # of which the cost model thinks more
+    schedule, seconds = confirmed(
+        problem, dict(zip((untuned, expected), times, strict=True)), untuned
+    )
+    assert schedule == (untuned if times == (1.0e-3, 1.1e-3) else expected)
+    assert seconds in times
+
+
+def confirmed(
+    problem: Problem, times: dict[Schedule, float | None], untuned: Schedule
+) -> tuple[Schedule, float]:
+    """What a search keeps when its best few take these times by turns."""
+    measurer = SimpleNamespace(by_turns=lambda schedules: [times[each] for each in schedules])
+    engine = SimpleNamespace(target=CPU)
+    candidates: Any = SimpleNamespace(problem=problem, engine=engine, measurer=measurer)
+    ranking = [(schedule, Trial("ok", 1e-3)) for schedule in times]
+    return schedule_search._confirmed(candidates, ranking, untuned)
 
 
 def test_tuning_again_makes_no_trial(own_store: Store) -> None:
