@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,24 +68,26 @@ class Arena:
         for flat in self.outputs:
             if np.any(flat.ends(_GUARD) != _poison(flat)):
                 return "wrote outside of its output"
+        if self.whole is not None and not self._differs_from_before(self.whole):
+            return ""
         if wrong := sampled.mismatch(self.problem, self.outputs, self.expected):
             return wrong
-        return self._differs_from_before()
+        if self.whole is not None:
+            return "elements between the sampled ones differ from another schedule's"
+        self.whole = [flat.memory.copy() for flat in self.outputs]
+        return ""
 
-    def _differs_from_before(self) -> str:
+    def _differs_from_before(self, whole: Sequence[Any]) -> bool:
         """Compares all elements with those of the first schedule that passed the reference."""
-        if self.whole is None:
-            self.whole = [flat.memory.copy() for flat in self.outputs]
-            return ""
-        for flat, before in zip(self.outputs, self.whole, strict=True):
+        for flat, before in zip(self.outputs, whole, strict=True):
             tolerance = 0.0
             if flat.memory.dtype.kind == "f":
                 scale = max(self.expected.scale)
                 tolerance = float(np.finfo(flat.memory.dtype).eps) * 8 * max(1.0, scale)
                 tolerance += sampled.rounding(self.problem, self.expected)
             if self._differs(flat, before, tolerance):
-                return "elements between the sampled ones differ from another schedule's"
-        return ""
+                return True
+        return False
 
     def _differs(self, flat: Flat, before: Any, tolerance: float) -> bool:
         return flat.differs(before, tolerance)

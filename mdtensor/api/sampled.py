@@ -79,7 +79,7 @@ def sampled_points(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     extents = [problem.extent(d) for d in problem.kept]
     total = math.prod(extents)
     reduced = math.prod(problem.extent(d) for d in problem.contracted)
-    count = max(_FEWEST, _EVALUATIONS // max(1, reduced))
+    count = max(_FEWEST, _EVALUATIONS // max(1, reduced * len(problem.reads)))
     flat = np.arange(total) if total <= count else np.unique(rng.integers(0, total, count))
     points = np.stack(np.unravel_index(flat, extents), axis=1) if extents else np.zeros((1, 0), int)
     if total > count:
