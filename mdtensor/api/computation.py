@@ -10,11 +10,13 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 
 from mdtensor.api import dispatch, modes, statistics
+from mdtensor.api.function_key import function_key
 from mdtensor.api.in_flight import Begun, Step, launched, run_all
 from mdtensor.api.operands import (
     Array,
@@ -34,6 +36,8 @@ from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.operators import OperatorFunction
 from mdtensor.translate.rewrites.stages import stages
 
 Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
@@ -122,7 +126,10 @@ dispatch.when_cleared(_launches)
 
 
 def plain_key(*options: object) -> Hashable | None:
-    """A key of options as the caller gave them; None where some are more than plain values."""
+    """A key of options as the caller gave them; None where some are more than plain values.
+
+    Functions count by what they say, as they do in the keys of what was built before.
+    """
     classes = tuple(map(type, options))
     if _PLAIN.issuperset(classes):
         return options, classes
@@ -139,6 +146,10 @@ def _plain(option: Any) -> Hashable:
         return kind, option
     if kind is dict:
         option = tuple(option.items())
+    elif kind is Combination:
+        option = (option.kind, option.operator)
+    elif kind is FunctionType or kind is OperatorFunction:
+        return kind, function_key(option)
     elif kind not in (tuple, list):
         return _NOT_PLAIN
     parts = tuple(map(_plain, option))

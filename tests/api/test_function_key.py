@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
+from mdtensor.api import reduce as front_end
 from mdtensor.api.function_key import function_key
 from mdtensor.translate.operators.combination import ps
 from mdtensor.translate.operators.operators import operator
@@ -76,3 +78,31 @@ def test_operators_count_by_their_functions() -> None:
 
     assert function_key({"i": ps(made(1.0))}) == function_key({"i": ps(made(1.0))})
     assert function_key({"i": ps(made(1.0))}) != function_key({"i": ps(made(2.0))})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"f": lambda x: x * 2.0, "combine": "max"},
+        {"combine": {"i": ps("add"), "j": "add"}},
+        {"combine": operator(lambda lhs, rhs: lhs + rhs, identity=0.0)},
+    ],
+)
+def test_calls_with_functions_are_recalled(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.arange(12, dtype="f4").reshape(3, 4)
+    first = front_end.reduce("ij->i", a, **options)
+    monkeypatch.setattr(front_end, "_called", None)
+    np.testing.assert_array_equal(front_end.reduce("ij->i", a, **options), first)
+
+
+def test_what_functions_refer_to_is_looked_at_in_every_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a = np.arange(12, dtype="f4").reshape(3, 4)
+    doubled = front_end.reduce("ij->i", a, f=calling, combine="max")
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    tripled = front_end.reduce("ij->i", a, f=calling, combine="max")
+    np.testing.assert_array_equal(doubled, a.max(axis=1) * 2 + 1)
+    np.testing.assert_array_equal(tripled, a.max(axis=1) * 3 + 1)
