@@ -42,10 +42,11 @@ class Flat:
 
     def differs(self, before: Array, tolerance: float) -> bool:
         """Whether an element lies further than that from an earlier copy of the memory."""
-        length = _BLOCK if isinstance(self.memory, np.ndarray) else max(1, len(self.memory))
+        memory = self.memory
+        length = _BLOCK if type(memory) is np.ndarray else max(1, memory.size)
         return any(
-            _differ(self.memory[start : start + length], before[start : start + length], tolerance)
-            for start in range(0, len(self.memory), length)
+            _differ(memory[start : start + length], before[start : start + length], tolerance)
+            for start in range(0, memory.size, length)
         )
 
 
