@@ -15,6 +15,7 @@ from mdtensor.kernels.panel_product import panel_lines
 from mdtensor.kernels.pool import entry_of, pooled
 from mdtensor.kernels.primitives import COMPARISONS, in_primitives, is_condition
 from mdtensor.kernels.source import KernelSource
+from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.bulk_nest import BulkStatement
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import (
@@ -53,6 +54,7 @@ from mdtensor.lower.nest import (
     Ref,
     Set,
     Shift,
+    Shuffle,
     Slice,
     Statement,
     Step,
@@ -66,7 +68,6 @@ _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "rem
 _INFIX = _ARITHMETIC | _BITS | {"shl": "<<", "shr": ">>"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _WRAPPING = ("add", "sub", "mul", "shl")
-_LANES = "0123456789abcdef"
 
 
 def render(
@@ -262,7 +263,7 @@ class _Renderer:
             text = self.value(value, value.lanes)
             lines: list[str] = []
             for lane in range(value.lanes):
-                element = self._lanes(text, value.lanes, lane, 1)
+                element = lanes_text(text, value.lanes, lane, 1, self.dialect)
                 lines += self._store_one(store, store.index + store.stride * lane, element)
             return lines
         text = self.value(value, value.lanes)
@@ -373,6 +374,8 @@ class _Renderer:
                 return self._gather(value)
             case Shift():
                 return self._shift(value)
+            case Shuffle():
+                return self._shuffle(value)
             case FromIndex(index, dtype, _):
                 return f"({self.dialect.types[dtype.name]})({index!r})"
             case Calc():
@@ -428,10 +431,10 @@ class _Renderer:
 
     def _backwards(self, load: Load) -> str:
         """Neighbours from the last to the first."""
-        lanes = min(load.lanes, len(_LANES))
+        lanes = min(load.lanes, len(LANES))
         parts = [
             f"{self._vector_load(load, load.index - (first + lanes - 1), lanes)}"
-            f".s{_LANES[:lanes][::-1]}"
+            f".s{LANES[:lanes][::-1]}"
             for first in range(0, load.lanes, lanes)
         ]
         if len(parts) == 1:
@@ -443,7 +446,7 @@ class _Renderer:
         valid = gather.valid or gather.lanes
         parts: list[str] = []
         for lane in range(valid):
-            place = f"{places}.s{_LANES[lane]}"
+            place = f"{places}.s{LANES[lane]}"
             index = f"{gather.index!r} + {place}" if gather.index.terms else place
             if short := self._short(gather.memory):
                 parts.append(short.load.format(index=index, buffer=gather.buffer))
@@ -457,13 +460,14 @@ class _Renderer:
         fill = (
             self.value(shift.fill, lanes) if shift.fill.lanes == lanes else self._text(shift.fill)
         )
-        parts = [f"{fill}.s{_LANES[n]}" if shift.fill.lanes > 1 else fill for n in range(shift.by)]
-        start = 0
-        while start < lanes - shift.by:
-            length = 1 << ((lanes - shift.by - start).bit_length() - 1)
-            parts.append(f"{text}.s{_LANES[start : start + length]}")
-            start += length
+        parts = [f"{fill}.s{LANES[n]}" if shift.fill.lanes > 1 else fill for n in range(shift.by)]
+        parts += shifted_parts(text, lanes, shift.by)
         return f"({self.type(shift.dtype, lanes)})({', '.join(parts)})"
+
+    def _shuffle(self, shuffle: Shuffle) -> str:
+        first, second = self._text(shuffle.first), self._text(shuffle.second)
+        picks = ", ".join(map(str, shuffle.picks))
+        return self.dialect.shuffle.format(first=first, second=second, picks=picks)
 
     def _vector_load(self, load: Load, index: Index, lanes: int) -> str:
         if lanes == 1:
@@ -475,19 +479,7 @@ class _Renderer:
         return form.format(lanes=lanes, type=self.type(load.memory, lanes), address=address)
 
     def _slice(self, inner: Value, start: int, lanes: int) -> str:
-        return self._lanes(self._text(inner), inner.lanes, start, lanes)
-
-    def _lanes(self, text: str, count: int, start: int, lanes: int) -> str:
-        """`lanes` of the elements of a vector that has `count`."""
-        half = count // 2
-        if lanes == half and start in (0, half) and lanes > 1:
-            return f"{text}.{'hi' if start else 'lo'}"
-        if count > len(self.dialect.lanes):
-            part, first = ("hi", half) if start >= half else ("lo", 0)
-            return self._lanes(f"{text}.{part}", half, start - first, lanes)
-        if lanes == 1:
-            return f"{text}.{self.dialect.lane_prefix}{self.dialect.lanes[start]}"
-        return f"{text}.s{_LANES[start : start + lanes]}"
+        return lanes_text(self._text(inner), inner.lanes, start, lanes, self.dialect)
 
     def _calc(self, calc: Calc) -> str:
         lanes, op = calc.lanes, calc.op

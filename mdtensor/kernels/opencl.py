@@ -152,4 +152,6 @@ OPENCL = Dialect(
     sizes_by_value=False,
     long_vectors=_LONG_VECTORS,
     long_lanes=32,
+    # As a vector of single lanes it is no shuffle to Intel's compiler, but as slow as its parts.
+    shuffle="__builtin_shufflevector({first}, {second}, {picks})",
 )

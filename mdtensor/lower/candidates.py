@@ -21,7 +21,7 @@ from mdtensor.lower.index import as_index
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem, Stream
-from mdtensor.lower.schedule import Schedule, is_valid, validate
+from mdtensor.lower.schedule import Schedule, is_valid, rows_across, validate
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import Target
 from mdtensor.translate.trees import dims_in, params_in
@@ -168,6 +168,7 @@ def scattering(problem: Problem, schedule: Schedule) -> Schedule:
         tail="split",
         streaming=False,
         peel=False,
+        transposed=False,
         ahead=0,
         scatter=True,
     )
@@ -216,6 +217,7 @@ def cpu_candidates(
                             yield staged
                             yield from _streamed(problem, staged, target, general=general)
                     yield from _side_by_side(problem, flat)
+        yield from _transposed(problem, base, lane, width, target, general=general)
 
 
 def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
@@ -241,6 +243,49 @@ def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
     return any(
         one and step and abs(one) < abs(step) * extent and one % step == 0 for one, step in steps
     )
+
+
+def _transposed(
+    problem: Problem, base: Schedule, lane: int, width: int, target: Target, *, general: bool
+) -> Iterator[Schedule]:
+    """Register tiles whose rows are neighbours, where results lie far apart along the lanes.
+
+    They cover results that lie together, as many as fill a vector, or a part of one.
+    """
+    if problem.reduced[lane] or problem.scanned >= 0 or not rows_across(problem, lane):
+        return
+    for wanted in (width, width // 2, width // 4):
+        rows = _rows_together(problem, lane, wanted)
+        count = math.prod(rows.values())
+        for vectors in range(1, min(4, -(-problem.extent(lane) // width)) + 1):
+            if count < 2 or count * vectors > target.vector_registers - vectors - 1:
+                continue
+            flat = replace(
+                base,
+                registers=tuple(
+                    vectors * width if d == lane else rows.get(d, 1) for d in problem.dims
+                ),
+                lane=lane,
+                width=width,
+                transposed=True,
+            )
+            for streaming in (False,) if general else (False, True):
+                made = replace(flat, streaming=streaming)
+                if is_valid(problem, made):
+                    yield made
+                    yield from _staged(problem, made)
+
+
+def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
+    """Points per dim, whose results lie together, up to a number of them."""
+    strides = problem.writes[0].strides
+    rows: dict[int, int] = {}
+    together = 1
+    for d in sorted(problem.kept, key=lambda d: _distance(strides[d].constant)):
+        if d != lane and strides[d].constant == together and wanted >= 2 * together:
+            rows[d] = min(problem.extent(d), wanted // together)
+            together *= rows[d]
+    return rows
 
 
 def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:

@@ -26,6 +26,7 @@ from mdtensor.lower.traffic import (
     footprints_of,
     transfer_cycles,
 )
+from mdtensor.lower.write_cost import cycles_to_write
 from mdtensor.specs import Target
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, ScalarFunction
@@ -279,7 +280,9 @@ def _arithmetic(
     tiles = 1.0
     for d in facts.kept:
         tiles *= _tiles_along(d, lane, width, shape, schedule, general)
-    finish = points * vectors * (1 if _writes_vectors(problem, lane) else width)
+    writes = facts.footprints[len(problem.streams) :]
+    finish = points * vectors
+    finish *= cycles_to_write(problem, schedule, target, shape, writes, general=general)
     if problem.scanned >= 0:
         steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
         finish = 0.0
@@ -331,10 +334,6 @@ def _tiles_along(
         return whole + pieces + (rest % width).bit_count() * 0.8
     pieces += 1 if schedule.tail != "split" else (rest % width).bit_count()
     return whole + max(0.3, pieces / vectors)
-
-
-def _writes_vectors(problem: Problem, lane: int) -> bool:
-    return lane < 0 or all(write.strides[lane].constant == 1 for write in problem.writes)
 
 
 def _step(

@@ -157,6 +157,25 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Lanes of two vectors of one length, side by side: `picks` counts on into the second one."""
+
+    first: Ref
+    second: Ref
+    picks: tuple[int, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes that are picked."""
+        return len(self.picks)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.first.dtype
+
+
+@dataclass(frozen=True, slots=True)
 class Pack:
     """Scalars of one type, side by side, as memory holds them; no operand of an operation."""
 
@@ -173,7 +192,7 @@ class Pack:
         return self.values[0].dtype
 
 
-Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift | Pack
+Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift | Shuffle | Pack
 
 
 @dataclass(frozen=True, slots=True)

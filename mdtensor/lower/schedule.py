@@ -36,7 +36,7 @@ _OF_RESIDENT = (
     *("lead", "last_group", "tensor", "bulk", "results"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
-LATER = ("scatter", "peel", "ahead", "in_turn", "resident", *_OF_RESIDENT, "swath")
+LATER = ("scatter", "peel", "ahead", "in_turn", "resident", *_OF_RESIDENT, "swath", "transposed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,9 @@ class Schedule:
     - `streaming`: results bypass the caches.
     - `peel`: along the lane dim, whole vectors begin where the address of the result is a multiple
       of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
+    - `transposed`: rows of a register tile whose results are neighbours are transposed in
+      registers where results lie far apart along the lanes, so that vectors are written instead of
+      elements (see `lower.passes.transpose_rows`).
     - `ahead`: iterations of the innermost loop by which memory is asked for before it is read; 0
       for what the processor fetches by itself.
     - `in_turn`: groups that share a scanned dim are one kernel, and each takes what comes before
@@ -106,6 +109,7 @@ class Schedule:
     inline: bool = False
     scatter: bool = False
     peel: bool = False
+    transposed: bool = False
     ahead: int = 0
     in_turn: bool = False
     resident: bool = False
@@ -160,6 +164,7 @@ class Schedule:
                 f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
                 + ("; scatter" if self.scatter else "")
                 + ("; peel" if self.peel else "")
+                + ("; transposed" if self.transposed else "")
                 + (f"; ahead {self.ahead}" if self.ahead else "")
                 + ("; in turn" if self.in_turn else "")
                 + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
@@ -242,6 +247,8 @@ def validate(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"{schedule.asm} asks for no memory {schedule.ahead} iterations ahead")
     if schedule.peel:
         _validate_peel(problem, schedule)
+    if schedule.transposed:
+        _validate_transposed(problem, schedule)
     _validate_streaming(problem, schedule)
     _validate_accumulation(problem, schedule)
 
@@ -411,11 +418,30 @@ def _validate_peel(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("rows of partial results are not peeled")
     strides = problem.writes[0].strides
     for d in problem.kept:
-        if d != lane and schedule.registers[d] > 1 and not _is_multiple(strides[d], width):
+        if d != lane and schedule.registers[d] > 1 and not is_multiple(strides[d], width):
             raise LoweringError(f"rows of a register tile lie a multiple of {width} apart")
     for stream, region in zip(problem.streams, schedule.staged, strict=True):
         if region and stream.uses(lane):
             raise LoweringError("tiles that are staged along the lanes have no peeled rows")
+
+
+def _validate_transposed(problem: Problem, schedule: Schedule) -> None:
+    """Rows of a register tile are neighbours that lie far apart along the lanes."""
+    lane = schedule.lane
+    if lane < 0 or problem.reduced[lane] or problem.scanned >= 0:
+        raise LoweringError("tiles are transposed along lanes of a kept dim, and not in scans")
+    if all(schedule.registers[d] == 1 for d in rows_across(problem, lane)):
+        raise LoweringError("tiles are transposed whose rows are neighbours, but no lanes are")
+
+
+def rows_across(problem: Problem, lane: int) -> tuple[int, ...]:
+    """Kept dims along which results are neighbours that are none along the lanes."""
+    writes = [write for write in problem.writes if write.strides[lane].constant != 1]
+    return tuple(
+        d
+        for d in problem.kept
+        if d != lane and any(write.strides[d].constant == 1 for write in writes)
+    )
 
 
 def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
@@ -435,10 +461,13 @@ def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("streaming stores need lanes along a dim of the result")
     for write in problem.writes:
         others = [stride for d, stride in enumerate(write.strides) if d != lane]
-        if write.strides[lane].constant != 1:
+        if schedule.transposed and is_multiple(write.strides[lane], width):
+            # Which columns are whole vectors that begin where they may, their store tells.
+            others = []
+        elif write.strides[lane].constant != 1:
             raise LoweringError("streaming stores need results next to each other along the lanes")
         steps = (as_index(write.offset), *others)
-        if not schedule.peel and any(not _is_multiple(step, width) for step in steps):
+        if not schedule.peel and any(not is_multiple(step, width) for step in steps):
             raise LoweringError(
                 f"streaming stores need strides and offsets of results in multiples of {width}"
             )
@@ -447,7 +476,8 @@ def _validate_streaming(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("streaming stores cannot overlap their neighbours")
 
 
-def _is_multiple(stride: Index, of: int) -> bool:
+def is_multiple(stride: Index, of: int) -> bool:
+    """Whether a distance is known to be a multiple of a number."""
     return stride.constant is not None and stride.constant % of == 0
 
 

@@ -30,7 +30,7 @@ from mdtensor.lower.parameter import (
     permutations,
 )
 from mdtensor.lower.problem import Problem, Stream
-from mdtensor.lower.schedule import Schedule, is_valid
+from mdtensor.lower.schedule import Schedule, is_valid, rows_across
 from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
@@ -249,8 +249,11 @@ def _finish(problem: Problem) -> list[Parameter]:
     def peel(lane: int, width: int, tail: str) -> tuple[bool, ...]:
         return (False, True) if _can(problem, lane, width, tail, peel=True) else (False,)
 
-    def streaming(lane: int, width: int, tail: str, peel: bool) -> tuple[bool, ...]:
-        possible = _can(problem, lane, width, tail, peel=peel, streaming=True)
+    def streaming(
+        lane: int, width: int, tail: str, peel: bool, transposed: bool
+    ) -> tuple[bool, ...]:
+        how = {"peel": peel, "transposed": transposed}
+        possible = _can(problem, lane, width, tail, streaming=True, **how)
         return (False, True) if possible else (False,)
 
     def ends_along_lanes(peel: bool, lane: int, loop_order: tuple[int, ...]) -> bool:
@@ -263,9 +266,23 @@ def _finish(problem: Problem) -> list[Parameter]:
     return [
         Parameter("tail", tails),
         Parameter("peel", peel, tuple(constraints)),
+        _transposed(problem),
         Parameter("streaming", streaming),
         Parameter("ahead", _AHEAD),
     ]
+
+
+def _transposed(problem: Problem) -> Parameter:
+    """Whether rows are transposed, if a register tile has rows that are neighbours."""
+    near = [d for d in problem.kept if any(w.strides[d].constant == 1 for w in problem.writes)]
+    if len(near) != 1 or problem.scanned >= 0:
+        return Parameter("transposed", (False,))
+
+    def transposed(lane: int, rows: int) -> tuple[bool, ...]:
+        possible = lane >= 0 and not problem.reduced[lane] and near[0] in rows_across(problem, lane)
+        return (False, True) if possible and rows > 1 else (False,)
+
+    return Parameter("transposed", over(("lane", f"r{near[0]}"), transposed, "transposed"))
 
 
 def _unlike_peel(problem: Problem) -> list[Constraint]:
@@ -312,21 +329,24 @@ def _can(
     tail: str,
     *,
     peel: bool = False,
+    transposed: bool = False,
     streaming: bool = False,
 ) -> bool:
-    """Whether rows along the lanes can be peeled, or streamed."""
+    """Whether rows along the lanes can be peeled, or streamed, by tiles of two rows each."""
     base = plain(problem)
     order = tuple(d for d in base.loop_order if d != lane)
+    rows = rows_across(problem, lane) if transposed else ()
     return is_valid(
         problem,
         replace(
             base,
             lane=lane,
             width=width,
-            registers=tuple(width if d == lane else 1 for d in problem.dims),
+            registers=tuple(width if d == lane else 1 + (d in rows) for d in problem.dims),
             loop_order=(*order, lane) if lane in base.loop_order else order,
             tail=tail,
             peel=peel,
+            transposed=transposed,
             streaming=streaming,
         ),
     )
@@ -357,6 +377,7 @@ def schedule_from(problem: Problem, target: Target, configuration: Mapping[str, 
         tail=str(configuration.get("tail", "split")),
         streaming=bool(configuration.get("streaming", False)),
         peel=bool(configuration.get("peel", False)),
+        transposed=bool(configuration.get("transposed", False)),
         ahead=integer_in(configuration, "ahead", 0),
         in_turn=_takes_turns(problem, registers, configuration),
         inline=bool(configuration.get("inline", False)),
@@ -385,6 +406,7 @@ def configuration_from(problem: Problem, schedule: Schedule) -> dict[str, Value]
         "tail": schedule.tail,
         "streaming": schedule.streaming,
         "peel": schedule.peel,
+        "transposed": schedule.transposed,
         "ahead": schedule.ahead,
         "in_turn": schedule.in_turn,
         "scatter": schedule.scatter,

@@ -97,6 +97,19 @@ _CPU: dict[str, Case | MDHomCase] = {
     "transposed_output": Case(
         einsum("ij,jk->ki", {"i": 5, "j": 9, "k": 13}), _cpu_matmul(loop_order=(2, 0))
     ),
+    "transposed_rows": Case(
+        einsum("ij,jk->ki", {"i": 7, "j": 9, "k": 13}),
+        _cpu_matmul(loop_order=(2, 0), registers=(4, 1, 8), transposed=True),
+    ),
+    "transposed_rows_streaming": Case(
+        einsum("ij,jk->ki", {"i": 8, "j": 3, "k": 8}),
+        _cpu_matmul(registers=(4, 1, 4), transposed=True, streaming=True),
+    ),
+    "transposed_rows_general": Case(
+        einsum("ij,jk->ki", {"i": 7, "j": 9, "k": 13}),
+        _cpu_matmul(registers=(2, 1, 4), parts=(0, 1, 0), transposed=True),
+        general=True,
+    ),
     "dot_split": Case(
         einsum("i,i->", {"i": 203}),
         cpu(1, (0,), parts=(3,), registers=(16,), lane=0, width=8),

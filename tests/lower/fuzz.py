@@ -30,7 +30,7 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule import Schedule, rows_across
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import Stage
@@ -52,7 +52,9 @@ from tests.lower.running import (
 )
 
 FAMILIES = ("cpu", "gpu")
-MD_HOM = "/md_hom"  # ends the names of such cases
+# What names of such cases end with: of random md_homs, and of einsums whose results lie far apart
+# along the lanes, in tiles that are transposed where they have rows that are neighbours.
+MD_HOM, TRANSPOSED = "/md_hom", "/transposed"
 BATCH = 100
 # Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
 # no result either. Such cases are counted apart.
@@ -93,7 +95,7 @@ class Case:
 
 
 def random_case(name: str) -> Case | MDHomCase:
-    """The case of a name: seed, family, number, and "md_hom" where it is no einsum."""
+    """The case of a name: seed, family, number, and a kind, as "md_hom" where it is no einsum."""
     return random_md_hom_case(name) if name.endswith(MD_HOM) else random_einsum_case(name)
 
 
@@ -101,12 +103,19 @@ def random_einsum_case(name: str) -> Case:
     """The case of a name such as "0/cpu/17": seed, family, number."""
     rng = random.Random(name)
     family = name.split("/")[1]
-    einsum, general = random_einsum(rng), rng.random() < 0.25
-    case = Case(einsum, Schedule(family, *[()] * 4, -1, 1, *[()] * 4), general, rng.getrandbits(32))
-    schedule = random_schedule(rng, case.problem(), family)
+    case, far = _einsum_case(rng, family), list[int]()
+    while name.endswith(TRANSPOSED) and not far:
+        case = _einsum_case(rng, family)
+        far = [d for d in case.problem().kept if rows_across(case.problem(), d)]
+    schedule = random_schedule(rng, case.problem(), family, lanes=far)
     if rng.random() < 0.05:
         schedule = broken(rng, schedule)
     return replace(case, schedule=schedule)
+
+
+def _einsum_case(rng: random.Random, family: str) -> Case:
+    einsum, general = random_einsum(rng), rng.random() < 0.25
+    return Case(einsum, Schedule(family, *[()] * 4, -1, 1, *[()] * 4), general, rng.getrandbits(32))
 
 
 def check(case: Case | MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
@@ -349,7 +358,7 @@ def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
 def names_of(
     seed: int, families: Sequence[str], count: int, first: int = 0, kind: str = ""
 ) -> list[str]:
-    """Names of `count` cases, the families in turn; `kind` is MD_HOM for random md_homs."""
+    """Names of `count` cases, the families in turn; `kind` is MD_HOM, TRANSPOSED or nothing."""
     return [
         f"{seed}/{families[number % len(families)]}/{number}{kind}"
         for number in range(first, first + count)
@@ -362,7 +371,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--dialect-family", choices=FAMILIES, help="default: both in turn")
-    parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
+    kinds.add_argument("--transposed", action="store_true", help="results far apart along lanes")
     parser.add_argument("--case", help="name of one case, which runs in this process")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -372,7 +383,7 @@ def main() -> int:
     if options.case:
         return _show(options.case)
     families = [options.dialect_family] if options.dialect_family else FAMILIES
-    kind = MD_HOM if options.md_homs else ""
+    kind = MD_HOM if options.md_homs else TRANSPOSED if options.transposed else ""
     names = names_of(options.seed, families, options.count, options.first, kind)
     report = run_cases(names, verbose=True)
     print(report)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.lanes import LONG, most_lanes
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import TAILS, Schedule
+from mdtensor.lower.schedule import TAILS, Schedule, is_valid, rows_across
 from mdtensor.lower.selection import selection_of
 
 UNROLLED = 48  # computations in one register tile, which bounds what the compiler has to do
@@ -22,14 +22,21 @@ ITEMS = 64
 
 
 def random_schedule(
-    rng: random.Random, problem: Problem, family: str, unrolled: int = UNROLLED
+    rng: random.Random,
+    problem: Problem,
+    family: str,
+    unrolled: int = UNROLLED,
+    lanes: Sequence[int] = (),
 ) -> Schedule:
-    """A schedule of the family that fits the problem more often than not."""
+    """A schedule of the family that fits the problem more often than not.
+
+    Lanes run along one of `lanes`, if any are given.
+    """
     asm = asm_of(family)
     count = len(problem.extents)
     lane, width = -1, 1
-    if asm.vectors and count and rng.random() < 0.75:
-        lane, width = _lane(rng, problem)
+    if asm.vectors and count and (lanes or rng.random() < 0.75):
+        lane, width = _lane(rng, problem, lanes)
     threads = _threads(rng, problem) if asm.cooperative else (1,) * count
     shared = any(threads[d] > 1 for d in problem.contracted)
     registers = _registers(rng, problem, lane, width, MEETINGS if shared else unrolled)
@@ -68,7 +75,32 @@ def random_schedule(
     scatters = selection is not None and not problem.keeps_order and rng.random() < 0.6
     if selection and scatters:
         return _scattering(problem, fitting, selection.dim)
-    return replace(fitting, swath=rng.choice((0, 0, 2, 3)))
+    return _transposed(rng, problem, replace(fitting, swath=rng.choice((0, 0, 2, 3))), unrolled)
+
+
+def _transposed(
+    rng: random.Random, problem: Problem, schedule: Schedule, unrolled: int
+) -> Schedule:
+    """The schedule, most often with rows that are transposed where its lanes allow that."""
+    lane = schedule.lane
+    if lane < 0 or problem.reduced[lane] or problem.scanned >= 0 or schedule.peel:
+        return schedule
+    rows = rows_across(problem, lane)
+    if not rows or rng.random() < 0.2:
+        return schedule
+    d, vectors = rng.choice(rows), schedule.registers[lane] // schedule.width
+    others = math.prod(n for e, n in enumerate(schedule.registers) if e not in (d, lane)) * vectors
+    longest = unrolled // len(problem.scalar.result_dtypes) // others
+    counts = [n for n in (2, 3, 4, 6, 7, 8, 16) if n <= longest]
+    if not counts:
+        return schedule
+    made = replace(
+        schedule,
+        registers=_with(schedule.registers, (d,), rng.choice(counts)),
+        transposed=True,
+        streaming=rng.random() < 0.5,
+    )
+    return made if is_valid(problem, made) else replace(made, streaming=False)
 
 
 def _fitting(problem: Problem, schedule: Schedule) -> Schedule:
@@ -209,13 +241,13 @@ def _shuffled(rng: random.Random, dims: range | tuple[int, ...]) -> tuple[int, .
     return tuple(rng.sample(dims, len(dims)))
 
 
-def _lane(rng: random.Random, problem: Problem) -> tuple[int, int]:
+def _lane(rng: random.Random, problem: Problem, lanes: Sequence[int]) -> tuple[int, int]:
     nearest = [
         d
         for d in problem.dims
         if any(access.strides[d].constant == 1 for access in (*problem.streams, *problem.writes))
     ]
-    lane = rng.choice(nearest if nearest and rng.random() < 0.7 else problem.dims)
+    lane = rng.choice(lanes or (nearest if nearest and rng.random() < 0.7 else problem.dims))
     return lane, rng.choice((2, 4, 8, 16, *((32, 32) if most_lanes(problem) == LONG else ())))
 
 

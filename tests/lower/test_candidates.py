@@ -53,6 +53,8 @@ PROBLEMS = {
     "product": einsum("ij,i->ij", (4095, 4095), (4095,)),
     "windows": einsum("h+r c, r c -> h c", (114, 32), (3, 32)),
     "scan": problem_from_md_hom(prefix_sums(1, 1 << 22, "j")),
+    "capsules": einsum("pcib,kcbj->pkij", (12544, 27, 4, 4), (32, 27, 4, 4)),
+    "swapped axes": einsum("ij->ji", (1000, 1024)),
     "many streams": einsum(",".join(["ij"] * 16) + "->j", *[(1000, 2000)] * 16),
 }
 
@@ -108,6 +110,14 @@ def test_results_that_no_cache_holds_bypass_them():
     assert not any(s.streaming or s.ahead for s in cpu_candidates(PROBLEMS["small box"], CPU))
 
 
+def test_results_that_lie_far_apart_along_the_lanes_are_transposed():
+    problem = PROBLEMS["capsules"]
+    _, best = ranked(problem, CPU)[0]
+    assert best.transposed
+    assert [best.registers[problem.labels.index(d)] for d in "ij"] == [4, 4], "one line of results"
+    assert not any(s.transposed for s in cpu_candidates(PROBLEMS["box"], CPU))
+
+
 def test_shared_reads_count_once():
     problem = PROBLEMS["small box"]
     candidates = {s.registers: s for s in cpu_candidates(problem, CPU) if s.lane == 1}
@@ -121,13 +131,17 @@ def test_configurations_of_the_space_are_valid(name):
     space = Space(parameters_of(problem, CPU))
     rng = Random(1)
     seen = set[tuple[bool, bool, bool]]()
+    transposed = set[bool]()
     for _ in range(300):
         schedule = schedule_from(problem, CPU, space.sample(rng))
         validate(problem, schedule)
         seen.add((schedule.peel, schedule.streaming, schedule.ahead > 0))
+        transposed.add(schedule.transposed)
         again = space.nearest(configuration_from(problem, schedule), rng)
         assert again is not None
         assert schedule_from(problem, CPU, again) == schedule
     assert any(ahead for _, _, ahead in seen)
+    if name in ("capsules", "swapped axes"):
+        assert transposed == {True, False}
     if name in ("box", "star", "product"):
         assert {peel for peel, _, _ in seen} == {True, False}

@@ -24,7 +24,7 @@ from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 SAMPLES = 60
 # What a schedule says of processors' vectors and threads, and what no product of matrices is.
 FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order", "lead"}
-FIXED |= {"tensor", "bulk", "results", "peel", "ahead", "in_turn"}
+FIXED |= {"tensor", "bulk", "results", "peel", "ahead", "transposed", "in_turn"}
 WITH_MATRICES = replace(H200, matrices=True, bulk_copies=True, local_bytes=227 << 10)
 # One problem or more for every kind of schedule.
 OF_KINDS = {

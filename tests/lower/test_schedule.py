@@ -66,6 +66,17 @@ def test_what_the_rules_are_tried_on_is_valid():
             {"peel": True, "lane": 0, "registers": (4, 1, 1), "loop_order": (2, 0)},
             "one result is written to neighbouring places",
         ),
+        (
+            {"transposed": True, "lane": 1, "registers": (1, 4, 1)},
+            "tiles are transposed along lanes of a kept dim, and not in scans",
+        ),
+        ({"transposed": True}, "tiles are transposed whose rows are neighbours, but no lanes are"),
+        ({"transposed": True, "lane": 0, "registers": (4, 1, 1)}, "whose rows are neighbours"),
+        (
+            {"transposed": True, "lane": 0, "registers": (4, 1, 2), "tail": "overlap"}
+            | {"streaming": True},
+            "streaming stores cannot overlap",
+        ),
         ({"peel": True, "parts": (1, 3, 1)}, "rows of partial results are not peeled"),
         ({"peel": True, "staged": ("", "scratch")}, "staged along the lanes have no peeled rows"),
     ],
@@ -112,6 +123,17 @@ def test_peeled_rows_are_streamed_from_anywhere():
     for problem in (ragged, general):
         with pytest.raises(LoweringError, match="rows of a register tile lie a multiple of 4"):
             validate(problem, replace(single, registers=(2, 1, 8)))
+
+
+def test_transposed_rows_may_be_streamed_where_lanes_lie_a_multiple_apart():
+    schedule = replace(PLAIN, transposed=True, streaming=True, lane=0, registers=(4, 1, 4))
+    validate(MATMUL, schedule)
+    ragged = problem_from_md_hom(matmul(5, 9, 30).md_hom())
+    general, _ = generalised(MATMUL)
+    for problem in (ragged, general):
+        validate(problem, replace(schedule, streaming=False))
+        with pytest.raises(LoweringError, match="next to each other along the lanes"):
+            validate(problem, schedule)
 
 
 def test_streaming_cannot_overlap():

@@ -35,6 +35,8 @@ from mdtensor.lower.passes.micro_kernel import (
     single_accumulators,
 )
 from mdtensor.lower.passes.partition import tiles_after
+from mdtensor.lower.passes.transpose_rows import transposed_rows
+from mdtensor.lower.schedule import is_multiple
 from mdtensor.lower.values import combined
 
 
@@ -89,6 +91,9 @@ def _finish(
                 if finished:
                     refs = finish_values(body, point, (), piece, refs, f"{u}_{p}", found)
                 found += stores(frame, _steps(frame, point), piece, refs, destinations)
+        if frame.schedule.transposed:
+            aligned = {each.pointer: _begins_aligned(frame, each) for each in destinations}
+            found = transposed_rows(found, aligned)
         return tuple(found)
 
     if frame.problem.finish is None or not earlier.terms:
@@ -96,6 +101,12 @@ def _finish(
     later = tiles_after(frame.tilings, frame.problem.contracted)
     condition = If(as_index(0), "<", later, writes(finished=False), writes(finished=True))
     return [*statements, condition]
+
+
+def _begins_aligned(frame: Frame, destination: Destination) -> bool:
+    """Whether all register tiles begin a multiple of whole vectors behind their destination."""
+    steps = [stride * frame.tilings[d].register for d, stride in enumerate(destination.strides)]
+    return all(is_multiple(steps[d], frame.schedule.width) for d in frame.unrolled_kept)
 
 
 def finish_values(

@@ -21,6 +21,8 @@ NAMES = (
     "matmul_complex",
     "matmul_half",
     "transposed_output",
+    "transposed_rows",
+    "transposed_rows_streaming",
     "matvec_reduced_lane",
     "gpu_dot_items",
 )

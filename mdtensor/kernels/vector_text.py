@@ -1,0 +1,31 @@
+"""Texts that take vectors apart and put them together, in languages that have such."""
+
+from __future__ import annotations
+
+from mdtensor.kernels.dialect import Dialect
+
+LANES = "0123456789abcdef"
+
+
+def lanes_text(text: str, count: int, start: int, lanes: int, dialect: Dialect) -> str:
+    """`lanes` of the elements of a vector that has `count`."""
+    half = count // 2
+    if lanes == half and start in (0, half) and lanes > 1:
+        return f"{text}.{'hi' if start else 'lo'}"
+    if count > len(dialect.lanes):
+        part, first = ("hi", half) if start >= half else ("lo", 0)
+        return lanes_text(f"{text}.{part}", half, start - first, lanes, dialect)
+    if lanes == 1:
+        return f"{text}.{dialect.lane_prefix}{dialect.lanes[start]}"
+    return f"{text}.s{LANES[start : start + lanes]}"
+
+
+def shifted_parts(text: str, lanes: int, by: int) -> list[str]:
+    """The first lanes of a vector, all but `by` of them, as powers of two."""
+    parts: list[str] = []
+    start = 0
+    while start < lanes - by:
+        length = 1 << ((lanes - by - start).bit_length() - 1)
+        parts.append(f"{text}.s{LANES[start : start + length]}")
+        start += length
+    return parts

@@ -1,0 +1,176 @@
+// out_view(out: float32[13, 7] (i, j, k) -> (k, i))
+// md_hom[i:7, j:9, k:13](mul, (cc, pw(add), cc))
+// inp_view(A: float32[7, 9] (i, j, k) -> (i, j); B: float32[9, 13] (i, j, k) -> (j, k))
+// cpu: parts d0:0 d1:1 d2:0; threads d0:1 d1:1 d2:1
+// tiles d0:0 d1:0 d2:0; registers d0:2 d1:1 d2:4; lanes d2 x4
+// order d0 d1 d2 | d0 d2 | d1
+// staged nothing
+// tail split; streaming False; inline False; transposed
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) at_I1, BUFFER(__global float) at_O0, BUFFER(__global uchar) at_scratch, BUFFER(__global const long) at_sizes)
+{
+  __global const float* I0 = (__global const float*)at_I0;
+  __global const float* I1 = (__global const float*)at_I1;
+  __global float* O0 = (__global float*)at_O0;
+  __global uchar* scratch = (__global uchar*)at_scratch;
+  __global const long* sizes = (__global const long*)at_sizes;
+  const long group = get_group_id(0);
+  const long N0 = sizes[0];
+  const long N1 = sizes[1];
+  const long N2 = sizes[2];
+  const long stride0_0 = sizes[3];
+  const long stride1_1 = sizes[4];
+  const long step0_2 = sizes[5];
+  const long B_d0 = sizes[6];
+  const long B_d1 = sizes[7];
+  const long B_d2 = sizes[8];
+  const long P_d0 = sizes[9];
+  const long P_d1 = sizes[10];
+  const long P_d2 = sizes[11];
+  const long z_d2 = (group) % (P_d2);
+  const long g_d2 = (group) / (P_d2);
+  const long lo_d2 = 4*z_d2*B_d2;
+  const long hi_d2 = (lo_d2 + 4*B_d2 < N2 ? lo_d2 + 4*B_d2 : N2);
+  const long z_d0 = g_d2;
+  const long lo_d0 = 2*z_d0*B_d0;
+  const long hi_d0 = (lo_d0 + 2*B_d0 < N0 ? lo_d0 + 2*B_d0 : N0);
+  const long lo_d1 = 0;
+  const long hi_d1 = N1;
+  const long t_d0 = lo_d0;
+  const long e_d0 = hi_d0;
+  const long t_d1 = lo_d1;
+  const long e_d1 = hi_d1;
+  const long t_d2 = lo_d2;
+  const long e_d2 = hi_d2;
+  long r_d0 = t_d0;
+  for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
+    long r_d2 = t_d2;
+    for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
+      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float4 a0_0 = (float4)(0.0f);
+      float4 a1_0 = (float4)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 + ((float4)(x0) * x1));
+        const float x2 = p0[stride0_0];
+        a1_0 = (a1_0 + ((float4)(x2) * x1));
+      }
+      const float4 z0 = __builtin_shufflevector(a0_0, a1_0, 0, 4, 1, 5);
+      const float4 z1 = __builtin_shufflevector(a0_0, a1_0, 2, 6, 3, 7);
+      vstore2(z0.lo, 0, o0);
+      vstore2(z0.hi, 0, o0 + step0_2);
+      vstore2(z1.lo, 0, o0 + 2*step0_2);
+      vstore2(z1.hi, 0, o0 + 3*step0_2);
+    }
+    if (r_d2 + 2 <= e_d2) {
+      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float2 a0_0 = (float2)(0.0f);
+      float2 a1_0 = (float2)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float2 x1 = vload2(0, p1);
+        a0_0 = (a0_0 + ((float2)(x0) * x1));
+        const float x2 = p0[stride0_0];
+        a1_0 = (a1_0 + ((float2)(x2) * x1));
+      }
+      const float2 z0 = __builtin_shufflevector(a0_0, a1_0, 0, 2);
+      const float2 z1 = __builtin_shufflevector(a0_0, a1_0, 1, 3);
+      vstore2(z0, 0, o0);
+      vstore2(z1, 0, o0 + step0_2);
+      r_d2 += 2;
+    }
+    if (r_d2 + 1 <= e_d2) {
+      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float a0_0 = 0.0f;
+      float a1_0 = 0.0f;
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+        const float x2 = p0[stride0_0];
+        a1_0 = (a1_0 + (x2 * x1));
+      }
+      o0[0] = a0_0;
+      o0[1] = a1_0;
+      r_d2 += 1;
+    }
+  }
+  if (r_d0 + 1 <= e_d0) {
+    long r_d2 = t_d2;
+    for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
+      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float4 a0_0 = (float4)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float4 x1 = vload4(0, p1);
+        a0_0 = (a0_0 + ((float4)(x0) * x1));
+      }
+      o0[0] = a0_0.s0;
+      o0[step0_2] = a0_0.s1;
+      o0[2*step0_2] = a0_0.s2;
+      o0[3*step0_2] = a0_0.s3;
+    }
+    if (r_d2 + 2 <= e_d2) {
+      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float2 a0_0 = (float2)(0.0f);
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float2 x1 = vload2(0, p1);
+        a0_0 = (a0_0 + ((float2)(x0) * x1));
+      }
+      o0[0] = a0_0.s0;
+      o0[step0_2] = a0_0.s1;
+      r_d2 += 2;
+    }
+    if (r_d2 + 1 <= e_d2) {
+      __global float* o0 = O0 + step0_2*r_d2 + r_d0;
+      __global const float* b0 = I0 + stride0_0*r_d0;
+      __global const float* b1 = I1 + r_d2;
+      float a0_0 = 0.0f;
+      long r_d1 = t_d1;
+      for (; r_d1 < e_d1; r_d1++) {
+        __global const float* p0 = b0 + r_d1;
+        __global const float* p1 = b1 + stride1_1*r_d1;
+        const float x0 = p0[0];
+        const float x1 = p1[0];
+        a0_0 = (a0_0 + (x0 * x1));
+      }
+      o0[0] = a0_0;
+      r_d2 += 1;
+    }
+    r_d0 += 1;
+  }
+}
