@@ -70,8 +70,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
         const long long m_k_full = (m_i_outer) % (4);
         const long long c_i_inner = (m_k_full) / (1);
         const long long m_i_inner = (m_k_full) % (1);
-        if (t_k + c_k_full < e_k) {
-          if (t_i + 4*c_i_outer + c_i_inner < e_i) {
+        if (c_k_full < -t_k + e_k) {
+          if (4*c_i_outer + c_i_inner < -t_i + e_i) {
             S0[c] = I0[t_k + 9*t_i + c_k_full + 36*c_i_outer + 9*c_i_inner];
           }
         }
@@ -85,8 +85,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
         const long long m_k_full = (m_j_outer) % (8);
         const long long c_j_inner = (m_k_full) / (1);
         const long long m_j_inner = (m_k_full) % (1);
-        if (t_k + c_k_full < e_k) {
-          if (t_j + 8*c_j_outer + c_j_inner < e_j) {
+        if (c_k_full < -t_k + e_k) {
+          if (8*c_j_outer + c_j_inner < -t_j + e_j) {
             S1[c] = I1[6*t_k + t_j + 6*c_k_full + 8*c_j_outer + c_j_inner];
           }
         }

@@ -69,8 +69,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
         const long long m_d1_full = (m_d0_outer) % (4);
         const long long c_d0_inner = (m_d1_full) / (1);
         const long long m_d0_inner = (m_d1_full) % (1);
-        if (t_d1 + c_d1_full < e_d1) {
-          if (t_d0 + 4*c_d0_outer + c_d0_inner < e_d0) {
+        if (c_d1_full < -t_d1 + e_d1) {
+          if (4*c_d0_outer + c_d0_inner < -t_d0 + e_d0) {
             S0[c] = I0[t_d1 + t_d0*stride0_0 + c_d1_full + 4*stride0_0*c_d0_outer + stride0_0*c_d0_inner];
           }
         }

@@ -67,8 +67,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
         const long long m_j_full = (m_i_outer) % (4);
         const long long c_i_inner = (m_j_full) / (1);
         const long long m_i_inner = (m_j_full) % (1);
-        if (t_j + c_j_full < e_j) {
-          if (t_i + 4*c_i_outer + c_i_inner < e_i) {
+        if (c_j_full < -t_j + e_j) {
+          if (4*c_i_outer + c_i_inner < -t_i + e_i) {
             S0[c] = I0[t_j + 10*t_i + c_j_full + 40*c_i_outer + 10*c_i_inner];
           }
         }
@@ -84,8 +84,8 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           const long long m_j_full = (m_k_outer) % (8);
           const long long c_k_inner = (m_j_full) / (1);
           const long long m_k_inner = (m_j_full) % (1);
-          if (t_j + c_j_full < e_j) {
-            if (t_k + 8*c_k_outer + c_k_inner < e_k) {
+          if (c_j_full < -t_j + e_j) {
+            if (8*c_k_outer + c_k_inner < -t_k + e_k) {
               S1[c] = I1[t_k + 19*t_j + 8*c_k_outer + c_k_inner + 19*c_j_full];
             }
           }

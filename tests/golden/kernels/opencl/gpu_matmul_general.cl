@@ -61,8 +61,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         const long m_d1_full = (m_d0_outer) % (4);
         const long c_d0_inner = (m_d1_full) / (1);
         const long m_d0_inner = (m_d1_full) % (1);
-        if (t_d1 + c_d1_full < e_d1) {
-          if (t_d0 + 4*c_d0_outer + c_d0_inner < e_d0) {
+        if (c_d1_full < -t_d1 + e_d1) {
+          if (4*c_d0_outer + c_d0_inner < -t_d0 + e_d0) {
             S0[c] = I0[t_d1 + t_d0*stride0_0 + c_d1_full + 4*stride0_0*c_d0_outer + stride0_0*c_d0_inner];
           }
         }
