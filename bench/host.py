@@ -1,12 +1,9 @@
-"""Where the time of a small call goes: the enqueue, what surrounds it, and first calls."""
+"""Where the time of a small call goes: the enqueue, and what surrounds it."""
 
 from __future__ import annotations
 
 import importlib
-import random
 import statistics
-import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,6 @@ from bench.workloads import Contraction
 ROUNDS = 7
 BATCH_SECONDS = 0.02
 ASLEEP_SECONDS = 0.005
-FIRST_CALLS = 40
 
 
 def profile(
@@ -76,52 +72,3 @@ def bare(program: Any) -> Call:
             queue.finish()
 
     return call
-
-
-def first_calls(samples: int = FIRST_CALLS) -> dict[str, Any]:
-    """Median seconds of first calls on shapes that nobody used, of a structure that is known.
-
-    One after the other ("in_a_row") they run beside a compiler, which makes better kernels for
-    later calls; "alone" they do not. `compilations` counts those that a call waited for.
-    """
-    import mdtensor
-    from mdtensor.api import pipeline
-    from mdtensor.backends.pyopencl import OpenCLDevice
-
-    compiled = 0
-    here = threading.get_ident()
-    build = OpenCLDevice.build
-
-    def counted(self: Any, text: str) -> Any:
-        nonlocal compiled
-        compiled += threading.get_ident() == here
-        return build(self, text)
-
-    einsum: Any = mdtensor.einsum
-    engine = pipeline.engine_for()
-    generator = random.Random(samples)
-
-    def first_call() -> float:
-        m, n, k = (generator.randrange(17, 200) for _ in range(3))
-        a, b = np.ones((m, k), "f4"), np.ones((k, n), "f4")
-        before = time.perf_counter()
-        einsum("ik,kj->ij", a, b)
-        return time.perf_counter() - before
-
-    first_call()
-    OpenCLDevice.build = counted  # type: ignore[method-assign]
-    try:
-        in_a_row = [first_call() for _ in range(samples)]
-        alone: list[float] = []
-        for _ in range(samples):
-            engine.settle()
-            alone.append(first_call())
-    finally:
-        OpenCLDevice.build = build  # type: ignore[method-assign]
-    return {
-        "alone": statistics.median(alone),
-        "in_a_row": statistics.median(in_a_row),
-        "largest": max(*alone, *in_a_row),
-        "samples": samples,
-        "compilations": compiled,
-    }

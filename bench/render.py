@@ -78,8 +78,8 @@ def _lines(run: Run, name: str) -> Iterator[str]:
         yield f"- what a call on matrices of 10×64 and 64×500 costs the host: {calls}"
     if first := run.first_calls:
         yield (
-            f"- first call on a new shape of a known structure: {_time(first['alone'])}; "
-            f"{_time(first['in_a_row'])} while better kernels are compiled in the background; "
+            f"- first call on a new shape of a known structure: {_time(first['alone'])} alone, "
+            f"{_time(first['in_a_row'])} where they follow each other; "
             f"at most {_time(first['largest'])}; {first['compilations']} calls compiled"
         )
     profiled = [case for case in run.cases if case.host is not None]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import host
+from bench import first_calls, host
 from bench.engines import ENGINES, OURS, UNTUNED, Library, Tuned, versions
 from bench.families import named
 from bench.limits import LIMITS, Limits
@@ -148,7 +148,7 @@ class Host:
 
     def first_calls(self) -> Reply:
         """First calls on new shapes of a known structure."""
-        return host.first_calls()
+        return first_calls.first_calls()
 
     def drop(self) -> Reply:
         """Lets go of the arrays."""

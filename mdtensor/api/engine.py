@@ -291,8 +291,10 @@ class Engine:
             decision = self._confirmed(chosen, problem)
             if self._improve_alone(problem, decision):
                 continue
-            if len(chosen.structure.wanted) < _MAX_VARIANTS:
-                self._improve(chosen.structure, problem, decision)
+            structure = chosen.structure
+            has_room = len(structure.wanted) < _MAX_VARIANTS
+            if has_room and structure.is_unlike_others(chosen.sizes):
+                self._improve(structure, problem, decision)
 
     def _confirmed(self, chosen: _Chosen, problem: Problem) -> Decision:
         """What the cost model says of a shape; later calls do that where it is clearly better."""

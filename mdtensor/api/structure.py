@@ -42,6 +42,7 @@ class Structure(Generic[Kernel]):
     decisions: dict[tuple[int, ...], Decision] = field(
         default_factory=dict[tuple[int, ...], Decision]
     )
+    _ranked: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
     _typical: dict[tuple[int, ...], tuple[Decision, int]] = field(
         default_factory=dict[tuple[int, ...], tuple[Decision, int]]
     )
@@ -63,6 +64,13 @@ class Structure(Generic[Kernel]):
         extents = sizes[: len(self.general.extents)]
         if len(self._typical) < _MOST_SHAPES:
             self._typical.setdefault(_lengths(extents), (decision, math.prod(extents)))
+
+    def is_unlike_others(self, sizes: tuple[int, ...]) -> bool:
+        """Whether this was not asked of a shape with extents of as many binary digits."""
+        lengths = _lengths(sizes[: len(self.general.extents)])
+        known = lengths in self._ranked
+        self._ranked.add(lengths)
+        return not known
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
         """How a shape is computed, by what was said of it, or else of one near to it.

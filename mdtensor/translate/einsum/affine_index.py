@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mdtensor.errors import SubscriptError
 
@@ -32,6 +33,7 @@ def is_name(word: str) -> bool:
     return re.fullmatch(_NAME, word) is not None
 
 
+@lru_cache(1024)
 def parse_sum(word: str, text: str, column: int) -> AffineSum:
     """The sum that a word without blanks stands for; the word stands in `text` at `column`.
 

@@ -157,10 +157,15 @@ class _Solver:
     ) -> None:
         self.subscripts = subscripts
         self.given = given
-        self.notes = (note_of(specs),) if specs else ()
+        self.specs = specs
         spans = [ellipsis_span(subscripts, n, specs) for n in range(len(specs))]
         self._longest = max(spans, default=0)
         self.axes = [self._axes_of(n, spec, spans[n]) for n, spec in enumerate(specs)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The shapes and types of the operands, for an error."""
+        return (note_of(self.specs),) if self.specs else ()
 
     def _axes_of(self, operand: int, spec: TensorSpec, span: int) -> list[_Axis]:
         walked: list[tuple[AffineSum, Index]] = []
