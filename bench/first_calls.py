@@ -53,7 +53,7 @@ def _batched(draw: Callable[[int, int], int]) -> Call:
 def _contraction(draw: Callable[[int, int], int]) -> Call:
     import mdtensor as mdt
 
-    a, b, c, d, e, f, g = (draw(4, 9) for _ in range(7))
+    a, b, c, d, e, f, g = (draw(3, 6) for _ in range(7))
     lhs, rhs = _ones(g, d, a, b), _ones(e, f, c, g)
     return lambda: mdt.einsum("gdab,efcg->abcdef", lhs, rhs)
 

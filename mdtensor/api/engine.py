@@ -28,7 +28,7 @@ from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.candidates import (
     WORTH_THREADS,
     best_division,
-    divided,
+    parts_among,
     plain,
     ranked,
     scattering,
@@ -176,7 +176,8 @@ class Engine:
             variant = decision.variant
             self._improve_later(_Chosen(structure, sizes, lambda: problem, decision))
         source, program = structure.variants[variant]
-        bound = program.bound((*sizes, *_launch_sizes(sizes, spread)), spread.inline)
+        launch = _launch_sizes(sizes, spread, spread.parts)
+        bound = program.bound((*sizes, *launch), spread.inline)
         return Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
 
     def structure(self, general: Problem) -> Structures:
@@ -206,10 +207,11 @@ class Engine:
         key = structure.pattern % sizes
         if key in self._with_own or (use_store and self.store.winner(key, self.environment)):
             return None
-        spread = self._spread(structure, sizes, decision)
+        parts = self._parts(structure, sizes, decision)
         self._improve_later(_Chosen(structure, sizes, problem, decision))
         _, program = structure.variants[decision.variant]
-        return program.bound((*sizes, *_launch_sizes(sizes, spread)), spread.inline)
+        launch = _launch_sizes(sizes, decision.variant, parts)
+        return program.bound((*sizes, *launch), decision.groups == 1)
 
     def _decided(self, structure: Structures, sizes: tuple[int, ...]) -> Decision | None:
         return structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
@@ -232,21 +234,28 @@ class Engine:
         structure.decide(sizes, decision)
         return decision
 
+    def _parts(
+        self, structure: Structures, sizes: tuple[int, ...], decision: Decision
+    ) -> tuple[int, ...]:
+        """The parts that suit a shape, by what was decided of it."""
+        variant, general = decision.variant, structure.general
+        if decision.groups == 1:
+            return (1,) * len(variant.parts)
+        return parts_among(
+            general,
+            variant,
+            self.target,
+            decision.groups,
+            sizes[: len(variant.parts)],
+            split_reductions=_splits_reductions(general, variant),
+        )
+
     def _spread(
         self, structure: Structures, sizes: tuple[int, ...], decision: Decision
     ) -> Schedule:
         """The general schedule of a decision with the parts that suit a shape."""
-        whole = _in_one_part(decision.variant)
-        if decision.groups == 1:
-            return whole
-        return divided(
-            structure.general,
-            whole,
-            self.target,
-            decision.groups,
-            split_reductions=_splits_reductions(structure.general, decision.variant),
-            extents=sizes[: len(whole.parts)],
-        )
+        parts = self._parts(structure, sizes, decision)
+        return replace(decision.variant, parts=parts, inline=decision.groups == 1)
 
     def _compile_first(self, structure: Structures, problem: Problem) -> None:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""
@@ -395,14 +404,14 @@ def _block_by_block(problem: Problem, variant: Schedule) -> Schedule:
     return replace(variant, parts=parts)
 
 
-def _launch_sizes(sizes: Sequence[int], schedule: Schedule) -> list[int]:
+def _launch_sizes(sizes: Sequence[int], schedule: Schedule, wanted: Sequence[int]) -> list[int]:
     """The blocks of a part and the number of parts, of every dim, for a general kernel.
 
     They are those of `lower.tiling` for a dim of this extent, which the first sizes are.
     """
     lengths: list[int] = []
     parts: list[int] = []
-    for d, count in enumerate(schedule.parts):
+    for d, count in enumerate(wanted):
         blocks = -(-sizes[d] // (schedule.registers[d] * schedule.threads[d]))
         lengths.append(-(-blocks // max(1, count)))
         parts.append(-(-blocks // lengths[d]))

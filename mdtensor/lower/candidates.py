@@ -460,22 +460,33 @@ def best_division(
 
 
 def divided(
+    problem: Problem, schedule: Schedule, target: Target, groups: int, *, split_reductions: bool
+) -> Schedule:
+    """The schedule divided among about so many groups."""
+    extents = [problem.extent(d) for d in problem.dims]
+    parts = parts_among(
+        problem, schedule, target, groups, extents, split_reductions=split_reductions
+    )
+    shared = problem.scanned >= 0 and parts[problem.scanned] > 1
+    in_turn = schedule.in_turn and shared
+    return replace(schedule, parts=parts, inline=False, in_turn=in_turn)
+
+
+def parts_among(
     problem: Problem,
     schedule: Schedule,
     target: Target,
     groups: int,
+    extents: Sequence[int],
     *,
     split_reductions: bool,
-    extents: Sequence[int] = (),
-) -> Schedule:
-    """The schedule divided among about so many groups.
+) -> tuple[int, ...]:
+    """Parts of the dims of a problem, or of a structure, for about so many groups.
 
     Parts go to kept dims first: to those whose parts share no staged tile, then to those with
     most blocks, the lane dim last; to reduced ones if that is allowed and cores are idle still.
-    A structure is divided for the `extents` given.
     """
     staged = [s for s, region in zip(problem.streams, schedule.staged, strict=True) if region]
-    extents = extents or [problem.extent(d) for d in problem.dims]
     blocks = {d: -(-extent // schedule.registers[d]) for d, extent in enumerate(extents)}
     parts = _parts(problem, schedule, blocks, staged, groups)
     if schedule.in_turn:
@@ -484,9 +495,7 @@ def divided(
         longest = sorted(problem.contracted, key=lambda d: -blocks[d])
         for d in (problem.contracted if problem.keeps_order else longest)[:1]:
             parts[d] = max(1, min(groups, blocks[d]))
-    shared = problem.scanned >= 0 and parts[problem.scanned] > 1
-    in_turn = schedule.in_turn and shared
-    return replace(schedule, parts=tuple(parts), inline=False, in_turn=in_turn)
+    return tuple(parts)
 
 
 def _parts(
