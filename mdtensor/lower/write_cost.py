@@ -12,7 +12,7 @@ from mdtensor.specs import Target
 
 # Writing a vector, and an element of one whose results lie far apart along the lanes; and what a
 # row of a tile that is transposed takes for each doubling of its length.
-STORE, APART, SHUFFLE = 1.0, 2.0, 1.0
+STORE, APART, SHUFFLE = 1.0, 2.5, 1.0
 # What a store waits for a line that others of its set pushed out of L1 before it was filled.
 WAITING = 6.0
 
