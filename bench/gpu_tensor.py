@@ -1,20 +1,24 @@
-"""Products of matrices on tensor cores against cuBLAS: one run, by turns, a process for each case.
+"""Products and convolutions on tensor cores against cuBLAS and cuDNN: by turns, in one run.
 
-`python -m bench.gpu_tensor` prints, for every case, the time of `torch.matmul(out=)` and of
-schedules with bulk copies, and how far their results are from a product in float64. A process
-that hangs is ended. The L2 cache is flushed by reading between runs.
+`python -m bench.gpu_tensor` prints, for every case, the time of `torch.matmul(out=)` or of
+`torch.nn.functional.conv2d` (channels last, `cudnn.benchmark`) and of schedules with bulk copies,
+and how far their results are from those in float64. Every case has a process, which is ended if it
+hangs. The L2 cache is flushed by reading between runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
+import math
 import platform
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,21 +46,122 @@ CASES = {
 }
 
 
+# Images NHWC, filters KRSC, stride and padding: those of ResNet-50, which has 16 images here.
+CONVOLUTIONS = {
+    "28x28x128": ((16, 28, 28, 128), (128, 3, 3, 128), 1, 1),
+    "30x30x128 without padding": ((16, 30, 30, 128), (128, 3, 3, 128), 1, 0),
+    "56x56x64": ((16, 56, 56, 64), (64, 3, 3, 64), 1, 1),
+    "14x14x256": ((16, 14, 14, 256), (256, 3, 3, 256), 1, 1),
+    "7x7x512": ((16, 7, 7, 512), (512, 3, 3, 512), 1, 1),
+    "56x56x128 by twos": ((16, 56, 56, 128), (128, 3, 3, 128), 2, 1),
+    "56x56x256 by twos, 1x1": ((16, 56, 56, 256), (512, 1, 1, 256), 2, 0),
+    "28x28x128 of 128": ((128, 28, 28, 128), (128, 3, 3, 128), 1, 1),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is computed: its `md_hom`, operands, exact result, and how torch computes it."""
+
+    md_hom: Any
+    arrays: list[Any]
+    exact: Any
+    peer: str
+    said: Callable[[], Any]
+
+
 def shapes_of(name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shapes of a case's operands."""
+    if name in CONVOLUTIONS:
+        return CONVOLUTIONS[name][:2]
     text, i, j, k, b = CASES[name]
     extents = {"i": i, "j": j, "k": k, "b": b}
     first, second = text.split("->")[0].split(",")
     return tuple(extents[c] for c in first), tuple(extents[c] for c in second)
 
 
-def schedules_of(problem: Any, target: Any) -> list[Any]:
-    """The cost model's choice, and candidates of every kind."""
+def workload(name: str, kind: str) -> Workload:
+    """A case with operands between -1 and 1."""
+    import cupy
+    import numpy as np
+    import torch
+
+    precision = "tf32" if kind == "tf32" else None
+    dtype = "float32" if precision else kind
+    torch.backends.cuda.matmul.allow_tf32 = precision is not None
+    generator = cupy.random.default_rng(0)
+    arrays = [(generator.random(s, np.float32) * 2 - 1).astype(dtype) for s in shapes_of(name)]
+    element, bits = getattr(torch, dtype), f"i{arrays[0].dtype.itemsize}"
+    tensors = [torch.from_dlpack(a.view(bits)).view(element) for a in arrays]
+    if name in CONVOLUTIONS:
+        return _convolution(name, arrays, tensors)
+    return _product(name, arrays, tensors, precision)
+
+
+def _product(name: str, arrays: list[Any], tensors: list[Any], precision: str | None) -> Workload:
+    import cupy
+    import torch
+
+    from mdtensor.api.operands import spec_of
+    from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+
+    text = CASES[name][0]
+    md_hom = md_hom_from_einsum(text, list(map(spec_of, arrays)), precision=precision)
+    exact = cupy.einsum(text, *(a.astype("f8") for a in arrays))
+    first = tensors[0].mT if text.startswith("k") else tensors[0]
+    second = tensors[1].mT if ",jk" in text else tensors[1]
+    result = torch.empty(exact.shape, dtype=first.dtype, device=first.device)
+    said = functools.partial(torch.matmul, first, second, out=result)
+    return Workload(md_hom, arrays, exact, "torch.matmul", said)
+
+
+def _convolution(name: str, arrays: list[Any], tensors: list[Any]) -> Workload:
+    import cupy
+    import torch
+
+    from mdtensor.api.operands import spec_of
+    from mdtensor.translate.convolutions.convolution_layout import (
+        Geometry,
+        convolution_from_layout,
+        parse_layout,
+    )
+    from mdtensor.translate.convolutions.md_hom_from_convolution import md_homs_from_convolution
+
+    _, (_, *window, _), stride, padding = CONVOLUTIONS[name]
+    two = (stride,) * 2, ((padding,) * 2,) * 2, (1, 1)
+    blocks = md_homs_from_convolution(
+        convolution_from_layout(
+            parse_layout("NHWC,KRSC->NPQK"),
+            Geometry(*two, 1, False, (0, 0)),
+            list(map(spec_of, arrays)),
+        )
+    )
+    md_hom = blocks.whole or blocks.md_homs[0]
+    image, taps = (array.astype("f8") for array in arrays)
+    image = cupy.pad(image, ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
+    shape = md_hom.outputs[0].spec.shape
+    exact = cupy.zeros(shape)
+    for r, s in itertools.product(*map(range, window)):
+        rows, columns = (
+            slice(first, first + (count - 1) * stride + 1, stride)
+            for first, count in zip((r, s), shape[1:3], strict=True)
+        )
+        exact += image[:, rows, columns] @ taps[:, r, s].T
+    torch.backends.cudnn.benchmark = True
+    channels_first = [tensor.permute(0, 3, 1, 2) for tensor in tensors]  # as they lie in memory
+    options = {"stride": stride, "padding": padding}
+    said = functools.partial(torch.nn.functional.conv2d, *channels_first, **options)
+    return Workload(md_hom, arrays, exact, "torch conv2d", said)
+
+
+def schedules_of(problem: Any, target: Any, most: int) -> list[Any]:
+    """The cost model's choice, and candidates of every kind, no more than `most` of each."""
     from mdtensor.lower.candidates import ranked
-    from mdtensor.lower.gpu_bulk import bulk_candidates
+    from mdtensor.lower.gpu_bulk import bulk_candidates, bulk_estimate
 
     first = ranked(problem, target)[0][1]
-    found = list(bulk_candidates(problem, target))
+    candidates = bulk_candidates(problem, target)
+    found = sorted(candidates, key=lambda s: bulk_estimate(problem, s, target))[:most]
     alone = [s for s in found if all(s.parts[d] == 1 for d in problem.contracted)]
     whole = [replace(s, parts=_one_block_each(problem, s)) for s in alone]
     return list(dict.fromkeys([first, *found, *whole]))
@@ -74,8 +179,10 @@ def said(problem: Any, schedule: Any) -> str:
     """A schedule in a line."""
     if not schedule.bulk:
         return "no bulk copies"
-    row, column, _ = schedule.tensor
-    block = [schedule.registers[d] * schedule.threads[d] for d in (row, column)]
+    column = schedule.tensor[1]
+    length = {d: schedule.registers[d] * schedule.threads[d] for d in problem.kept}
+    rows = [length[d] for d in schedule.loop_order if d != column and length[d] > 1]
+    block = ["·".join(map(str, rows)), length[column]]
     parts = "x".join(str(schedule.parts[d]) for d in (*problem.kept, *problem.contracted))
     return (
         f"{block[0]}x{block[1]} stages {schedule.stages} parts {parts}"
@@ -83,50 +190,38 @@ def said(problem: Any, schedule: Any) -> str:
     )
 
 
-def measure(name: str, kind: str) -> None:
+def measure(name: str, kind: str, most: int) -> None:
     """Prints the times of one case, of a type of elements or of float32 as tf32."""
     import cupy
     import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
     import numpy as np
-    import torch
 
     from mdtensor.api.engine import Engine
     from mdtensor.autotune.store import Store
     from mdtensor.backends.cuda_clock import CudaClock
     from mdtensor.backends.cupy import open_device
+    from mdtensor.kernels.program import program_of
     from mdtensor.lower.problem import problem_from_md_hom
-    from mdtensor.specs import TensorSpec
-    from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
-    text, shapes = CASES[name][0], shapes_of(name)
-    precision = "tf32" if kind == "tf32" else None
-    dtype = "float32" if precision else kind
-    torch.backends.cuda.matmul.allow_tf32 = precision is not None
     device = open_device(0)
     engine, clock = Engine(device, Store.in_memory), CudaClock(device)
-    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
-    problem = problem_from_md_hom(md_hom_from_einsum(text, specs, precision=precision))
-    generator = cupy.random.default_rng(0)
-    arrays = [(generator.random(s, np.float32) * 2 - 1).astype(dtype) for s in shapes]
-    exact = cupy.einsum(text, *(a.astype("f8") for a in arrays))
+    work = workload(name, kind)
+    problem, arrays, exact = problem_from_md_hom(work.md_hom), work.arrays, work.exact
+    dtype = "float32" if kind == "tf32" else kind
     out = cupy.empty(exact.shape, dtype)
-    schedules = schedules_of(problem, engine.target)
+    schedules = schedules_of(problem, engine.target, most)
 
     def made(schedule: Any) -> Any:
         try:
-            return device.nvrtc.compiled(engine.source(problem, schedule))
+            return device.nvrtc.compiled(
+                program_of(problem, schedule, engine.dialect, only_aligned=True)
+            )
         except Exception as error:
             return error
 
     with ThreadPoolExecutor(16) as pool:
         compiled = list(pool.map(made, schedules))
-    element = getattr(torch, dtype)
-    bits = f"i{out.dtype.itemsize}"
-    first, second = (torch.from_dlpack(a.view(bits)).view(element) for a in arrays)
-    first = first.mT if text.startswith("k") else first
-    second = second.mT if ",jk" in text else second
-    result = torch.empty(exact.shape, dtype=first.dtype, device=first.device)
-    torch.matmul(first, second, out=result)
+    work.said()
     scale = float(cupy.abs(exact).max())
     rows: list[tuple[str, float, float, str]] = []
     functions: list[Any] = []
@@ -151,13 +246,13 @@ def measure(name: str, kind: str) -> None:
         print(f"  {bad}{line}: {seconds * 1e6:.1f} µs, off by {wrong:.1e}, {notes}", flush=True)
     right = [n for n, row in enumerate(rows) if row[1] < MOST_WRONG[kind]]
     best = sorted(right, key=lambda n: rows[n][2])[:SHOWN]
-    turns = [lambda: torch.matmul(first, second, out=result), functions[0]]
+    turns = [work.said, functions[0]]
     turns += [functions[n] for n in best]
     times = [statistics.median(t) for t in clock.times(turns, 21, ahead=True)]
-    labels = ["torch.matmul", f"untuned: {rows[0][0]}", *(rows[n][0] for n in best)]
-    _, i, j, k, b = CASES[name]
+    labels = [work.peer, f"untuned: {rows[0][0]}", *(rows[n][0] for n in best)]
+    products = math.prod(map(problem.extent, problem.dims))
     for label, seconds in zip(labels, times, strict=True):
-        rate = 2e-12 * b * i * j * k / seconds
+        rate = 2e-12 * products / seconds
         print(
             f"{kind} {name:25} {label:62} {seconds * 1e6:9.1f} µs"
             f" {rate:6.0f} TFLOP/s {times[0] / seconds:.3f}",
@@ -167,13 +262,14 @@ def measure(name: str, kind: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="*", default=list(CASES))
+    parser.add_argument("--only", nargs="*", default=[*CASES, *CONVOLUTIONS])
     parser.add_argument("--dtype", nargs="*", default=list(MOST_WRONG))
+    parser.add_argument("--most", type=int, default=100, help="candidates of a case")
     parser.add_argument("--here", action="store_true", help="in this process")
     options = parser.parse_args()
     if options.here:
         for name in options.only:
-            measure(name, options.dtype[0])
+            measure(name, options.dtype[0], options.most)
         return
     import cupy
     import torch
@@ -181,14 +277,18 @@ def main() -> None:
     facts = cupy.cuda.runtime.getDeviceProperties(0)
     print(
         f"{datetime.now(UTC):%Y-%m-%d}: {facts['name'].decode()}, torch {torch.__version__}"
-        f" (cuBLAS of CUDA {torch.version.cuda}), CuPy {cupy.__version__},"
+        f" (cuBLAS of CUDA {torch.version.cuda},"
+        f" cuDNN {torch.backends.cudnn.version()}), CuPy {cupy.__version__},"
         f" Python {platform.python_version()}; ratio: time of torch / ours",
         flush=True,
     )
     for dtype, name in itertools.product(options.dtype, options.only):
+        if dtype == "tf32" and name in CONVOLUTIONS:
+            continue  # the precision of einsum alone
         command = [sys.executable, "-m", "bench.gpu_tensor", "--here", "--only", name]
         try:
-            subprocess.run([*command, "--dtype", dtype], timeout=SECONDS, check=False)
+            command += ["--dtype", dtype, "--most", str(options.most)]
+            subprocess.run(command, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:
             print(f"{name}: hangs", flush=True)
 

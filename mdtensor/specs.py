@@ -42,6 +42,15 @@ def as_dtype(given: Any) -> np.dtype:
         raise DTypeError(f"{given!r} is no element type", hint="such as f4, float64, i1") from error
 
 
+def kind_of(dtype: np.dtype) -> str:
+    """NumPy's letter for a kind of types, where bfloat16 is one of the floats.
+
+    >>> kind_of(np.dtype("f2")), kind_of(np.dtype("i1"))
+    ('f', 'i')
+    """
+    return "f" if dtype.name == "bfloat16" else dtype.kind
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Element type, shape and strides (in elements) of an array.

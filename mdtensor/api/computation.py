@@ -53,7 +53,8 @@ class Computation:
     """Steps over numbered slots: operands first, then results, then temporaries.
 
     `operands` is their number. `fills` are values that results are filled with before the first
-    step, or None for results that the steps write whole.
+    step, or None for results that the steps write whole. `whole` is one step that takes the place
+    of all, for devices that read zeros outside of arrays at no cost.
     """
 
     operands: int
@@ -61,6 +62,7 @@ class Computation:
     temporaries: tuple[TensorSpec, ...]
     steps: tuple[Step, ...]
     fills: tuple[float | None, ...] = ()
+    whole: Step | None = None
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -286,7 +288,7 @@ def call(
     for target in given:
         if not isinstance(target, xp.ndarray):
             raise no_array("out", target)
-    check_types([target.dtype for target in given])
+    check_types([target.dtype for target in given], on_gpu=xp is not np)
     layouts = tuple((a.shape, a.strides, a.dtype) for a in arrays)
     seen = (key, layouts)
     computation = _table.get(seen)
@@ -296,6 +298,8 @@ def call(
         if len(_table) >= _TABLE_SIZE:
             _table.clear()
         _table[seen] = computation
+    if computation.whole is not None and xp is not np:
+        computation = _suited(computation, seen, xp)
     if (plans := planner.get()) is not None:
         return plans(computation, operands, out)
     results = _allocated(computation, arrays, given, xp)
@@ -317,6 +321,23 @@ def call(
         return out
     finished = tuple(r[()] if xp is np and r.ndim == 0 else r for r in results)
     return finished[0] if len(finished) == 1 else finished
+
+
+def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
+    """The computation as one step, where the arrays' device reads zeros outside of them."""
+    key = (_place(xp), seen)
+    found = _table.get(key)
+    if found is None:
+        pipeline = importlib.import_module("mdtensor.api.pipeline")
+        found, whole = computation, computation.whole
+        if (
+            executor is None
+            and whole
+            and pipeline.engine_for("cupy").fills_with_zeros(whole.md_hom)
+        ):
+            found = replace(computation, steps=(whole,), temporaries=())
+        _table[key] = found
+    return found
 
 
 def _allocated(

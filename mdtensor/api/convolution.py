@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call, plain_key, recalled
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import Array, check_types
+from mdtensor.api.operands import Array, array_module, check_types
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_layout import (
@@ -77,7 +77,8 @@ def conv(
     `bias` holds one number for each K. `epilogue` is a function of Python applied once to each
     finished element, bias included, or one of the names "relu" and "gelu". `dtype` is the type of
     the result, by default the common type of img, flt and bias, and what the epilogue makes of
-    it; `acc_dtype` that of products and sums, by default float32 for float16, else `dtype`.
+    it; `acc_dtype` that of products and sums, by default float32 for float16 and bfloat16 (which
+    CuPy's arrays may have), else `dtype`.
     No window is materialised, and the image is copied with its padding only where that copy takes
     at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
     read of the filter once more.
@@ -106,7 +107,8 @@ def conv(
     geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
     wanted = None if dtype is None else as_dtype(dtype)
     accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
-    check_types([given for given in (wanted, accumulated) if given is not None])
+    asked = [given for given in (wanted, accumulated) if given is not None]
+    check_types(asked, on_gpu=array_module(operands) is not np)
     finish = epilogue_named(epilogue)
     key = ("conv", parsed, geometry, wanted, accumulated, function_key(finish))
 
@@ -160,14 +162,16 @@ def computation_of(convolution: Convolution) -> Computation:
     blocks = md_homs_from_convolution(convolution)
     count = 2 + len(convolution.extras)
     result = (convolution.result.spec,)
+    whole = blocks.whole and Step(blocks.whole, tuple(range(count)), (count,))
     if blocks.padding is None:
         steps = (Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
-        return Computation(count, result, (), tuple(steps))
+        return Computation(count, result, (), tuple(steps), whole=whole)
     padded = count + 1
     reads = (padded, *range(1, count))
     steps = (Step(md_hom, reads, (count,)) for md_hom in blocks.md_homs)
     copy = Step(blocks.padding, (0,), (padded,))
-    return Computation(count, result, (blocks.padding.outputs[0].spec,), (copy, *steps))
+    padding = (blocks.padding.outputs[0].spec,)
+    return Computation(count, result, padding, (copy, *steps), whole=whole)
 
 
 def _finished(

@@ -35,9 +35,11 @@ from mdtensor.lower.candidates import (
 )
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.generalised import generalised
+from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.problem import Problem, points, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.translate.md_hom import MDHom
 
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
@@ -123,6 +125,12 @@ class Engine:
         if self.target.bulk_copies:
             return problem
         return replace(problem, scalar=problem.scalar.exact())
+
+    def fills_with_zeros(self, md_hom: MDHom) -> bool:
+        """Whether a kernel reads zeros outside of arrays at no cost, where an `md_hom` guards."""
+        problem = self.problem_of(md_hom)
+        filled = zero_filled(problem) != problem
+        return filled and any(bulk_candidates(problem, self.target))
 
     def tuned(self, problem: Problem) -> Choice | None:
         """The winner that the store knows for this problem and device, compiled; else None."""

@@ -126,13 +126,13 @@ def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
     for number, operand in enumerate(operands):
         check_mask(f"operand {number}", operand)
     arrays = as_arrays(operands, xp)
-    check_types([array.dtype for array in arrays])
+    check_types([array.dtype for array in arrays], on_gpu=xp is not np)
     return [array if _is_readable(array) else _copied(array) for array in arrays]
 
 
-def check_types(types: Iterable[np.dtype]) -> None:
+def check_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> None:
     """Raises DTypeError for element types without kernels; any byte order will do."""
-    if reason := reason_of_types([dtype.newbyteorder("=") for dtype in types]):
+    if reason := reason_of_types([dtype.newbyteorder("=") for dtype in types], on_gpu=on_gpu):
         raise no_kernels(reason)
 
 

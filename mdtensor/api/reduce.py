@@ -6,9 +6,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from mdtensor.api.computation import Computation, call, plain_key, recalled, single
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import check_types
+from mdtensor.api.operands import array_module, check_types
 from mdtensor.api.records import by_columns
 from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
@@ -62,9 +64,9 @@ def reduce(
 
     Types are NumPy's for the operations that `f` makes. Sums and products of booleans are counted
     in int64. `dtype` is the type to which results of `f` are brought, `acc_dtype` the one in which
-    they are combined; by default float32 for float16. `min` and `max` give NaN where there is
-    one. `argmin` and `argmax` without `f` give the position of the first extreme, flat in C order
-    where several dims are reduced; an `f` that returns (value, index) gets both back.
+    they are combined; by default float32 for float16 and bfloat16. `min` and `max` give NaN where
+    there is one. `argmin` and `argmax` without `f` give the position of the first extreme, flat in
+    C order where several dims are reduced; an `f` that returns (value, index) gets both back.
 
     `epilogue` is applied to every finished result, then to one element of each operand that
     stands after a semicolon: `"ij,jk->ik; k"` with `epilogue=lambda total, b: total + b`. Names
@@ -219,7 +221,7 @@ def reduced(
 def _called(
     asked: _Call, operands: Sequence[object], out: Arrays | None, quick: Hashable | None
 ) -> Any:
-    _check_options(asked.reduction)
+    _check_options(asked.reduction, on_gpu=array_module(operands) is not np)
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
         return call(asked.key, operands, asked.computation, out, quick)
@@ -227,10 +229,11 @@ def _called(
     return split.joined(call(asked.key, split.operands, asked.computation, split.out))
 
 
-def _check_options(reduction: Reduction) -> None:
+def _check_options(reduction: Reduction, *, on_gpu: bool) -> None:
     """Raises DTypeError for types without kernels, TranslationError for an identity too many."""
     asked = (*_listed(reduction.dtype), *_listed(reduction.acc_dtype))
-    check_types([dtype for dtype in map(as_dtype, asked) if dtype.names is None])
+    types = [dtype for dtype in map(as_dtype, asked) if dtype.names is None]
+    check_types(types, on_gpu=on_gpu)
     name = operator_name(reduction.combine)
     if reduction.identity is not None and name is not None:
         raise TranslationError(

@@ -62,8 +62,10 @@ def _encoder(each: LaunchMap, address: int, encode: Encode) -> Callable[[int], N
     rank, size = len(each.extents), each.memory.itemsize
     extents = (ctypes.c_uint64 * rank)(*each.extents)
     strides = (ctypes.c_uint64 * (rank - 1))(*(s * size for s in each.strides[1:]))
-    box = (ctypes.c_uint32 * rank)(*each.box)
-    steps = (ctypes.c_uint32 * rank)(*(1 for _ in each.box))
+    apart = each.steps or (1,) * rank
+    # The driver counts what a box spans, not what it has.
+    box = (ctypes.c_uint32 * rank)(*((n - 1) * s + 1 for n, s in zip(each.box, apart, strict=True)))
+    steps = (ctypes.c_uint32 * rank)(*apart)
     how = _NOT_INTERLEAVED, _SWIZZLED, _PROMOTED, _ZEROS
     to = ctypes.c_void_p(address)
     kind = _TF32 if each.tf32 else _TYPES[each.memory.name]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_candidates import blocked
-from mdtensor.lower.passes.matrix_tile import factors_of, validate_tensor
+from mdtensor.lower.passes.matrix_tile import Factors, factors_of, validate_tensor
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
@@ -22,7 +22,10 @@ def for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
     The same tiles, copied by work-items and multiplied by warps; where those would not be whole,
     accumulators that stay, which nothing is asked for.
     """
-    copied = _copied_by_items(problem, schedule)
+    factors = factors_of(problem, *schedule.tensor)
+    if factors is None:  # guards that bulk copies do without
+        return blocked(problem, _POINTS, _ITEMS, _DEPTH)
+    copied = _copied_by_items(problem, schedule, factors)
     try:
         validate_tensor(problem, copied)
     except LoweringError:
@@ -30,9 +33,7 @@ def for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
     return copied
 
 
-def _copied_by_items(problem: Problem, schedule: Schedule) -> Schedule:
-    factors = factors_of(problem, *schedule.tensor)
-    assert factors is not None
+def _copied_by_items(problem: Problem, schedule: Schedule, factors: Factors) -> Schedule:
     staged = (factors.rows, factors.columns)
     padding = tuple(_PADDING if n in staged else 0 for n in range(len(problem.streams)))
     stages = min(schedule.stages, _STAGES)

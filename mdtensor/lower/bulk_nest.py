@@ -21,7 +21,8 @@ class TensorMap:
     box along that dim has 128 bytes, and lies in local memory with its 16-byte pieces in another
     order: the number of a piece is combined with that of its row, modulo 8, by exclusive or.
     Elements outside of the extents are read as 0 and not written. Those that are read as `tf32` are
-    rounded to it on their way.
+    rounded to it on their way. `box` counts the elements of a box along each dim, which lie `steps`
+    apart; () where they are neighbours.
     """
 
     name: str
@@ -32,6 +33,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     tf32: bool = False
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

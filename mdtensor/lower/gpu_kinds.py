@@ -27,8 +27,17 @@ from mdtensor.lower.gpu_matrices import matrix_dims
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
 from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.bulk_form import panel_of
-from mdtensor.lower.passes.matrix_tile import COLUMNS, DEPTH, ROWS, factors_of, is_held
+from mdtensor.lower.passes.matrix_tile import (
+    COLUMNS,
+    DEPTH,
+    ROWS,
+    factors_of,
+    is_held,
+    rows_of,
+)
 from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target
 
 SIMPLE, SCATTER, RESIDENT = "simple", "scatter", "resident"
@@ -111,12 +120,35 @@ def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
         found[RESIDENT] = _points(problem)
     dims = matrix_dims(problem) if target.matrices else None
     if dims is not None:
-        matrices, bulk = _matrices(problem, target, dims), list(bulk_candidates(problem, target))
+        matrices = _matrices(problem, target, dims)
         if matrices.tiles[dims[2]] and _are_short(problem, dims):
             found[MATRICES] = matrices
-        if bulk:
-            results = tuple({schedule.results: None for schedule in bulk} | {"": None})
-            found[BULK] = _bulk(problem, matrices, dims, results)
+    return found | _bulk_kinds(zero_filled(problem), target)
+
+
+def bulk_kind(problem: Problem, schedule: Schedule) -> str:
+    """The name of the kind of a schedule with bulk copies: how its rows lie, if along several.
+
+    Such as "bulk 8x0 4x2 4x3": 8 along dim 0, 4 along dims 2 and 3.
+    """
+    rows = rows_of(problem, schedule)
+    counts = (f"{schedule.registers[d] * schedule.threads[d]}x{d}" for d in rows)
+    return BULK if len(rows) == 1 else " ".join((BULK, *counts))
+
+
+def _bulk_kinds(problem: Problem, target: Target) -> dict[str, Kind]:
+    """Products of matrices that bulk copies bring: a kind for each way in which rows can lie."""
+    bulk = list(bulk_candidates(problem, target))
+    if not bulk:
+        return {}
+    dims = bulk[0].tensor[0], bulk[0].tensor[1], bulk[0].tensor[2]
+    results = tuple({schedule.results: None for schedule in bulk} | {"": None})
+    one = _bulk(problem, _matrices(problem, target, dims), dims, results)
+    found = {BULK: one}
+    for schedule in bulk:
+        name, rows = bulk_kind(problem, schedule), rows_of(problem, schedule)
+        if name not in found:
+            found[name] = _spread(problem, one, schedule, rows)
     return found
 
 
@@ -363,4 +395,28 @@ def _bulk(
         last_group=_NO,
         bulk=True,
         results=results,
+    )
+
+
+def _spread(problem: Problem, one: Kind, schedule: Schedule, rows: tuple[int, ...]) -> Kind:
+    """The kind with rows as a schedule has them, along several dims."""
+    column = schedule.tensor[1]
+
+    def as_there(choices: tuple[Counts, ...], there: tuple[int, ...]) -> tuple[Counts, ...]:
+        return tuple(
+            choices[d] if d == column or problem.reduced[d] else (there[d],) for d in problem.dims
+        )
+
+    length = {d: schedule.registers[d] * schedule.threads[d] for d in rows}
+    blocks = {
+        d: tuple(range(1, min(MOST_BLOCKS, -(-problem.extent(d) // n)) + 1))
+        for d, n in length.items()
+    }
+    return replace(
+        one,
+        points=as_there(one.points, schedule.registers),
+        items=as_there(one.items, schedule.threads),
+        blocks=tuple(blocks.get(d, one.blocks[d]) for d in problem.dims),
+        warp=schedule.warp,
+        before=(*rows, column),
     )

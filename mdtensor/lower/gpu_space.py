@@ -9,6 +9,7 @@ compiled.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -17,7 +18,6 @@ from mdtensor.lower.candidates import combining_order, plain, scattering
 from mdtensor.lower.gpu_candidates import MOST_STEPS, kept_order, most_items, warp_of
 from mdtensor.lower.gpu_cost import REGISTERS
 from mdtensor.lower.gpu_kinds import (
-    BULK,
     LOOK_BACK,
     MATRICES,
     RESIDENT,
@@ -26,6 +26,7 @@ from mdtensor.lower.gpu_kinds import (
     SIMPLE,
     WHOLE,
     Kind,
+    bulk_kind,
     kinds_of,
 )
 from mdtensor.lower.gpu_points import leads_of
@@ -263,7 +264,8 @@ def _parts(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
         return lambda kind: kind.blocks[d]
 
     for d in problem.contracted:
-        whole = [_whole_matrices(problem, kinds, d)] if {MATRICES, BULK} & set(kinds) else []
+        some = any(kind.tensor for kind in kinds.values())
+        whole = [_whole_matrices(problem, kinds, d)] if some else []
         yield Parameter(f"p{d}", _given(kinds, of_groups(d), "groups"), tuple(whole))
     for d in problem.kept:
         yield Parameter(f"b{d}", _given(kinds, of_blocks(d), "blocks"))
@@ -290,9 +292,9 @@ def _orders(problem: Problem, kinds: Kinds) -> list[Parameter]:
     kept, reduced = kept_order(problem), combining_order(problem)
 
     def loops(kind: Kind) -> Iterable[Value]:
-        first, *later = kind.before or (-1,)
-        orders = permutations(kept)
-        return (o for o in orders if all(o.index(first) < o.index(d) for d in later))
+        pairs = tuple(itertools.pairwise(kind.before))
+        found = [o for o in permutations(kept) if all(o.index(a) < o.index(b) for a, b in pairs)]
+        return found or [(*(d for d in kept if d not in kind.before), *kind.before)]
 
     return [
         Parameter("grid_order", permutations(kept)),
@@ -324,7 +326,7 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
 
 def _ways(problem: Problem, kinds: Kinds) -> list[Parameter]:
     """Through which memory results leave; those of parts of a reduction go where they belong."""
-    if BULK not in kinds:
+    if not any(kind.bulk for kind in kinds.values()):
         return []
 
     def ways(kind: str, *parts: int) -> tuple[str, ...]:
@@ -441,7 +443,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         configuration |= {f"r{d}": points, f"x{d}": items}
         configuration |= {f"c{d}": chunks[d], f"t{d}": schedule.tiles[d]}
         blocks = -(-whole // schedule.parts[d])
-        if kind != BULK:
+        if not schedule.bulk:
             blocks = _blocks_of(whole, schedule.parts[d])
         configuration |= {f"p{d}": schedule.parts[d], f"b{d}": blocks}
     if kind == LOOK_BACK:
@@ -458,7 +460,7 @@ def _kind_of(problem: Problem, schedule: Schedule) -> str:
     if schedule.scatter:
         return SCATTER_TOGETHER if schedule.resident else SCATTER
     if schedule.tensor:
-        return BULK if schedule.bulk else MATRICES
+        return bulk_kind(problem, schedule) if schedule.bulk else MATRICES
     if not schedule.resident:
         return SIMPLE
     return LOOK_BACK if problem.scanned >= 0 and schedule.parts[problem.scanned] > 1 else RESIDENT

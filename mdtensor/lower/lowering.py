@@ -66,6 +66,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.selection import selecting, selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.lower.zero_filled import zero_filled
 
 _COUNTERS = Argument("counters", np.dtype(np.uint32), "counters")
 
@@ -78,6 +79,9 @@ def lowered(
     Those for `aligned` buffers, which begin at multiples of 16 bytes, may access several elements
     at once. Raises LoweringError where the schedule does not fit the problem.
     """
+    guarded = problem
+    if schedule.bulk:
+        problem = zero_filled(guarded)
     validate(problem, schedule)
     if schedule.tensor:
         validate_tensor(problem, schedule)
@@ -85,7 +89,8 @@ def lowered(
         validate_results(problem, schedule)
     if schedule.bulk:
         validate_bulk(problem, schedule)
-        schedule = schedule if aligned else for_any_alignment(problem, schedule)
+        if not aligned:
+            problem, schedule = guarded, for_any_alignment(guarded, schedule)
     tilings = tilings_of(problem, schedule)
     layouts = stage_inputs.layouts_of(problem, schedule, tilings)
     frame = Frame(problem, schedule, tilings, layouts, aligned)

@@ -25,11 +25,26 @@ from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of an array: its stride and extent, and the index into it, affine in the dims."""
+
+    stride: int
+    extent: int
+    coefficients: tuple[int, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
-    """All reads of one buffer that differ only by a constant: a buffer and a stride per dim."""
+    """All reads of one buffer that differ only by a constant: a buffer and a stride per dim.
+
+    Where an index into one of `axes`, which the strides count already, lies outside, the element is
+    zero. Only bulk copies read such streams (see `lower.zero_filled`).
+    """
 
     buffer: int
     strides: tuple[Index, ...]
+    axes: tuple[Axis, ...] = ()
 
     def uses(self, dim: int) -> bool:
         """Whether the address depends on a dim."""

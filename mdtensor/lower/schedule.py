@@ -27,6 +27,7 @@ from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.selection import selection_of
+from mdtensor.lower.zero_filled import zero_filled
 
 MOST_STAGES = 8
 MOST_AHEAD = 64
@@ -82,7 +83,8 @@ class Schedule:
     - `tensor`: dims of the rows, the columns and the reduction that warps compute by products of
       small matrices (see `lower.passes.matrix_tile`); () where every work-item computes its own.
     - `bulk`: matrices come to local memory by bulk copies, for which a warp more asks, and are
-      multiplied by four warps together (see `lower.passes.bulk_tiles`).
+      multiplied by four warps together (see `lower.passes.bulk_tiles`). Rows may lie along several
+      dims then, those that have more than one work-item or point.
     - `results`: the region through which results leave, in boxes that copy themselves ("local",
       see `lower.passes.bulk_results`), or "" where work-items store them.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
@@ -201,6 +203,7 @@ def validate(problem: Problem, schedule: Schedule) -> None:
 
     These are the constraints of the formalism (002, appendix .5.1) that depend on no device.
     """
+    problem = zero_filled(problem) if schedule.bulk else problem
     count = len(problem.extents)
     asm = asm_of(schedule.asm)
     for field in ("parts", "tiles", "threads", "registers"):

@@ -72,8 +72,8 @@ class DimTiling:
             return start
         if self.row == self.threads:
             return start + name(self.var("x")) * self.near
-        row = self.register * self.row
-        return start + name(self.var("w")) * row + name(self.var("l")) * self.near
+        start = start + name(self.var("w")) * (self.register * self.row)
+        return start + name(self.var("l")) * self.near if self.row > 1 else start
 
     def is_even(self, length: int = 0) -> bool:
         """Whether parts, and tiles of them, are whole multiples of a length (0: of blocks)."""

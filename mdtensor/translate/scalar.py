@@ -346,6 +346,9 @@ def _common(op: str, nodes: Sequence[Expr]) -> tuple[Expr, ...]:
     """The operands in their common type; still weak where all are."""
     strong = [node.dtype for node in nodes if not node.weak]
     examples = [_example(op, node, strong) for node in nodes if node.weak]
+    if strong and np.result_type(*strong).name == "bfloat16":
+        # NumPy takes Python's numbers for weak beside its own types only.
+        examples = [e for e in examples if isinstance(e, complex)]
     common = np.result_type(*strong, *examples)
     if strong:
         return tuple(cast(node, common) for node in nodes)

@@ -143,3 +143,25 @@ def test_plans_launch_without_asking_the_function(made: list[str]) -> None:
     assert len(made) == launchers
     for result in results:
         np.testing.assert_array_equal(result.host, results[0].host)
+
+
+@pytest.mark.parametrize("fills", [False, True])
+def test_a_padded_convolution_is_one_kernel_where_zeros_outside_cost_nothing(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, fills: bool
+) -> None:
+    asked: list[MDHom] = []
+
+    def fills_with_zeros(md_hom: MDHom) -> bool:
+        asked.append(md_hom)
+        return fills
+
+    engine, others = SimpleNamespace(fills_with_zeros=fills_with_zeros), pipeline.engine_for
+    monkeypatch.setattr(pipeline, "engine_for", lambda a: engine if a == "cupy" else others(a))
+    monkeypatch.setattr(computation, "_table", {})
+    rng = np.random.default_rng(7)
+    img, flt = (rng.random(shape, np.float32) for shape in ((2, 9, 8, 4), (5, 3, 3, 4)))
+    first, second = (mdt.conv(Array.of(img), Array.of(flt), padding=1) for _ in range(2))
+    assert len(asked) == 1
+    assert (len(made) == 1) == fills
+    np.testing.assert_allclose(first.host, mdt.conv(img, flt, padding=1), rtol=1e-5)
+    np.testing.assert_array_equal(first.host, second.host)

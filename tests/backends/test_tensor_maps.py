@@ -54,6 +54,14 @@ def test_what_is_read_as_tf32_is_rounded_on_its_way():
     assert [call[1:4] for call in driver.encoded] == [(7, 2, 4096 + 16), (11, 2, 4096 + 16)]
 
 
+def test_the_driver_counts_what_a_box_spans():
+    driver = Driver()
+    box = {"box": (64, 4, 1), "steps": (1, 2, 1)}
+    sparse = TensorMap("T0", "I0", HALF, 0, (64, 9, 3), (1, 64, 640), **box)
+    TensorMaps([sparse], (0,), driver).encode([4096])
+    assert driver.encoded[0][6:8] == ((64, 7, 1), (1, 2, 1))
+
+
 def test_maps_lie_in_memory_of_their_own_at_multiples_of_64_bytes():
     driver = Driver()
     maps = TensorMaps(MAPS, (0, 1), driver)

@@ -1,4 +1,4 @@
-"""The named cases of bulk copies on a GPU of capability 9.0, against a product in float64.
+"""The named cases of bulk copies on a GPU of capability 9.0, against results in float64.
 
 `python -m tests.lower.bulk_cuda`, with CuPy. Every case runs in a process of its own, which is
 ended if it hangs: warps that wait for a signal that nobody sends wait for ever.
@@ -6,15 +6,39 @@ ended if it hangs: warps that wait for a signal that nobody sends wait for ever.
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 RUNS = 3
 SECONDS = 60
 _TOGETHER = 8
 _EDGE = 4096  # bytes before and behind the result, which stay as they were
 _LEFT = 0x5A
+
+
+def cases() -> dict[str, Any]:
+    """All named cases."""
+    from tests.lower.passes import bulk_convolutions, test_bulk_tiles
+
+    products = {name: _Product(case) for name, case in test_bulk_tiles.CASES.items()}
+    return products | bulk_convolutions.CASES
+
+
+class _Product:
+    """An einsum, with what a convolution has too."""
+
+    def __init__(self, case: Any) -> None:
+        self.problem, self.schedule, self._einsum = case.problem, case.schedule, case.einsum
+        self.inputs = [operand.spec for operand in case.einsum.operands]
+        self.result = case.einsum.out.spec.dtype
+        self.precision = case.einsum.precision
+
+    def exact(self, xp: Any, arrays: Sequence[Any]) -> Any:
+        return xp.einsum(self._einsum.text, *(array.astype("f8") for array in arrays))
 
 
 def check(name: str) -> float:
@@ -26,29 +50,29 @@ def check(name: str) -> float:
     from mdtensor.backends.cupy import open_device
     from mdtensor.kernels.cuda import CUDA
     from mdtensor.kernels.program import program_of
-    from tests.lower.passes.test_bulk_tiles import CASES
 
-    case = CASES[name]
-    source = program_of(case.problem(), case.schedule, CUDA)
+    case = cases()[name]
+    problem = case.problem()
+    source = program_of(problem, case.schedule, CUDA)
     program = open_device(0).compile(source)
     generator = cupy.random.default_rng(len(name))
-    einsum = case.einsum
     worst = 0.0
     for _ in range(RUNS):
         arrays = [
-            (generator.random(o.shape, np.float32) * 2 - 1).astype(o.dtype) for o in einsum.operands
+            (generator.random(spec.shape, np.float32) * 2 - 1).astype(spec.dtype)
+            for spec in case.inputs
         ]
-        exact = cupy.einsum(einsum.text, *(array.astype("f8") for array in arrays))
-        nbytes = exact.size * np.dtype(einsum.out.dtype).itemsize
+        exact = case.exact(cupy, arrays)
+        nbytes = exact.size * case.result.itemsize
         memory = cupy.full(nbytes + 2 * _EDGE, _LEFT, "u1")
-        out = memory[_EDGE : _EDGE + nbytes].view(einsum.out.dtype).reshape(exact.shape)
+        out = memory[_EDGE : _EDGE + nbytes].view(case.result).reshape(exact.shape)
         out.fill(np.nan)
         program(*arrays, out)
         cupy.cuda.get_current_stream().synchronize()
-        length = arrays[0].size * arrays[1].size / exact.size
-        eps = {"f2": 2.0**-11, "f4": 1e-6}.get(einsum.out.dtype, 2.0**-8)
+        length = math.prod(problem.extent(d) for d in problem.contracted)
+        eps = {"float16": 2.0**-11, "float32": 1e-6}.get(case.result.name, 2.0**-8)
         # Both factors are rounded by at most 2^-11; what is left grows as a random walk does.
-        factors = 2.0**-10 if einsum.precision else 1e-6
+        factors = 2.0**-10 if case.precision else 1e-6
         allowed = eps * cupy.abs(exact) + factors * max(1.0, length) ** 0.5 + 1e-3 * (eps > 1e-4)
         difference = cupy.abs(out.astype("f8") - exact) / allowed
         worst = max(worst, float(cupy.where(cupy.isnan(difference), np.inf, difference).max()))
@@ -75,10 +99,8 @@ def main() -> int:
         worst = check(sys.argv[1])
         print(f"{worst:.3f} of what is allowed")
         return int(not worst <= 1)
-    from tests.lower.passes.test_bulk_tiles import CASES
-
     with ThreadPoolExecutor(_TOGETHER) as pool:
-        found = list(pool.map(outcome, CASES))
+        found = list(pool.map(outcome, cases()))
     for name, right, said in found:
         print(f"{'right' if right else 'WRONG'}: {name}: {said}", flush=True)
     wrong = sum(not right for _, right, _ in found)

@@ -10,12 +10,21 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_candidates, bulk_estimate, shared_blocks
+from mdtensor.lower.gpu_bulk import (
+    bulk_bytes,
+    bulk_candidates,
+    bulk_estimate,
+    shared_blocks,
+    spreads,
+)
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_cost import local_bytes
+from mdtensor.lower.gpu_matrices import matrix_dims
+from mdtensor.lower.passes.matrix_tile import rows_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.lower.passes.bulk_convolutions import MIDDLE
 from tests.lower.test_gpu_matrices import HOPPER as WITHOUT
 
 HOPPER = replace(WITHOUT, bulk_copies=True)
@@ -201,6 +210,45 @@ def test_estimates_of_tf32_are_near_what_was_measured(
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
 def test_other_types_get_none(dtype):
     assert not list(bulk_candidates(product(512, dtype), HOPPER))
+
+
+# Microseconds of bench/results/2026-11-22-nvidia-h200-tensor-convolutions.log.
+@pytest.mark.parametrize(
+    ("rows", "columns", "measured"),
+    [((8, 4, 4), 128, 11.7), ((16, 4, 2), 128, 11.7), ((8, 4, 4), 192, 14.8), ((16, 4), 128, 12.3)],
+)
+def test_estimates_of_a_convolution(rows: tuple[int, ...], columns: int, measured: float):
+    problem = MIDDLE.problem()
+    found = {
+        (tuple(schedule.registers[d] * schedule.threads[d] for d in dims), of_columns): schedule
+        for schedule in bulk_candidates(problem, HOPPER)
+        for dims in [rows_of(problem, schedule)]
+        for of_columns in [schedule.registers[schedule.tensor[1]] * 4]
+        if schedule.results
+    }
+    estimate = bulk_estimate(problem, found[rows, columns], HOPPER) * 1e6
+    assert 0.8 < estimate / measured < 1.2
+
+
+def test_a_convolutions_rows_lie_along_dims_that_they_fill():
+    problem = MIDDLE.problem()
+    schedule = ranked(problem, HOPPER)[0][1]
+    assert schedule.bulk
+    blocks = [schedule.registers[d] * schedule.threads[d] for d in rows_of(problem, schedule)]
+    assert math.prod(blocks) == 128
+    assert math.prod(schedule.parts) == 98
+
+
+def test_rows_lie_along_one_dim_where_several_have_no_fewer():
+    problem = problem_from_md_hom(
+        md_hom_from_einsum(
+            "aik,kj->iaj", [TensorSpec.of((6, 128, 64), "f2"), TensorSpec.of((64, 128), "f2")]
+        )
+    )
+    dims = matrix_dims(problem)
+    assert dims is not None
+    assert spreads(problem, dims, 128) == [{dims[0]: 128}]
+    assert len(spreads(problem, dims, 256)) > 1
 
 
 def test_devices_without_bulk_copies_get_none():

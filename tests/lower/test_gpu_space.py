@@ -18,6 +18,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
+from tests.lower.passes.bulk_convolutions import MIDDLE
 from tests.lower.test_gpu_bulk import product_of, tf32
 from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 
@@ -40,6 +41,7 @@ OF_KINDS = {
     "bulk: results that no box can take": product_of(136, 333, 200, text="ik,jk->ij"),
     "bulk: tf32": tf32(200, 328, 1000, "ik,jk->ij"),
     "bulk: tf32 through registers": tf32(200, 328, 1000, "ik,kj->ij"),
+    "bulk: a convolution": MIDDLE.problem(),
 }
 KINDS = {
     "points: star": {"simple", "resident"},
@@ -47,6 +49,11 @@ KINDS = {
     "scatter: a histogram": {"simple", "scatter", "scatter_together", "resident"},
     "halves: ik,kj->ij": {"simple", "resident", "matrices", "bulk"},
     "bulk: tf32 through registers": {"simple", "resident", "bulk"},
+    "bulk: a convolution": {
+        *("simple", "resident", "bulk"),
+        *("bulk 8x0 4x2 4x3", "bulk 16x0 4x2 2x3", "bulk 16x0 4x2", "bulk 16x0 4x3"),
+        *("bulk 16x0 4x2 4x3", "bulk 16x0 16x2", "bulk 6x0 32x2", "bulk 6x0 32x3"),
+    },
 }
 UNSTAGED = {"staged": ("", ""), "prefetch": False}
 SMALL = replace(H200, max_threads=32)
@@ -103,6 +110,7 @@ def test_neighbours_of_a_kind_differ_in_what_it_leaves_open() -> None:
         ("scatter: a histogram", {"registers", "threads", "chunks", "parts"}),
         ("halves: ik,kj->ij", {"registers", "threads", "tiles", "stages", "swath", "streaming"}),
         ("bulk: ik,kj->ij", {"registers", "threads", "stages", "swath", "parts", "results"}),
+        ("bulk: a convolution", {"registers", "stages", "swath", "parts", "results"}),
     ):
         problem, rng = OF_KINDS[name], random.Random(2)
         space = space_with_matrices(problem)

@@ -6,6 +6,8 @@ What lies outside of the result's extents the copy engine leaves out.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from mdtensor.errors import LoweringError
@@ -24,6 +26,7 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.bulk_form import is_array
+from mdtensor.lower.passes.matrix_tile import rows_of
 from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
 from mdtensor.lower.passes.write_outputs import finish_values
 from mdtensor.lower.problem import Problem
@@ -56,6 +59,9 @@ def validate_results(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(
             f"results leave in whole panels of {columns} columns next to each other"
         )
+    rows = sorted(rows_of(problem, schedule), key=lambda d: -(write.strides[d].constant or 0))
+    if tuple(rows) != rows_of(problem, schedule):
+        raise LoweringError("the rows of a block are numbered as they lie in the result")
     if not is_array(strides, as_index(write.offset).constant, 16 // memory.itemsize):
         raise LoweringError("bulk copies take rows inside rows, at multiples of 16 bytes")
 
@@ -71,9 +77,9 @@ def panels_of_results(frame: Frame) -> list[Statement]:
 def map_of_results(frame: Frame) -> TensorMap:
     """How bulk copies see the result."""
     problem, (write,) = frame.problem, frame.problem.writes
-    row, column, _ = frame.schedule.tensor
     memory = _memory(frame)
-    dims, box = _dims(frame), {row: _ROWS, column: _ROW // memory.itemsize}
+    dims, box = _dims(frame), {frame.schedule.tensor[1]: _ROW // memory.itemsize}
+    box |= _rows_of_warp(frame.problem, frame.schedule)
     return TensorMap(
         _MAP,
         f"O{write.buffer}",
@@ -87,11 +93,13 @@ def map_of_results(frame: Frame) -> TensorMap:
 
 def bulk_results(frame: Frame, tile: Tile) -> list[Statement]:
     """Finishes the points of a block, and sends them away panel by panel."""
-    (row, column, _), memory = frame.schedule.tensor, _memory(frame)
+    column, memory = frame.schedule.tensor[1], _memory(frame)
     columns = _ROW // memory.itemsize
     elements, buffers = _ROWS * columns, _buffers(frame)
     at = {d: name(frame.tilings[d].var("t")) for d in frame.problem.kept}
-    at[row] = at[row] + name(frame.tilings[row].var("w")) * _ROWS
+    for d, length in _rows_of_warp(frame.problem, frame.schedule).items():
+        if frame.tilings[d].block > length:
+            at[d] = at[d] + name(frame.tilings[d].var("w")) * length
     mine = name("warp") * (buffers * elements)
     statements: list[Statement] = list(_places(frame))
     for n in range(_panels(frame)):
@@ -140,8 +148,8 @@ def _buffers(frame: Frame) -> int:
 
 def _places(frame: Frame) -> list[Statement]:
     """Declares where a work-item's pairs lie in a row, whose pieces have another order."""
-    memory, (row, column, _) = _memory(frame), frame.schedule.tensor
-    line, place = (name(frame.tilings[d].var("l")) for d in (row, column))
+    memory, column = _memory(frame), frame.schedule.tensor[1]
+    line, place = _line(frame), name(frame.tilings[column].var("l"))
     apart = _GROUP * memory.itemsize // 16  # pieces of a group of columns
     pairs = 4 // apart  # of a piece
     statements: list[Statement] = [
@@ -156,21 +164,44 @@ def _places(frame: Frame) -> list[Statement]:
 
 def _panel(frame: Frame, tile: Tile, number: int, first: Index) -> list[Statement]:
     """Finishes a work-item's points of a panel, and puts them there in pairs."""
-    memory, (row, column, _) = _memory(frame), frame.schedule.tensor
+    memory, column = _memory(frame), frame.schedule.tensor[1]
     columns = _ROW // memory.itemsize
     dims, register = frame.unrolled_kept, frame.tilings[column]
     inside = [p for p in register.positions(register.register) if p // columns == number]
-    line = name(frame.tilings[row].var("l")) * columns + name("pair") * 2
+    line = _line(frame) * columns + name("pair") * 2
     statements: list[Statement] = []
     numbered = {point: n for n, point in enumerate(tile.points)}
-    for down in frame.tilings[row].positions(frame.tilings[row].register):
+    for n, down in enumerate(_positions(frame)):
         for along in inside[::2]:
-            points = [_point(dims, {row: down, column: c}) for c in (along, along + 1)]
+            points = [_point(dims, {**down, column: c}) for c in (along, along + 1)]
             pair = [_finished(frame, tile, numbered[p], statements) for p in points]
             piece = name(f"piece_{along % columns // _GROUP}") * (16 // memory.itemsize)
-            place = first + line + down * columns + piece
+            place = first + line + n * _GROUP * columns + piece
             statements.append(Store(_PANELS, memory, place, Pack(tuple(pair))))
     return statements
+
+
+def _rows_of_warp(problem: Problem, schedule: Schedule) -> dict[int, int]:
+    """How many rows a warp has along each of their dims, which are neighbours."""
+    rows = rows_of(problem, schedule)
+    return {d: schedule.warp[d] * schedule.registers[d] for d in rows}
+
+
+def _line(frame: Frame) -> Index:
+    """The number of a work-item's first row among those of its warp."""
+    line, inner = as_index(0), 1
+    for d in reversed(rows_of(frame.problem, frame.schedule)):
+        if (lanes := frame.schedule.warp[d]) > 1:
+            line = line + name(frame.tilings[d].var("l")) * inner
+        inner *= lanes
+    return line
+
+
+def _positions(frame: Frame) -> list[dict[int, int]]:
+    """Where a work-item's rows lie, counted from the first one, in their order."""
+    rows = rows_of(frame.problem, frame.schedule)
+    along = [frame.tilings[d].positions(frame.tilings[d].register) for d in rows]
+    return [dict(zip(rows, places, strict=True)) for places in itertools.product(*along)]
 
 
 def _point(dims: tuple[int, ...], places: dict[int, int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ way while results are written.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,9 +23,17 @@ from mdtensor.lower.bulk_nest import (
     Signals,
     TensorMap,
 )
-from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import F32, Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
-from mdtensor.lower.passes.bulk_form import ROW_BYTES, ROWS, panel_of, steps_held
+from mdtensor.lower.passes.bulk_form import (
+    ROW_BYTES,
+    ROWS,
+    Box,
+    box_of,
+    own_dims,
+    panel_of,
+    steps_held,
+)
 from mdtensor.lower.passes.bulk_results import (
     all_stored,
     bulk_results,
@@ -44,6 +52,7 @@ from mdtensor.lower.passes.resident import beginning, blocks, whole_part
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of
 from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.passes.write_resident import write_results
+from mdtensor.lower.problem import Axis
 
 WARP = 32
 _FULL, _EMPTY = "full", "empty"
@@ -84,8 +93,20 @@ def bulk_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statem
 
 def maps_of(frame: Frame) -> tuple[TensorMap, ...]:
     """How bulk copies see the arrays of a kernel."""
-    factors = tuple(_map(frame, number) for number in _streams(frame))
+    factors = tuple(_map(frame, number, box) for number, box in _boxes(frame).items())
     return (*factors, map_of_results(frame)) if frame.schedule.results else factors
+
+
+def _boxes(frame: Frame) -> dict[int, Box]:
+    """What one copy of each factor brings, by streams."""
+    found: dict[int, Box] = {}
+    for number, own in own_dims(frame.problem, frame.schedule).items():
+        blocks = {d: frame.tilings[d].block for d in own}
+        panel = panel_of(_factors(frame))
+        box = box_of(frame.problem, number, blocks, frame.schedule.tensor[2], panel)
+        assert box is not None
+        found[number] = box
+    return found
 
 
 def _factors(frame: Frame) -> Factors:
@@ -94,41 +115,20 @@ def _factors(frame: Frame) -> Factors:
     return factors
 
 
-def _streams(frame: Frame) -> dict[int, int]:
-    """The own dims of the factors, by streams."""
-    row, column, _ = frame.schedule.tensor
-    factors = _factors(frame)
-    return {factors.rows: row, factors.columns: column}
-
-
-def _dims(frame: Frame, number: int) -> list[int]:
-    """The dims of a factor, the nearest first."""
-    stream = frame.problem.streams[number]
-    used = filter(stream.uses, frame.problem.dims)
-    return sorted(used, key=lambda d: stream.strides[d].constant or 0)
-
-
-def _box(frame: Frame, number: int) -> dict[int, int]:
-    """Elements of one copy of a factor along its dims."""
-    own, depth = _streams(frame)[number], frame.schedule.tensor[2]
-    panel = panel_of(_factors(frame))
-    of_own = panel if is_turned(frame.problem, number, own) else frame.tilings[own].block
-    return {d: {own: of_own, depth: panel}.get(d, 1) for d in _dims(frame, number)}
-
-
-def _map(frame: Frame, number: int) -> TensorMap:
+def _map(frame: Frame, number: int, box: Box) -> TensorMap:
     problem = frame.problem
-    stream, dims = problem.streams[number], _dims(frame, number)
+    stream = problem.streams[number]
     offset = next(read.offset for read in problem.reads if read.stream == number)
     return TensorMap(
         f"T{number}",
         f"I{stream.buffer}",
         problem.inputs[stream.buffer],
         as_index(offset).constant or 0,
-        tuple(problem.extent(d) for d in dims),
-        tuple(stream.strides[d].constant or 0 for d in dims),
-        tuple(_box(frame, number).values()),
+        tuple(axis.extent for axis in box.axes),
+        tuple(axis.stride for axis in box.axes),
+        box.lengths,
         tf32=problem.inputs[stream.buffer] == F32,
+        steps=box.steps if max(box.steps) > 1 else (),
     )
 
 
@@ -149,13 +149,13 @@ def _filled(frame: Frame) -> list[Statement]:
     tiled = tiled_of(frame)
     turns, count = turns_of(frame, tiled)
     starts = starts_of(frame, tiled, "n")
-    copies: list[Statement] = []
-    for number, own in _streams(frame).items():
-        layout, box = frame.layouts[number], _box(frame, number)
-        length = math.prod(box.values())
-        for n in range(frame.tilings[own].block // box[own]):
-            moved = {d: start + n * box[own] * (d == own) for d, start in starts.items()}
-            at = tuple(moved[d] for d in box)
+    panel, copies = panel_of(_factors(frame)), list[Statement]()
+    for number, box in _boxes(frame).items():
+        layout, length = frame.layouts[number], math.prod(box.lengths)
+        panels = frame.tilings[box.turned].block // panel if box.turned >= 0 else 1
+        for n in range(panels):
+            moved = {d: start + n * panel * (d == box.turned) for d, start in starts.items()}
+            at = tuple(_place(axis, moved) for axis in box.axes)
             to = name(_STAGE) * layout.apart + n * length
             copies.append(BulkCopy(f"T{number}", at, layout.pointer, to, _FULL, name(_STAGE)))
     body = [
@@ -172,9 +172,17 @@ def _filled(frame: Frame) -> list[Statement]:
     return [*turns, *cursors, Loop(TURN, as_index(0), count, as_index(1), tuple(body))]
 
 
+def _place(axis: Axis, at: Mapping[int, Index]) -> Index:
+    """The index into an axis at a point."""
+    return total(c * at[d] for d, c in enumerate(axis.coefficients) if c) + axis.offset
+
+
 def _tile_bytes(frame: Frame) -> int:
     """Bytes that are copied to a stage."""
-    return sum(ROW_BYTES * frame.tilings[own].block for own in _streams(frame).values())
+    return sum(
+        ROW_BYTES * math.prod(frame.tilings[d].block for d in own)
+        for own in own_dims(frame.problem, frame.schedule).values()
+    )
 
 
 def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:

@@ -10,6 +10,7 @@ rows of 4 work-items: each holds two neighbouring columns of every eighth row.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,13 @@ def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors |
     return None
 
 
+def rows_of(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+    """The dims of the rows of a group's block, the nearest last: one, or several of bulk copies."""
+    row, column, _ = schedule.tensor
+    several = (d for d in schedule.loop_order if schedule.registers[d] * schedule.threads[d] > 1)
+    return tuple(d for d in several if d != column) or (row,)
+
+
 def _multiplies(problem: Problem) -> bool:
     """Whether the scalar function is the product in float32 of two streams of one type.
 
@@ -107,17 +115,22 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("matrices are staged in 2 or more stages, and not prefetched")
     if not schedule.as_source or not all(schedule.as_source[n] for n in streams):
         raise LoweringError("matrices lie in local memory as their sources do")
-    warp = tuple({row: ROWS, column: COLUMNS}.get(d, 1) for d in problem.dims)
-    if schedule.warp != warp or schedule.loop_order.index(row) > schedule.loop_order.index(column):
+    rows = rows_of(problem, schedule) if schedule.bulk else (row,)
+    lanes = math.prod(schedule.warp[d] for d in rows) if schedule.warp else 0
+    others = [d for d in problem.dims if d not in (*rows, column)]
+    alone = all(schedule.warp[d] == 1 for d in others) if schedule.warp else False
+    last = max(map(schedule.loop_order.index, rows)) < schedule.loop_order.index(column)
+    if not alone or (lanes, schedule.warp[column]) != (ROWS, COLUMNS) or not last:
         raise LoweringError(f"a warp has {ROWS} rows of {COLUMNS} work-items")
-    pairs = schedule.registers[row] % 2 == 0 and schedule.registers[column] % 2 == 0
-    apart = 2 if is_held(problem, factors, row) else 1
-    if not schedule.chunks or (schedule.chunks[row], schedule.chunks[column]) != (apart, 2):
-        beside = "next to each other" if apart == 2 else "apart"
+    beside = 2 if is_held(problem, factors, row) else 1
+    chunks = [schedule.chunks[d] for d in (*rows, column)] if schedule.chunks else []
+    if chunks != [*(beside if d == row else 1 for d in rows), 2]:
+        said = "next to each other" if beside == 2 else "apart"
         raise LoweringError(
-            f"a work-item holds pairs of columns of rows {beside}: chunks {apart} and 2"
+            f"a work-item holds pairs of columns of rows {said}: chunks {beside} and 2"
         )
-    if not pairs or schedule.registers[depth] != factors.step:
+    pairs = math.prod(schedule.registers[d] for d in rows) % 2 == 0
+    if not pairs or schedule.registers[column] % 2 or schedule.registers[depth] != factors.step:
         raise LoweringError(
             f"register tiles are pairs of rows and columns, and {factors.step} deep"
         )

@@ -126,7 +126,7 @@ def convolution_from_layout(
     """The convolution of an image and a filter of the given specs.
 
     `dtype` is the type of the result, by default the operands' common type; `acc_dtype` that of
-    products and sums, by default float32 for float16 and `dtype` for all others.
+    products and sums, by default float32 for floats of 16 bits and `dtype` for all others.
 
     Raises ShapeError where shapes, groups and geometry do not fit.
     """

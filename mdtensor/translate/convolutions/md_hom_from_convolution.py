@@ -70,11 +70,13 @@ class Blocks:
     """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
 
     Their inputs are image, filter and extras. Where there is a `padding`, it goes first, and its
-    output takes the place of the image.
+    output takes the place of the image. `whole` is one `md_hom` that computes the same where
+    windows leave the image, for devices that read zeros outside of arrays at no cost.
     """
 
     padding: MDHom | None
     md_homs: tuple[MDHom, ...]
+    whole: MDHom | None = None
 
 
 def md_homs_from_convolution(convolution: Convolution) -> Blocks:
@@ -110,6 +112,9 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     """
     if not any(any(axis.margins) for axis in convolution.axes):
         return Blocks(None, _md_homs(convolution, _wholes(convolution)))
+    block = _wholes(convolution)
+    single = len(block) == 1 and convolution.image.spec.nbytes > 0
+    whole = _md_hom(convolution, block[0]) if single else None
     padded = _padded(convolution)
     touched = (convolution.image, convolution.filter, convolution.result, *convolution.extras)
     allowed = COPY_SHARE * sum(operand.spec.nbytes for operand in touched)
@@ -119,8 +124,8 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     copied = padded.image.spec.nbytes
     if copied <= allowed or 2 * copied <= _read_again(convolution, blocks):
         copy = _padding(convolution, padded.image.spec)
-        return Blocks(copy, _md_homs(padded, _wholes(padded)))
-    return Blocks(None, _md_homs(convolution, blocks))
+        return Blocks(copy, _md_homs(padded, _wholes(padded)), whole)
+    return Blocks(None, _md_homs(convolution, blocks), whole)
 
 
 Block = tuple[Run, ...]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DTypeError, count_of
+from mdtensor.specs import kind_of
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.scalar import BOOL, I64, Expr, cast
 
@@ -62,7 +63,7 @@ def floats_widened(elements: Sequence[Expr], held: np.dtype) -> list[Expr]:
     Integers stay as they are, since a function can tell how they wrap around.
     """
     return [
-        cast(e, held) if e.dtype.kind in "fc" and np.can_cast(e.dtype, held) else e
+        cast(e, held) if kind_of(e.dtype) in "fc" and np.can_cast(e.dtype, held) else e
         for e in elements
     ]
 
@@ -77,7 +78,7 @@ def factors(elements: Sequence[Expr], asked: np.dtype | None, held: np.dtype) ->
 
 def brought(value: Expr, dtype: np.dtype, held: np.dtype) -> Expr:
     """A result in the type in which it is combined; rounded to the type that was asked for."""
-    is_wider = value.dtype == held and dtype.kind == held.kind
+    is_wider = value.dtype == held and kind_of(dtype) == held.kind
     if is_wider or np.can_cast(value.dtype, dtype):
         return cast(value, held)
     return cast(cast(value, dtype), held)
