@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_bulk import bulk_candidates
@@ -26,6 +26,11 @@ LOCAL_BYTES = 47 << 10
 POINTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of a work-item along a kept dim
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
+# Those of a work-item whose columns follow what is read.
+_BY_SOURCE = ((16, 4), (12, 4), (8, 4))
+_BESIDE = (0, 16, 32)  # results of a group beside each other where its columns do so; 0: all
+_STORED = 4  # results beside each other that one access stores
+_SECTOR = 8  # elements of what memory is read by
 _ITEMS = (
     *((8, 16), (16, 8), (8, 8), (4, 8), (1, 32), (2, 32), (1, 64), (1, 128), (4, 32), (8, 32)),
     *((1, 1), (2, 1), (1, 2), (1, 4), (4, 1), (1, 8), (8, 1), (1, 16)),
@@ -115,12 +120,17 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     yield from matrix_candidates(problem, target)
     seen: set[Schedule] = set()
     streaming = can_stream(problem) and _leaves_caches(problem, target)
-    turned = (False, True) if len(sides_of(problem).rows) > 1 else (False,)
-    choices = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, turned)
-    for points, items, depth, sharing, by_source in choices:
+    sides = sides_of(problem)
+    rows = (False, True) if len(sides.rows) > 1 else (False,)
+    plain = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, rows, (0,))
+    beside = _BESIDE[1:] if len(sides.columns) > 1 else ()
+    turned = itertools.product(_BY_SOURCE, _ITEMS, _DEPTHS, (1,), rows, beside)
+    for points, items, depth, sharing, by_source, beside in (*plain, *turned):
         if sharing > 1 and problem.keeps_order:
             continue
-        schedule = blocked(problem, points, items, depth, sharing, by_source=by_source)
+        schedule = blocked(
+            problem, points, items, depth, sharing, by_source=by_source, beside=beside
+        )
         if not 32 <= math.prod(schedule.threads) <= _MOST_ITEMS:
             continue
         schedule = replace(schedule, streaming=streaming)
@@ -164,10 +174,13 @@ def blocked(
     sharing: int = 1,
     *,
     by_source: bool = False,
+    beside: int = 0,
 ) -> Schedule:
     """A schedule from points per work-item and work-items, both by rows and columns.
 
-    A work-item's rows are neighbours in the result, or `by_source` in what is read.
+    A work-item's rows are neighbours in the result, or `by_source` in what is read. So are a
+    group's columns; or no more than `beside` of them are neighbours in the result, and the others
+    in what is read, where memory would else bring much that no work-item needs.
     `depth` is the extent of a tile of the reduced dim that lies nearest, or what each of `sharing`
     work-items takes of it at once.
     """
@@ -175,11 +188,16 @@ def blocked(
     sides = sides_of(problem)
     registers, chunks, threads, warp = [1] * count, [1] * count, [1] * count, [1] * count
     rows = sorted(sides.rows, key=lambda d: _source_distance(problem, d))
-    for dims, first, number, among in (
-        (sides.rows, tuple(rows) if by_source else sides.rows, points[0], items[0]),
-        (sides.columns, sides.columns, points[1], items[1]),
-    ):
-        _share_out(problem, dims, first, number, among, registers, threads)
+    _share_out(
+        problem,
+        _Shares(tuple(rows) if by_source else sides.rows, sides.rows),
+        points[0],
+        items[0],
+        registers,
+        threads,
+    )
+    columns = _by_source(problem, sides.columns, beside)
+    _share_out(problem, columns, points[1], items[1], registers, threads)
     nearest = _nearest_reduced(problem)
     for d in problem.dims:
         chunks[d] = next(n for n in (4, 2, 1) if registers[d] % n == 0)
@@ -209,7 +227,8 @@ def blocked(
     parts = [1] * count
     for d in problem.kept:
         parts[d] = -(-problem.extent(d) // (registers[d] * threads[d]))
-    padding = [4 if region and _turns(problem, n) else 0 for n, region in enumerate(staged)]
+    turns = _turns_over if beside else _turns
+    padding = [4 if region and turns(problem, n) else 0 for n, region in enumerate(staged)]
     tiled = [d for d in problem.contracted if tiles[d]]
     return Schedule(
         asm="gpu",
@@ -231,22 +250,46 @@ def blocked(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Dims in the orders in which they have points and work-items; the most points of some.
+
+    `stored` are those of a work-item, `near` of a group.
+    """
+
+    points: Sequence[int]
+    items: Sequence[int]
+    stored: Mapping[int, int] = field(default_factory=dict[int, int])
+    near: Mapping[int, int] = field(default_factory=dict[int, int])
+
+
+def _by_source(problem: Problem, columns: Sequence[int], beside: int) -> _Shares:
+    """Columns of which `beside` follow the results; then as many of the source as fill a sector."""
+    if not beside or len(columns) < 2:
+        return _Shares(columns, columns)
+    first = columns[0]
+    order = sorted(columns[1:], key=lambda d: _source_distance(problem, d))
+    near = {first: beside, order[0]: _SECTOR}
+    return _Shares((first, *order), (first, *order), {first: _STORED}, near)
+
+
 def _share_out(
     problem: Problem,
-    dims: Sequence[int],
-    first: Sequence[int],
+    shares: _Shares,
     number: int,
     among: int,
     registers: list[int],
     threads: list[int],
 ) -> None:
-    """Gives the dims of a side their points, in the order of `first`, and then work-items."""
-    for d in first:
-        registers[d] = min(number, 1 << (problem.extent(d).bit_length() - 1))
+    """Gives the dims of a side their points, and then work-items."""
+    for d in shares.points:
+        most = min(number, shares.stored.get(d, number))
+        registers[d] = min(most, 1 << (problem.extent(d).bit_length() - 1))
         number = max(1, number // registers[d])
-    for d in dims:
+    for d in shares.items:
         extent = problem.extent(d)
         most = min(among, -(-extent // registers[d]))
+        most = min(most, max(1, shares.near.get(d, extent) // registers[d]))
         counts = [n for n in item_counts(extent) if n <= most]
         threads[d] = counts[-1]
         whole = [n for n in counts if extent % (registers[d] * n) == 0]
@@ -302,6 +345,16 @@ def _turns(problem: Problem, number: int) -> bool:
     used = [d for d in problem.dims if stream.uses(d)]
     nearest = min(used, key=lambda d: abs(stream.strides[d].constant or 1 << 62), default=-1)
     return nearest >= 0 and problem.reduced[nearest]
+
+
+def _turns_over(problem: Problem, number: int) -> bool:
+    """Whether they are not those that neighbouring work-items read, either."""
+    nearest = min(
+        (d for d in problem.dims if problem.streams[number].uses(d)),
+        key=lambda d: abs(problem.streams[number].strides[d].constant or 1 << 62),
+    )
+    own = [d for d in kept_order(problem) if problem.streams[number].uses(d)]
+    return nearest not in own[-1:]
 
 
 def square_warp(threads: Sequence[int], kept: Sequence[int]) -> list[int]:

@@ -30,7 +30,7 @@ SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per 
 LINE = 128
 # Cycles: of a warp's wide load from local memory, of a line from global memory, of one on its way
 # to local memory.
-LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 0.5
+LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 1.0
 # What of the shorter ones of arithmetic, local and global loads does not hide behind the longest,
 # where each scheduler has one warp.
 NOT_HIDDEN = 0.57
@@ -49,7 +49,7 @@ BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
 # What of the shorter one of computing and moving does not hide behind the other, where a core has
 # one group; groups beside each other do so at different times.
-NOT_MOVED, GROUPS_APART = 0.6, 0.3
+NOT_MOVED, GROUPS_APART = 0.3, 0.3
 # Bytes that a warp stores side by side without loss, and by which power of less the rest slows;
 # the same for lines of what is read where it is.
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
@@ -90,6 +90,8 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
     """Registers that a work-item needs, about: accumulators, operands, addresses, the next tile."""
     words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
     points = math.prod(schedule.registers[d] for d in problem.kept)
+    tilings = tilings_of(problem, schedule)
+    ahead = schedule.prefetch and any(tilings[d].tile for d in problem.contracted)
     operands = 0
     for n, stream in enumerate(problem.streams[: problem.finish_streams]):
         own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
@@ -97,8 +99,8 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
             own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
         operands += min(own, 64)
         waits = schedule.stages > 1 and not (schedule.padding and schedule.padding[n])
-        if schedule.staged[n] and schedule.prefetch and not waits:
-            own = tile_elements(problem, tilings_of(problem, schedule), n)
+        if schedule.staged[n] and ahead and not waits:
+            own = tile_elements(problem, tilings, n)
             own *= problem.inputs[stream.buffer].itemsize
             operands += own // (4 * math.prod(schedule.threads))
     return points * words + operands + ADDRESSES

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import ZERO, Index, as_index, name
 from mdtensor.lower.nest import (
     Calc,
@@ -35,6 +36,7 @@ from mdtensor.lower.passes.wide_accesses import BYTES, lanes_of
 from mdtensor.lower.problem import Stream
 
 MOST_PIECES = 32  # that a work-item holds on their way to local memory
+BANKS, BANK_BYTES = 32, 4  # of local memory, that a warp accesses side by side
 _ASYNCHRONOUS = (4, 8, 16)  # bytes of a copy that needs no work-item to wait for it
 
 
@@ -51,8 +53,21 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Walk:
+    """A way along an axis of a tile: so many steps of so many elements, under a name."""
+
+    axis: Axis
+    length: int
+    step: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CopyTogether:
-    """How a group copies one stream: its layout, source, axes nearest first, lanes, and pieces."""
+    """How a group copies one stream: its layout, source, axes nearest first, lanes, and pieces.
+
+    Neighbouring work-items copy neighbours along the first of the `walks`.
+    """
 
     frame: Frame
     layout: Layout
@@ -60,11 +75,13 @@ class CopyTogether:
     axes: tuple[Axis, ...]
     lanes: int
     items: int
+    walks: tuple[Walk, ...]
     setup: tuple[Statement, ...]
     pieces: tuple[Piece, ...]
 
     @property
-    def _stream(self) -> Stream:
+    def stream(self) -> Stream:
+        """What is copied."""
         return self.frame.problem.streams[self.layout.stream]
 
     def _ref(self, piece: Piece) -> Ref:
@@ -101,7 +118,7 @@ class CopyTogether:
         """Where a piece lies in the source; declares indices that are clamped."""
         address = as_index(self.source.offset)
         for d in self.frame.problem.dims:
-            if not self._stream.uses(d):
+            if not self.stream.uses(d):
                 continue
             index = starts[d] + piece.coordinates.get(d, as_index(0))
             if d in clamped:
@@ -110,7 +127,7 @@ class CopyTogether:
                 last = self.frame.problem.extents[d] - tail
                 statements.append(LetIndex(held, IndexCalc("min", index, last)))
                 index = name(held)
-            address = address + self._stream.strides[d] * index
+            address = address + self.stream.strides[d] * index
         return address
 
     @property
@@ -148,7 +165,7 @@ class CopyTogether:
         return self.lanes > 1 and stride.constant == 1 and self._begins_aligned()
 
     @property
-    def _is_whole(self) -> bool:
+    def lies_whole(self) -> bool:
         """Whether one access stores a piece."""
         return register_dtype(self.source.memory) == self.layout.memory and self._lies_as_source
 
@@ -166,7 +183,7 @@ class CopyTogether:
         for piece in self.pieces:
             ref, place = self._ref(piece), self._place(piece, stage)
             stride = self.axes[0].stride if self.axes else as_index(1)
-            if self._is_whole:
+            if self.lies_whole:
                 stores: list[Statement] = [Store(layout.pointer, layout.memory, place, ref)]
             else:
                 stores = []
@@ -207,8 +224,14 @@ def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
 
     axes = tuple(sorted(layout.axes, key=distance))
     lanes = _lanes(frame, stream, source, axes)
-    whole = CopyTogether(frame, layout, source, axes, lanes, items, (), ())
-    count = -(-math.prod(_length(whole, axis) for axis in axes) // items)
+    steps = [lanes if n == 0 else 1 for n in range(len(axes))]
+    walks = tuple(
+        Walk(axis, (axis.extent.constant or 1) // step, step, f"c{number}_{axis.dim}")
+        for axis, step in zip(axes, steps, strict=True)
+    )
+    whole = CopyTogether(frame, layout, source, axes, lanes, items, walks, (), ())
+    whole = replace(whole, walks=_apart_in_banks(whole))
+    count = -(-math.prod(walk.length for walk in walks) // items)
     most = MOST_PIECES
     if frame.schedule.tensor and lanes == 1:
         most *= BYTES // source.memory.itemsize  # the same tiles, element by element
@@ -236,27 +259,56 @@ def _lanes(frame: Frame, stream: Stream, source: Source, axes: tuple[Axis, ...])
     return lanes if all(m is not None and m % lanes == 0 for m in multiples) else 1
 
 
-def _with_sizes_before(axes: tuple[Axis, ...], lanes: int) -> list[tuple[Axis, int]]:
-    """Axes with the number of accesses to all axes that lie nearer."""
-    result: list[tuple[Axis, int]] = []
+def _apart_in_banks(copy: CopyTogether) -> tuple[Walk, ...]:
+    """The walks in an order in which neighbours put single elements in different banks.
+
+    Work-items walk along what lies in a run in the source first. Behind it, neighbours in the
+    source are as far as those at the end of a run, so that the order is free.
+    """
+    walks = copy.walks
+    strides = [walk.axis.stride.constant or 0 for walk in walks]
+    if copy.frame.schedule.tensor or copy.lies_whole or 1 not in strides:
+        return walks
+    run, lanes = 1, walks[0].length
+    while run < len(walks) and _continues(copy, walks[run - 1].axis, walks[run].axis):
+        lanes *= walks[run].length
+        run += 1
+    beside = strides.index(1)
+    if lanes >= WARP or beside <= run:
+        return walks
+    between = walks[run]
+    words = strides[run] * copy.layout.memory.itemsize // BANK_BYTES
+    count = min(WARP // lanes, BANKS // math.gcd(words, BANKS))
+    while between.length % count:
+        count //= 2
+    near = replace(between, length=count)
+    far = replace(
+        between, length=between.length // count, step=between.step * count, name=f"{between.name}o"
+    )
+    split = [walk for walk in (near, walks[beside], far) if walk.length > 1]
+    return (*walks[:run], *split, *walks[run + 1 : beside], *walks[beside + 1 :])
+
+
+def _continues(copy: CopyTogether, axis: Axis, following: Axis) -> bool:
+    """Whether a tile's next step along an axis follows the last one along another in the source."""
+    strides = copy.stream.strides
+    first, second = strides[axis.dim].constant, strides[following.dim].constant
+    return first is not None and second == first * (axis.extent.constant or 0)
+
+
+def _with_sizes_before(walks: tuple[Walk, ...]) -> list[tuple[Walk, int]]:
+    """Walks with the number of accesses to all that lie nearer."""
+    result: list[tuple[Walk, int]] = []
     before = 1
-    for n, axis in enumerate(axes):
-        result.append((axis, before))
-        before *= (axis.extent.constant or 1) // (lanes if n == 0 else 1)
+    for walk in walks:
+        result.append((walk, before))
+        before *= walk.length
     return result
-
-
-def _length(copy: CopyTogether, axis: Axis) -> int:
-    return (axis.extent.constant or 1) // (copy.lanes if axis is copy.axes[0] else 1)
-
-
-def _scale(copy: CopyTogether, axis: Axis) -> int:
-    return copy.lanes if axis is copy.axes[0] else 1
 
 
 def _pieces(copy: CopyTogether) -> list[tuple[int, Index, tuple[Index, int] | None]]:
     """Number of every piece of a work-item, its number among all of the group, and the limit."""
-    count = math.prod(_length(copy, axis) for axis in copy.axes)
+    count = math.prod(walk.length for walk in copy.walks)
     found: list[tuple[int, Index, tuple[Index, int] | None]] = []
     for n in range(-(-count // copy.items)):
         linear = name("item") + n * copy.items if copy.items > 1 else as_index(n)
@@ -266,19 +318,19 @@ def _pieces(copy: CopyTogether) -> list[tuple[int, Index, tuple[Index, int] | No
 
 def _in_rows(copy: CopyTogether) -> CopyTogether | None:
     """The copy whose coordinates are those of the first piece plus constants; None if none is."""
-    sizes = _with_sizes_before(copy.axes, copy.lanes)
+    sizes = _with_sizes_before(copy.walks)
     setup: list[Statement] = []
-    for axis, before in sizes:
-        if _is_shared(copy, axis, before):
-            setup += _first_coordinate(copy, axis, before)
+    for walk, before in sizes:
+        if _is_shared(copy, walk, before):
+            setup += _first_coordinate(copy, walk, before)
     pieces: list[Piece] = []
     for n, _, within in _pieces(copy):
-        coordinates: dict[int, Index] = {}
-        for axis, before in sizes:
-            position = _position(copy, axis, before, n)
+        coordinates = dict.fromkeys((axis.dim for axis in copy.axes), ZERO)
+        for walk, before in sizes:
+            position = _position(copy, walk, before, n)
             if position is None:
                 return None
-            coordinates[axis.dim] = position
+            coordinates[walk.axis.dim] += position
         pieces.append(Piece(n, coordinates, within))
     return replace(copy, setup=tuple(setup), pieces=tuple(pieces))
 
@@ -288,51 +340,47 @@ def _divided(copy: CopyTogether) -> CopyTogether:
     setup: list[Statement] = []
     pieces: list[Piece] = []
     for n, linear, within in _pieces(copy):
-        coordinates: dict[int, Index] = {}
+        coordinates = dict.fromkeys((axis.dim for axis in copy.axes), ZERO)
         rest = linear
-        for axis in copy.axes:
-            length, held = as_index(_length(copy, axis)), f"{_coordinate_name(copy, axis)}_{n}"
+        for walk in copy.walks:
+            length, held = as_index(walk.length), f"{walk.name}_{n}"
             setup.append(LetIndex(held, IndexCalc("%", rest, length)))
             setup.append(LetIndex(f"{held}_rest", IndexCalc("/", rest, length)))
             rest = name(f"{held}_rest")
-            coordinates[axis.dim] = name(held) * _scale(copy, axis)
+            coordinates[walk.axis.dim] += name(held) * walk.step
         pieces.append(Piece(n, coordinates, within))
     return replace(copy, setup=tuple(setup), pieces=tuple(pieces))
 
 
-def _is_shared(copy: CopyTogether, axis: Axis, before: int) -> bool:
-    """Whether the work-items lie at different coordinates of an axis, whole rows of those below."""
+def _is_shared(copy: CopyTogether, walk: Walk, before: int) -> bool:
+    """Whether the work-items lie at different places of a walk, whole rows of those below."""
     rows = copy.items % before == 0 and before < copy.items
-    return copy.items > 1 and rows and _length(copy, axis) > 1
+    return copy.items > 1 and rows and walk.length > 1
 
 
-def _position(copy: CopyTogether, axis: Axis, before: int, n: int) -> Index | None:
-    """The coordinate along an axis of a work-item's n-th piece; None where it needs a division."""
-    length, items, scale = _length(copy, axis), copy.items, _scale(copy, axis)
+def _position(copy: CopyTogether, walk: Walk, before: int, n: int) -> Index | None:
+    """The coordinate along a walk of a work-item's n-th piece; None where it needs a division."""
+    length, items, scale = walk.length, copy.items, walk.step
     if length == 1:
         return as_index(0)
     if before % items == 0:
         return as_index(n * items // before % length * scale)
-    if not _is_shared(copy, axis, before):
+    if not _is_shared(copy, walk, before):
         return None
-    mine = name(_coordinate_name(copy, axis)) * scale
+    mine = name(walk.name) * scale
     after = before * length
-    if axis is copy.axes[-1]:
+    if walk is copy.walks[-1]:
         return mine + n * (items // before) * scale
     if items % after == 0:
         return mine
     return mine + n * (items // before) % length * scale if after % items == 0 else None
 
 
-def _coordinate_name(copy: CopyTogether, axis: Axis) -> str:
-    return f"c{copy.layout.stream}_{axis.dim}"
-
-
-def _first_coordinate(copy: CopyTogether, axis: Axis, before: int) -> list[Statement]:
-    """Declares the coordinate along an axis of a work-item's first piece."""
-    length, held = _length(copy, axis), _coordinate_name(copy, axis)
+def _first_coordinate(copy: CopyTogether, walk: Walk, before: int) -> list[Statement]:
+    """Declares the coordinate along a walk of a work-item's first piece."""
+    length, held = walk.length, walk.name
     whole = IndexCalc("/", name("item"), as_index(before))
-    if axis is copy.axes[-1] or before * length >= copy.items:
+    if walk is copy.walks[-1] or before * length >= copy.items:
         return [LetIndex(held, whole)]
     rest = f"{held}_rest"
     part = IndexCalc("%", name(rest), as_index(length))
