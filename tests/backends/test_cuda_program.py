@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mdtensor.backends.cuda_program import CudaProgram, Functions
+from mdtensor.backends.cuda_program import WORTH_RECORDING, CudaProgram, Functions
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
@@ -26,6 +27,29 @@ class Array:
         self.data = SimpleNamespace(ptr=place)
 
 
+CAPTURING = 77
+
+
+class Stream:
+    """A stream that is captured; `graphExec` is the number of launches in its graph."""
+
+    ptr = CAPTURING
+
+    def __init__(self, driver: Driver, *, non_blocking: bool) -> None:
+        assert non_blocking
+        self.driver = driver
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def begin_capture(self) -> None:
+        self.before = len(self.driver.launches)
+
+    def end_capture(self) -> Any:
+        return SimpleNamespace(graphExec=len(self.driver.launches) - self.before)
+
+
 @dataclass
 class Driver:
     """Notes the launches with the arguments that they have at that moment."""
@@ -35,6 +59,7 @@ class Driver:
     stream: int = 7
     allocated: list[int] = field(default_factory=list)
     count: int = 0
+    graphs: list[tuple[int, int]] = field(default_factory=list)
 
     def launch(self, function: int, *given: int) -> None:
         *shape, stream, places, extra = given
@@ -42,6 +67,9 @@ class Driver:
         values = tuple(ctypes.c_int64.from_address(a).value for a in addresses)
         assert extra == 0
         self.launches.append((function, tuple(shape), stream, values))
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        self.graphs.append((stream, graph))
 
     def allocate(self, nbytes: int) -> Any:
         self.allocated.append(nbytes)
@@ -51,7 +79,11 @@ class Driver:
         cuda = SimpleNamespace(
             driver=SimpleNamespace(launchKernel=self.launch),
             get_current_stream=lambda: SimpleNamespace(ptr=self.stream),
-            runtime=SimpleNamespace(free=lambda _: self.threads.append(threading.get_ident())),
+            runtime=SimpleNamespace(
+                free=lambda _: self.threads.append(threading.get_ident()),
+                graphLaunch=self.launch_graph,
+            ),
+            Stream=partial(Stream, self),
             alloc=self.allocate,
         )
         return SimpleNamespace(cuda=cuda)
@@ -207,3 +239,27 @@ def test_arrays_that_are_not_aligned_need_no_tensor_maps(device: Device) -> None
     program(Array(0x102), Array(0x200), Array(0x300))
     assert device.compiled == [program.source.unaligned]
     assert device.driver.launches[0][3] == (0x102, 0x200, 0x300, 0)
+
+
+def test_launches_that_stay_the_same_become_one(device: Device) -> None:
+    device.driver.stream = 0
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for _ in range(2 * WORTH_RECORDING):
+        launch(first, second, out)
+    captured = [each for each in device.driver.launches if each[2] == CAPTURING]
+    assert [each[3][:3] for each in captured] == [(0x100, 0x200, 0x300)]
+    single = len(device.driver.launches) - 1
+    assert single == 1 + WORTH_RECORDING
+    assert device.driver.graphs == [(0, 1)] * (2 * WORTH_RECORDING - single)
+    launch(first, second, another)
+    assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x400, 0))
+
+
+def test_launches_that_may_be_captured_stay_single(device: Device) -> None:
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(2 * WORTH_RECORDING):
+        launch(*arrays)
+    assert len(device.driver.launches) == 2 * WORTH_RECORDING
+    assert device.driver.graphs == []
