@@ -24,6 +24,7 @@ from mdtensor.lower.gpu_candidates import (
     shared_dim,
 )
 from mdtensor.lower.gpu_matrices import matrix_dims
+from mdtensor.lower.gpu_points import shares_along
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
 from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.bulk_form import panel_of
@@ -50,7 +51,7 @@ _SUMS = (1, 2, 4, 8, 16, 32, 64)  # of a work-item along a scanned dim
 _CHUNKS = (1, 2, 4, 8, 16, WHOLE)
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_BLOCKS = (1, 2, 4, 8, 16)  # of a group without a reduction
+_BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)  # of a group without a reduction
 MOST_BLOCKS = 64  # of a group along a dim of matrices by bulk copies
 _PADDINGS = (0, 1, 4)
 _OF_MATRICES = 8  # half floats that rows of their staged tiles are longer
@@ -72,8 +73,8 @@ class Kind:
     By dim: `points` of a work-item, `items` of a group, `chunks`, `tiles`, `parts` of reduced dims
     and `blocks` of a part of kept ones. By stream: `staged`. `lanes` tells whether the shape of
     warps varies, `warp` is that of all where it does not; `leads` whether blocks may begin before
-    a dim; `last` whether reduced dims come last among groups; `before` are kept dims in the order
-    that loops must have.
+    a dim; `marches` whether they may hand on what they read; `last` whether reduced dims come last
+    among groups; `before` are kept dims in the order that loops must have.
     """
 
     points: tuple[Counts, ...]
@@ -100,6 +101,7 @@ class Kind:
     before: tuple[int, ...] = ()
     bulk: bool = False
     results: tuple[str, ...] = ("",)
+    marches: Flags = _NO
 
 
 @lru_cache(maxsize=16)
@@ -300,6 +302,7 @@ def _points(problem: Problem) -> Kind:
         tails=("overlap", "split"),
         swaths=_swaths(problem),
         streaming=_EITHER if can_stream(problem) else _NO,
+        marches=_EITHER if any(shares_along(problem, d) for d in problem.kept) else _NO,
     )
 
 

@@ -43,6 +43,7 @@ REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 3.25, 24
 LATENCY, BASE, LAST_WAVE = 381e-9, 3.7e-6, 0.464
 GROUP_START = 0.6e-9  # seconds from the start of a group to that of the next
 BLOCKS_OF_PART = (4, 8)
+BLOCKS_OF_MARCH = (4, 8, 16, 32, 64)
 
 
 def point_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
@@ -75,6 +76,8 @@ def _flat(problem: Problem) -> Iterator[Schedule]:
             yield schedule
             if others and registers.get(order[0], 1) <= 2:
                 yield from _walking(schedule, order[0])
+            if others and shares_along(problem, order[0]):
+                yield from _marching(schedule, order[0])
 
 
 def _walking(schedule: Schedule, d: int) -> Iterator[Schedule]:
@@ -82,6 +85,28 @@ def _walking(schedule: Schedule, d: int) -> Iterator[Schedule]:
     for blocks in BLOCKS_OF_PART:
         parts = tuple(-(-n // blocks) if e == d else n for e, n in enumerate(schedule.parts))
         yield replace(schedule, parts=parts)
+
+
+def _marching(schedule: Schedule, d: int) -> Iterator[Schedule]:
+    """Groups that hand on what the next of many blocks reads too."""
+    if schedule.threads[d] > 1:
+        return
+    for blocks in BLOCKS_OF_MARCH:
+        if blocks <= schedule.parts[d]:
+            parts = tuple(-(-n // blocks) if e == d else n for e, n in enumerate(schedule.parts))
+            yield replace(schedule, parts=parts, march=True)
+
+
+def shares_along(problem: Problem, d: int) -> bool:
+    """Whether points that lie near each other along a dim read the same elements of a stream."""
+    for number, stream in enumerate(problem.streams):
+        stride = abs(stream.strides[d].constant or 0)
+        reads = [read for read in problem.all_reads if read.stream == number]
+        found = {as_index(read.offset).constant or 0 for read in reads if not read.computed}
+        apart = {abs(one - other) for one in found for other in found if one != other}
+        if stride and any(n % stride == 0 and n // stride <= _MOST_SPAN for n in apart):
+            return True
+    return False
 
 
 def _work_items(

@@ -40,7 +40,7 @@ from mdtensor.lower.parameter import (
     permutations,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule import Schedule, is_valid
 from mdtensor.specs import Target
 
 _LANES = (0, 1, 2, 4, 8, 16, 32)
@@ -317,11 +317,19 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
         near = []
     return [
         Parameter("lead", over(("kind", "staging", *near), leads if kept else _no_lead, "leads")),
+        Parameter("march", over(("kind", "staging"), _marches(kinds), "marches")),
         Parameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
         Parameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
         Parameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
         *_ways(problem, kinds),
     ]
+
+
+def _marches(kinds: Kinds) -> Callable[[str, bool], tuple[bool, ...]]:
+    def marches(kind: str, staging: bool) -> tuple[bool, ...]:
+        return (False,) if staging else kinds[kind].marches
+
+    return marches
 
 
 def _ways(problem: Problem, kinds: Kinds) -> list[Parameter]:
@@ -389,7 +397,7 @@ def _resident(
     warp = kind.warp
     if lanes:
         warp = tuple(warp_of(schedule.threads, kept_order(problem), lanes))
-    return replace(
+    resident = replace(
         schedule,
         tiles=tuple(integer_in(configuration, f"t{d}", 0) for d in problem.dims),
         staged=tuple(str(configuration[f"staged{n}"]) for n in streams),
@@ -406,6 +414,8 @@ def _resident(
         bulk=kind.bulk,
         results=str(configuration.get("results", "")),
     )
+    walks = bool(configuration["march"]) and is_valid(problem, replace(resident, march=True))
+    return replace(resident, march=walks)
 
 
 def _unless_none(values: Iterable[_Given]) -> tuple[_Given, ...]:
@@ -429,6 +439,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "lanes": 0 if schedule.tensor else _lanes_of(problem, schedule),
         "lead": sum(schedule.lead),
         "results": schedule.results,
+        "march": schedule.march,
         "tail": schedule.tail,
         "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),
         "loop_order": schedule.loop_order,

@@ -33,7 +33,7 @@ MOST_STAGES = 8
 MOST_AHEAD = 64
 TAILS = ("split", "pad", "overlap")
 _OF_RESIDENT = (
-    *("chunks", "warp", "padding", "prefetch", "stages", "as_source"),
+    *("march", "chunks", "warp", "padding", "prefetch", "stages", "as_source"),
     *("lead", "last_group", "tensor", "bulk", "results"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
@@ -91,6 +91,8 @@ class Schedule:
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
       wide accesses do; () for none, which is all that reductions have.
+    - `march`: what a group's block reads that the next one reads too, along the last dim that it
+      walks through several blocks of, is handed on in registers (see `lower.passes.march`).
     - `last_group`: of the groups that share a reduction, the last one combines the results of all,
       instead of a second kernel.
     """
@@ -127,6 +129,7 @@ class Schedule:
     swath: int = 0
     lead: tuple[int, ...] = ()
     last_group: bool = False
+    march: bool = False
 
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
@@ -185,6 +188,7 @@ class Schedule:
         later += f"; stages {self.stages}" if self.stages else ""
         later += f"; lead {by_dim(self.lead)}" if self.lead else ""
         later += "; the last group combines" if self.last_group else ""
+        later += "; marches" if self.march else ""
         later += f"; matrices along dims {self.tensor}" if self.tensor else ""
         later += " by bulk copies" if self.bulk else ""
         later += f", results through {self.results} memory" if self.results else ""
@@ -304,6 +308,8 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
     tiled = [d for d in problem.contracted if schedule.tiles[d]]
     if any(schedule.lead) and (problem.contracted or any(schedule.staged) or problem.is_general):
         raise LoweringError("lead needs fixed extents, no reduction, and stages nothing")
+    if schedule.march:
+        _validate_march(problem, schedule)
     if schedule.results not in ("", "local"):
         raise LoweringError(f"results leave through no {schedule.results!r} memory")
     if schedule.bulk and not schedule.tensor:
@@ -316,6 +322,27 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
         return
     if schedule.prefetch and (len(tiled) != 1 or not any(schedule.staged)):
         raise LoweringError("prefetch needs staged inputs and tiles of one reduced dim")
+
+
+def _validate_march(problem: Problem, schedule: Schedule) -> None:
+    """A group walks through whole blocks of one work-item each, along a dim without reduction."""
+    if problem.is_general or problem.contracted or any(schedule.staged):
+        raise LoweringError("groups march along fixed extents, without a reduction or staged tiles")
+    walked = [d for d in schedule.group_order if _blocks_of_part(problem, schedule, d) > 1]
+    if not walked:
+        raise LoweringError("a group that marches has several blocks along a dim")
+    d = walked[-1]
+    if schedule.threads[d] > 1:
+        raise LoweringError("a group marches along a dim by blocks of one work-item")
+    if schedule.lead and schedule.lead[d]:
+        raise LoweringError("a group begins to march where its dim begins")
+
+
+def _blocks_of_part(problem: Problem, schedule: Schedule, d: int) -> int:
+    """Blocks of a dim that a group walks through."""
+    lead = schedule.lead[d] if schedule.lead else 0
+    blocks = -(-(problem.extent(d) + lead) // _block(schedule, d))
+    return -(-blocks // max(1, schedule.parts[d]))
 
 
 def _validate_order(problem: Problem, schedule: Schedule) -> None:

@@ -98,11 +98,35 @@ def _in_order(problem: Problem, schedule: Schedule) -> Schedule:
 def random_pointwise_schedule(rng: random.Random, problem: Problem) -> Schedule:
     """A schedule for points without a reduction that share what they read."""
     drawn = random_resident_schedule(rng, problem)
-    if problem.is_general or any(drawn.staged) or rng.random() < 0.5:
+    if problem.is_general or any(drawn.staged) or rng.random() < 0.3:
         return drawn
     drawn = replace(drawn, tail=rng.choice(("split", "overlap")))
     near = drawn.chunks or drawn.registers
-    return replace(drawn, lead=tuple(rng.randrange(n) for n in near))
+    led = replace(drawn, lead=tuple(rng.randrange(n) for n in near))
+    if not problem.kept or rng.random() < 0.5:
+        return led
+    return _marching(rng, problem, rng.choice((drawn, led)))
+
+
+def _marching(rng: random.Random, problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule, marching along one of its dims as far as the rules allow."""
+    d = rng.choice(problem.kept)
+
+    def along(values: tuple[int, ...], value: int) -> tuple[int, ...]:
+        return tuple(value if e == d else v for e, v in enumerate(values))
+
+    points = rng.choice((1, 1, 2, 3, 4))
+    return replace(
+        schedule,
+        march=True,
+        registers=along(schedule.registers, points),
+        chunks=along(schedule.chunks, points) if schedule.chunks else (),
+        threads=along(schedule.threads, 1),
+        warp=(),
+        parts=along(schedule.parts, rng.choice((1, 2))),
+        lead=along(schedule.lead, 0) if schedule.lead else (),
+        group_order=(*(e for e in schedule.group_order if e != d), d),
+    )
 
 
 def random_scan_schedule(rng: random.Random, problem: Problem) -> Schedule:

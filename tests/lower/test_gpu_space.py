@@ -25,7 +25,7 @@ from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 SAMPLES = 60
 # What a schedule says of processors' vectors and threads, and what no product of matrices is.
 FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order", "lead"}
-FIXED |= {"tensor", "bulk", "results", "peel", "ahead", "transposed", "in_turn"}
+FIXED |= {"tensor", "bulk", "results", "peel", "ahead", "transposed", "in_turn", "march"}
 WITH_MATRICES = replace(H200, matrices=True, bulk_copies=True, local_bytes=227 << 10)
 # One problem or more for every kind of schedule.
 OF_KINDS = {
@@ -152,6 +152,17 @@ def test_neighbours_are_near_and_some_of_them_fit() -> None:
     found = [schedule_from(problem, H200, near) for near in space.neighbours(place, rng)]
     assert len(set(found)) > 40
     assert sum(not misfit(problem, schedule, H200) for schedule in found) > 20
+
+
+def test_groups_march_where_neighbours_read_the_same() -> None:
+    rng = random.Random(5)
+    for name, marches in (("points: star", True), ("points: outer", False)):
+        problem = OF_KINDS[name]
+        space = space_with_matrices(problem)
+        places = [space.nearest({"march": True}, rng, pinned=["march"]) for _ in range(20)]
+        assert (None not in places) is marches
+        drawn = [schedule_from(problem, WITH_MATRICES, place) for place in places if place]
+        assert any(schedule.march for schedule in drawn) is marches
 
 
 def test_all_that_a_schedule_says_varies() -> None:

@@ -65,6 +65,24 @@ CASES = {
     "neighbours by different work-items": inside(
         (7, 9, 43), "valid", tiles(chunks=(1, 1, 1), parts=(1, 2, 1))
     ),
+    "groups march by single planes": inside(
+        (9, 10, 34),
+        "valid",
+        tiles(registers=(1, 2, 4), chunks=(1, 2, 4), parts=(1, 2, 2), march=True),
+    ),
+    "groups march by two planes and begin before another dim": inside(
+        (10, 9, 72),
+        "constant",
+        tiles(threads=(1, 4, 8), chunks=(1, 1, 4), parts=(2, 2, 3), lead=(0, 0, 1), march=True),
+    ),
+    "groups march by three planes, and one is left": inside(
+        (9, 6, 50),
+        "valid",
+        tiles(registers=(3, 1, 4), parts=(1, 2, 3), chunks=(1, 1, 4), march=True),
+    ),
+    "groups march along rows of columns": inside(
+        (5, 10, 39), "valid", tiles(threads=(2, 1, 4), group_order=(2, 0, 1), march=True)
+    ),
     "a transposition by local memory": Case(
         einsum("ij->ji", {"i": 37, "j": 29}),
         flat(parts=(3, 2), staged=("local",), padding=(1,), loop_order=(1, 0)),
@@ -114,6 +132,16 @@ def test_points_share_what_they_read_in_wide_accesses():
     assert whole.count("*(float4*)(o0") == 2 * 2 * 2
 
 
+def test_a_group_that_marches_loads_each_element_of_a_column_once():
+    text = text_of("groups march by two planes and begin before another dim")
+    before, whole = text.split("for (", 1)
+    whole, _ = whole.split("} else {", 1)
+    # 2 × 2 chunks of 4 points in 2 planes: 2 of the 4 planes that they need are new to a block
+    assert before.count("*(const float4*)(m0 + ") == 2 * (2 * 2)
+    assert whole.count("*(const float4*)(b0 + ") == (2 + 2 * 2) * (2 * 2)
+    assert whole.count("= h_x") == before.count("float h_x")
+
+
 def test_results_that_begin_anywhere_are_written_one_by_one():
     assert "float4*)(o0" not in text_of("what remains of every dim")
 
@@ -132,6 +160,12 @@ def test_buffers_that_begin_anywhere_have_a_program_of_their_own():
         ({"lead": (0, 0, -1)}, "padding and lead at least 0"),
         ({"resident": False}, "go with resident accumulators only"),
         ({"prefetch": True}, "prefetch needs staged inputs and tiles of one"),
+        ({"march": True, "parts": (9, 9, 9)}, "a group that marches has several blocks"),
+        (
+            {"march": True, "registers": (2, 2, 4), "parts": (9, 9, 1)},
+            "by blocks of one work-item",
+        ),
+        ({"march": True, "lead": (1, 0, 0), "parts": (1, 9, 9)}, "where its dim begins"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, message):
@@ -144,3 +178,5 @@ def test_what_is_staged_begins_with_its_dim():
     case = CASES["a transposition by local memory"]
     with pytest.raises(LoweringError, match="lead needs fixed extents, no reduction, and stages"):
         validate(case.problem(), replace(case.schedule, lead=(0, 1)))
+    with pytest.raises(LoweringError, match="without a reduction or staged tiles"):
+        validate(case.problem(), replace(case.schedule, march=True))

@@ -7,7 +7,9 @@ that is cut off, the points that lie inside are computed one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest import (
@@ -18,6 +20,7 @@ from mdtensor.lower.nest import (
     Statement,
 )
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
+from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
 from mdtensor.lower.passes.micro_kernel import (
     Body,
     Frame,
@@ -27,7 +30,13 @@ from mdtensor.lower.passes.micro_kernel import (
 )
 from mdtensor.lower.passes.reduced_tiles import copied
 from mdtensor.lower.passes.resident import whole_part
-from mdtensor.lower.passes.tile_accesses import loose_dims, room_in, tile_pointers, wide
+from mdtensor.lower.passes.tile_accesses import (
+    loose_dims,
+    room_in,
+    tile_pointers,
+    wide_reads,
+    wide_writes,
+)
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
 from mdtensor.lower.tiling import DimTiling
 
@@ -47,7 +56,10 @@ def pointwise_tiles(
     for copy in copies:
         statements += copy.declared()
     tiled = [d for d in frame.schedule.group_order if tilings[d].tile]
-    body = _block(frame, copies, destinations)
+    if frame.schedule.march:
+        body = _marching(frame, destinations, tiled.pop())
+    else:
+        body = _block(frame, copies, destinations)
     for d in reversed(tiled):
         body = blocks_along(tilings[d], body)
     return [*statements, *body]
@@ -75,7 +87,8 @@ def _block(
     statements = copied(frame, copies, starts)
     statements += [LetIndex(tilings[d].var("r"), tilings[d].first) for d in problem.dims]
     loose = loose_dims(frame)
-    whole = _whole_tile(frame, destinations, loose)
+    tile = _whole_tile(frame, destinations, loose)
+    whole = [*tile.pointers, *wide_reads(frame, destinations, tile.computed), *tile.written]
     checks, room = room_in(frame, [d for d in problem.dims if d not in loose])
     if room is None:
         return [*statements, *whole]
@@ -83,25 +96,84 @@ def _block(
     return [*statements, *checks, If(as_index(0), "<=", room, tuple(whole), tuple(single))]
 
 
-def _whole_tile(
-    frame: Frame, destinations: Sequence[Destination], loose: Sequence[int]
+def _marching(frame: Frame, destinations: Sequence[Destination], d: int) -> list[Statement]:
+    """All blocks of a group along a dim, each of which hands on what the next one reads too."""
+    tilings = frame.tilings
+    others = [e for e in frame.problem.dims if e != d]
+    statements: list[Statement] = [LetIndex(tilings[e].var("r"), tilings[e].first) for e in others]
+    loose = [e for e in loose_dims(frame) if e != d]
+    whole = _marched(frame, destinations, d, loose)
+    checks, room = room_in(frame, [e for e in others if e not in loose])
+    if room is None:
+        return [*statements, *whole]
+    first = LetIndex(tilings[d].var("r"), tilings[d].first)
+    single = blocks_along(tilings[d], [first, *_single_points(frame, destinations)])
+    return [*statements, *checks, If(as_index(0), "<=", room, tuple(whole), tuple(single))]
+
+
+def _marched(
+    frame: Frame, destinations: Sequence[Destination], d: int, loose: Sequence[int]
 ) -> list[Statement]:
-    """All points of a work-item, with wide accesses; along loose dims some may lie outside."""
-    counts = {d: frame.tilings[d].register for d in frame.problem.dims}
+    """Whole blocks along a dim, and behind the last one what is left of the dim."""
+    tiling = frame.tilings[d]
+    start, high = tiling.var("t"), name(tiling.var("hi"))
+    first = LetIndex(tiling.var("r"), tiling.first)
+    tile = _whole_tile(frame, destinations, loose)
+    handed = handed_on(tile.computed, steps_along(frame, d))
+    before = of_first_block(wide_reads(frame, destinations, handed.before))
+    inside = wide_reads(frame, destinations, handed.inside)
+    block = (first, *tile.pointers, *inside, *tile.written, *handed.after)
+    statements = [
+        LetIndex(start, name(tiling.var("lo")), mutable=True),
+        *first_pointers(frame, d),
+        *before,
+        Loop(start, None, high, as_index(tiling.tile), block),
+    ]
+    if not tiling.remainder:
+        return statements
+    rest = _whole_tile(frame, destinations, loose, {d: tiling.remainder})
+    left = (
+        first,
+        *rest.pointers,
+        *wide_reads(frame, destinations, rest.computed),
+        *rest.written,
+    )
+    return [*statements, If(name(start), "<", high, left)]
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeTile:
+    """All points of a work-item: pointers, what is computed, loads one by one, and the stores."""
+
+    pointers: list[Statement]
+    computed: list[Statement]
+    written: list[Statement]
+
+
+def _whole_tile(
+    frame: Frame,
+    destinations: Sequence[Destination],
+    loose: Sequence[int],
+    left: Mapping[int, int] = MappingProxyType({}),
+) -> _WholeTile:
+    """All points of a work-item, with wide stores; along loose dims some may lie outside.
+
+    `left` has the points along dims of which there are fewer than elsewhere.
+    """
+    counts = {d: left.get(d, frame.tilings[d].register) for d in frame.problem.dims}
     tile = tile_of(frame, counts)
     pointers, placed = tile_pointers(frame, destinations)
     computed, written = _points(frame, tile, placed)
     together = [store for each in written for store in each]
+    together = wide_writes(frame, destinations, placed, together)
     checks, room = room_in(frame, loose, "loose")
     if room is None:
-        return [*pointers, *wide(frame, destinations, placed, [*computed, *together])]
-    computed = wide(frame, destinations, placed, computed)
-    together = wide(frame, destinations, placed, together)
+        return _WholeTile(pointers, computed, together)
     single: list[Statement] = []
     for point, each in zip(tile.points, written, strict=True):
         single += _where_inside(frame, point, loose, each)
     chosen = If(as_index(0), "<=", room, tuple(together), tuple(single))
-    return [*pointers, *computed, *checks, chosen]
+    return _WholeTile(pointers, computed, [*checks, chosen])
 
 
 def _where_inside(

@@ -116,14 +116,30 @@ def wide(
     statements: Sequence[Statement],
 ) -> list[Statement]:
     """The loads and stores of a whole tile, with those that move several elements."""
+    return wide_writes(frame, destinations, placed, wide_reads(frame, destinations, statements))
+
+
+def wide_reads(
+    frame: Frame, destinations: Sequence[Destination], statements: Sequence[Statement]
+) -> list[Statement]:
+    """The loads of a whole tile, with those that move several elements."""
     read = {f"b{n}": _lanes_of_stream(frame, n) for n in range(len(frame.problem.streams))}
+    return wide_loads(statements, read, _phases(frame, destinations))
+
+
+def wide_writes(
+    frame: Frame,
+    destinations: Sequence[Destination],
+    placed: Sequence[Destination],
+    statements: Sequence[Statement],
+) -> list[Statement]:
+    """The stores of a whole tile, with those that move several elements."""
     written = {
         after.pointer: lanes_along(frame, before.memory, before.strides)
         for after, before in zip(placed, destinations, strict=True)
     }
     phases = _phases(frame, destinations)
-    loaded = wide_loads(statements, read, phases)
-    return wide_stores(loaded, written, phases, streaming=frame.schedule.streaming)
+    return wide_stores(statements, written, phases, streaming=frame.schedule.streaming)
 
 
 def _phases(frame: Frame, destinations: Sequence[Destination]) -> dict[str, int]:

@@ -75,7 +75,7 @@ def wide_loads(
             index = load.index - lane
             result.append(Let(wide, Load(load.buffer, load.memory, index, lanes)))
             named[group] = wide
-        result.append(Let(statement.ref, Slice(named[group], lane)))
+        result.append(replace(statement, value=Slice(named[group], lane)))
     return result
 
 
