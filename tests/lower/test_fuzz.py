@@ -55,6 +55,24 @@ def test_random_kernels_compute_what_the_oracle_computes():
     assert report.counts[fuzz.COMPILER] < 0.01 * COUNT, str(report)
 
 
+TRANSPOSED = fuzz.names_of(21, ("cpu",), COUNT, kind=fuzz.TRANSPOSED)
+
+
+@pytest.mark.slow
+def test_rows_that_are_transposed_are_what_the_oracle_computes():
+    report = fuzz.run_cases(TRANSPOSED)
+    assert not report.failures, str(report)
+    assert report.counts["ok"] > 0.8 * COUNT, str(report)
+
+
+def test_rows_are_transposed_in_most_cases_of_that_kind():
+    cases = [fuzz.random_einsum_case(name) for name in TRANSPOSED]
+    transposed = [case for case in cases if case.schedule.transposed]
+    assert len(transposed) > 0.5 * COUNT
+    assert {case.general for case in transposed} == {True, False}
+    assert {case.schedule.streaming for case in transposed} == {True, False}
+
+
 MD_HOMS = fuzz.names_of(12, fuzz.FAMILIES, COUNT, kind=fuzz.MD_HOM)
 
 
@@ -66,7 +84,7 @@ def test_kernels_of_random_md_homs_compute_what_the_oracle_computes():
     assert report.counts[fuzz.COMPILER] < 0.02 * COUNT, str(report)
 
 
-@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM, fuzz.TRANSPOSED])
 def test_a_case_is_known_by_its_name(kind):
     first, again = (fuzz.random_case(f"7/cpu/3{kind}") for _ in range(2))
     assert first == again
@@ -307,7 +325,7 @@ def test_elements_are_placed_where_the_strides_say(at_end, steps):
     assert placed.changed() > 0
 
 
-@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM])
+@pytest.mark.parametrize("kind", ["", fuzz.MD_HOM, fuzz.TRANSPOSED])
 def test_a_gpu_gets_schedules_with_resident_accumulators_too(kind):
     cases = [fuzz_cuda.case_of(name) for name in fuzz.names_of(5, ("gpu",), 60, kind=kind)]
     pairs = [pair for c in cases for pair in zip(c.problems(), c.schedules, strict=True)]
