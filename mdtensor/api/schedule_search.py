@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -30,6 +31,8 @@ from mdtensor.lower.space import configuration_from, parameters_of, schedule_fro
 HOPELESS = 4.0
 _SAMPLES = 600
 _RANKED = {"cpu": 6, "gpu": 24}  # of the cost model's favourites, by kind of device
+# One of each kind is among them, if its estimate is at most this many times the best.
+_NEAR = 2.0
 _SEEDS_SAMPLED = 10
 _SEEDS_FORESEEN = 12
 # Proposals of which the cost model lets the best through.
@@ -228,8 +231,24 @@ def _first_schedules(engine: Engine, problem: Problem) -> list[Schedule]:
     """Where the search starts: other environments' winners, and what the cost model favours."""
     hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
     schedules = [Schedule.from_json(row.schedule) for row in hints]
-    favourites = ranked(problem, engine.target)[: _RANKED[engine.target.kind]]
-    return [*schedules, *(schedule for _, schedule in favourites)]
+    ranking = ranked(problem, engine.target)
+    return [*schedules, *_favourites(ranking, _RANKED[engine.target.kind])]
+
+
+def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[Schedule]:
+    """So many of the cost model's best, the first of each kind before others of the same kind.
+
+    What the model thinks of kinds, such as stores that bypass the caches, may be wrong by a
+    constant; a search that met none of a kind among its first schedules seldom came to it later.
+    """
+    kinds: dict[tuple[object, ...], Schedule] = {}
+    for seconds, schedule in ranking:
+        if seconds <= _NEAR * ranking[0][0]:
+            kind = (schedule.lane, schedule.streaming, schedule.peel, any(schedule.staged))
+            kinds.setdefault(kind, schedule)
+    first = list(kinds.values())[: count // 2]
+    others = (schedule for _, schedule in ranking if schedule not in first)
+    return [*first, *islice(others, count - len(first))]
 
 
 def _foreseen(

@@ -113,6 +113,20 @@ def test_no_winner_is_slower_than_what_is_taken_untuned(times: tuple[float | Non
     assert seconds in times
 
 
+def test_a_search_begins_with_schedules_of_several_kinds() -> None:
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((64, 64)),)))
+    cached = [replace(plain(problem), lane=1, width=16, registers=(1, 16 * n)) for n in (1, 2, 3)]
+    past = replace(cached[0], streaming=True)
+    hopeless = replace(cached[0], lane=0, registers=(16, 1))
+    ranking = [*zip((1.0, 1.1, 1.2), cached, strict=True), (1.9, past), (2.1, hopeless)]
+    assert schedule_search._favourites(ranking, 4) == [cached[0], past, cached[1], cached[2]]
+    assert schedule_search._favourites(ranking, 2) == cached[:2]
+    assert schedule_search._favourites(ranking, 9) == [
+        *(cached[0], past),
+        *(cached[1], cached[2], hopeless),
+    ]
+
+
 def confirmed(
     problem: Problem, times: dict[Schedule, float | None], untuned: Schedule
 ) -> tuple[Schedule, float]:
