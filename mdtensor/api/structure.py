@@ -12,7 +12,8 @@ from mdtensor.lower.key import key_pattern
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
-_MOST_SHAPES = 64  # that others are decided by
+_MOST_SHAPES = 64  # that others are decided by,
+_NEAR = 2  # with extents of so many binary digits more or less
 _MOST_DECISIONS = 4096
 Kernel = TypeVar("Kernel")
 
@@ -75,8 +76,8 @@ class Structure(Generic[Kernel]):
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
         """How a shape is computed, by what was said of it, or else of one near to it.
 
-        Extents are near where their binary digits are as many, or one more or less; the seconds
-        go with the number of points. None where there is no such shape, where it is clear that
+        Extents are near where their numbers of binary digits are; the seconds go with the number
+        of points. None where there is no such shape, where it is clear that
         one thread would compute for `least` seconds or several for less than that, and from
         `most` seconds on, of which the cost model takes no part.
         """
@@ -95,13 +96,14 @@ class Structure(Generic[Kernel]):
     def _near(self, lengths: tuple[int, ...]) -> tuple[Decision, int] | None:
         if (same := self._typical.get(lengths)) is not None:
             return same
+        nearest, least = None, _NEAR + 1
         for others, found in tuple(self._typical.items()):
-            for one, other in zip(lengths, others, strict=True):
-                if not -1 <= one - other <= 1:
-                    break
-            else:
-                return found
-        return None
+            distance = max([abs(a - b) for a, b in zip(lengths, others, strict=True)], default=0)
+            if distance < least:
+                nearest, least = found, distance
+            if distance == 1:
+                break
+        return nearest
 
 
 def _lengths(extents: Sequence[int]) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def test_the_seconds_of_a_near_shape_go_with_its_points(structure: Structure[str
     assert found is not None
     assert found.groups == 1
     assert found.seconds == pytest.approx(8e-6)
-    assert structure.decided(sizes(20, 30, 200), LEAST, MOST) is None, "not near"
+    assert structure.decided(sizes(20, 30, 260), LEAST, MOST) is None, "not near"
 
 
 @pytest.mark.parametrize(
