@@ -16,7 +16,6 @@ from mdtensor.backends.cupy import CupyDevice
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
@@ -66,7 +65,7 @@ class CallArena:
 
     def _program(self, step: Step, text: str) -> Program:
         if (step.md_hom, text) not in self._programs:
-            problem, schedule = problem_from_md_hom(step.md_hom), Schedule.from_json(text)
+            problem, schedule = self.engine.problem_of(step.md_hom), Schedule.from_json(text)
             choice = self.engine.specialised(problem, schedule, "trial", 0.0)
             self._programs[step.md_hom, text] = choice.program
         return self._programs[step.md_hom, text]

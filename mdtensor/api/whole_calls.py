@@ -25,7 +25,7 @@ _RIVALS = 3  # of each program, beside its winner and what it runs untuned
 _NEAR = 1.5  # alone they take at most so many times as long as the winner
 _MOST = 16
 # Seconds that a contender takes at least, and the runs that long calls make.
-_TURN, _RUNS = 0.15, 28
+_TURN, _RUNS = 0.25, 28
 
 
 @dataclass(frozen=True, slots=True)

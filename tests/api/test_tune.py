@@ -17,6 +17,7 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api import measurer, pipeline, schedule_search
 from mdtensor.api.engine import Engine
+from mdtensor.api.trial import Benches, packed
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
@@ -136,6 +137,29 @@ def confirmed(
     candidates: Any = SimpleNamespace(problem=problem, engine=engine, measurer=measurer)
     ranking = [(schedule, Trial("ok", 1e-3)) for schedule in times]
     return schedule_search._confirmed(candidates, ranking, untuned)
+
+
+def test_what_was_measured_is_confirmed_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = pipeline.engine_for()
+    (choice,) = plan_of(24, 16, 32).choices()
+    measured = plain(choice.problem)
+    other = replace(measured, registers=(2, 1, 1))
+    compiled: list[Schedule] = []
+    specialised = engine.specialised
+
+    def counted(problem: Problem, schedule: Schedule, *rest: object) -> object:
+        compiled.append(schedule)
+        return specialised(problem, schedule, *rest)
+
+    monkeypatch.setattr(engine, "specialised", counted)
+    benches, request = Benches(engine), {"problem": packed(choice.problem)}
+    assert benches.handle({**request, "schedule": measured.to_json()})["status"] == "ok"
+    candidates = [{"schedule": schedule.to_json()} for schedule in (measured, other)]
+    reply = benches.handle({**request, "confirm": candidates})
+    assert compiled == [measured, other]
+    assert all(seconds > 0 for seconds in reply["seconds"])
 
 
 def test_tuning_again_makes_no_trial(own_store: Store) -> None:
