@@ -110,6 +110,20 @@ def test_results_that_no_cache_holds_bypass_them():
     assert not any(s.streaming or s.ahead for s in cpu_candidates(PROBLEMS["small box"], CPU))
 
 
+def test_what_is_staged_bypasses_the_caches_where_results_are_large():
+    taps = ("hc,kc->hk", (50000, 27), (64, 27))  # 12.8 MB of results; k is far apart in the factor
+    large, small = einsum(*taps), einsum("hc,kc->hk", (500, 27), (64, 27))
+    both = [s for s in cpu_candidates(large, CPU) if s.streaming and any(s.staged)]
+    assert both
+    for schedule in both:
+        validate(large, schedule)
+    best = ranked(large, CPU)[0][1]
+    assert best.streaming
+    assert any(best.staged)
+    assert not any(s.streaming for s in cpu_candidates(small, CPU))
+    assert not any(s.streaming and any(s.staged) for s in cpu_candidates(large, CPU, general=True))
+
+
 def test_results_that_lie_far_apart_along_the_lanes_are_transposed():
     problem = PROBLEMS["capsules"]
     _, best = ranked(problem, CPU)[0]
