@@ -38,7 +38,11 @@ _KERNELS = tuple(
         "mcc-vgg-1x224x224x3-64x3x3",
         "mcc-mobilenet-1x225x225x3-32x3x3-s2",
         "resnet50-03-1x56x56x64-64x3x3",
+        "mcc-vgg-16x224x224x3-64x3x3",
+        "mcc-mobilenet-16x225x225x3-32x3x3-s2",
         "capsule-resnet-1x230x230x3-64x7x7-s2-4x4",
+        "capsule-vgg-1x226x226x3-64x3x3-4x4",
+        "capsule-mobilenet-1x225x225x3-32x3x3-s2-4x4",
     )
 )
 
