@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_bulk import bulk_candidates
@@ -57,6 +58,7 @@ class Sides:
     rows: tuple[int, ...]
 
 
+@lru_cache(64)
 def sides_of(problem: Problem) -> Sides:
     """The kept dims in two sides."""
 
@@ -77,6 +79,7 @@ def sides_of(problem: Problem) -> Sides:
     return Sides(shared, tuple(d for d in kept if d not in columns))
 
 
+@lru_cache(64)
 def kept_order(problem: Problem) -> tuple[int, ...]:
     """The kept dims, rows before columns and the nearest ones last."""
     sides = sides_of(problem)
@@ -94,6 +97,7 @@ def can_be_staged(problem: Problem, number: int) -> bool:
     return number < problem.finish_streams and problem.is_plain(number)
 
 
+@lru_cache(256)
 def item_counts(extent: int) -> tuple[int, ...]:
     """Numbers of work-items along a dim that can share it: round ones, and whole ones."""
     counts = {n for n in _COUNTS if n < 2 * extent}
@@ -311,6 +315,7 @@ def shared_dim(problem: Problem) -> int:
     return _nearest_reduced(problem)
 
 
+@lru_cache(64)
 def _nearest_reduced(problem: Problem) -> int:
     """The reduced dim whose elements lie nearest; the last where the order counts."""
     if problem.keeps_order:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -90,7 +91,7 @@ class Finish:
     reads: tuple[Read, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """The index space, what is read, computed, combined and written; dims are numbered.
 
@@ -127,7 +128,7 @@ class Problem:
         last = self.scalar if self.finish is None else self.finish.function
         return last.result_dtypes
 
-    @property
+    @cached_property
     def finish_streams(self) -> int:
         """Number of the first stream that only the finish reads."""
         count = len(self.streams)
@@ -151,22 +152,22 @@ class Problem:
         found = {(read.offset, bool(read.computed)) for read in self.reads if read.stream == stream}
         return len(found) == 1 and not found.pop()[1]
 
-    @property
+    @cached_property
     def dims(self) -> range:
         """Numbers of all dims."""
         return range(len(self.extents))
 
-    @property
+    @cached_property
     def kept(self) -> tuple[int, ...]:
         """Numbers of the dims that remain in the result."""
         return tuple(d for d in self.dims if not self.reduced[d])
 
-    @property
+    @cached_property
     def contracted(self) -> tuple[int, ...]:
         """Numbers of the dims that are reduced."""
         return tuple(d for d in self.dims if self.reduced[d])
 
-    @property
+    @cached_property
     def result_dims(self) -> tuple[int, ...]:
         """Numbers of the dims that results are written along: kept ones and a scanned one."""
         return tuple(d for d in self.dims if not self.reduced[d] or d == self.scanned)
