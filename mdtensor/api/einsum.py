@@ -54,7 +54,7 @@ _TABLE_SIZE = 4096
 executor: Compute | None = None
 
 _table: dict[tuple[object, ...], Prepared] = {}
-_families: dict[tuple[object, ...], Family] = {}
+_families: dict[tuple[object, ...], Family | None] = {}
 _hot = dispatch.table
 _hot_get = _hot.get
 _ABSENT: Any = object()  # an operand that a call does not have
@@ -263,10 +263,10 @@ def _found_family(operands: Sequence[Any]) -> None:
     arrays, engine = operands[1:], pipeline.engine_for()
     key = (operands[0], *[(array.ndim, array.dtype) for array in arrays])
     known = _families.get(key)
-    if (known is not None and known.engine is engine) or not all(map(is_typical, arrays)):
+    if key in _families and (known is None or known.engine is engine):
         return
-    if family := Family.of(operands[0], arrays, engine):
-        _families[key] = family
+    if all(map(is_typical, arrays)):
+        _families[key] = Family.of(operands[0], arrays, engine)
 
 
 def _watched() -> bool:

@@ -22,6 +22,7 @@ from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.views import AffineIndex
 
 Array = Any
 
@@ -55,8 +56,8 @@ class Family:
     def of(cls, text: str, operands: Sequence[Array], engine: Engine) -> Family | None:
         """The family of a call that was right, on operands that are typical.
 
-        None where it takes several kernels, copies of operands, an index twice in an operand or
-        very many indices, and where some size is no product.
+        None where it takes several kernels, copies of operands, sums as indices, an index twice in
+        an operand or very many indices, and where some size is no product.
         """
         dtypes = tuple([operand.dtype for operand in operands])
         called = _prepared(text, [operand.shape for operand in operands], dtypes)
@@ -68,10 +69,10 @@ class Family:
         numbers = {dim.name: number for number, dim in enumerate(md_hom.dims)}
         axes: list[tuple[int, ...]] = []
         for access in md_hom.inp_view:
-            walked = [numbers[name] for axis in access.index for name in axis.dims]
-            if len(set(walked)) < len(access.index) or len(walked) > len(access.index):
+            names = [name for axis in access.index for name in axis.dims]
+            if access.index != tuple(map(AffineIndex.of, names)) or len(set(names)) < len(names):
                 return None
-            axes.append(tuple(walked))
+            axes.append(tuple([numbers[name] for name in names]))
         told = _prepared(text, [[_PRIMES[n] for n in numbers] for numbers in axes], dtypes)
         general, sizes = generalised(problem_from_md_hom(told.steps[0].md_hom))
         result = told.result

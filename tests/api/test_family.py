@@ -63,6 +63,24 @@ def test_some_calls_have_no_family(text: str, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("8-i,i->i", [8, 7, 6, 5, 4]),
+        ("i+1,i->i", [1, 2, 3, 4, 5]),
+        ("2i,i->i", [0, 2, 4, 6, 8]),
+        ("i+j,j->i", [10, 15, 20, 25, 30]),
+        ("3,i->i", [3, 3, 3, 3, 3]),
+    ],
+)
+def test_sums_as_indices_have_no_family(text: str, expected: list[int], engine: Engine) -> None:
+    """What such strings leave over of an axis is no product of extents."""
+    operands = np.arange(9.0), np.ones(5)
+    assert Family.of(text, operands, engine) is None
+    for _ in range(2):
+        np.testing.assert_array_equal(mdt.einsum(text, *operands), expected)
+
+
+@pytest.mark.parametrize(
     "array", [np.ones((3, 4)).T, np.ones((3, 1)), np.ones((3, 0)), np.ones((3, 8))[:, ::2]]
 )
 def test_arrays_that_are_not_typical(array: np.ndarray) -> None:
