@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.autotune.store import Store
+from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.kernels.cuda import CUDA
@@ -100,6 +101,7 @@ class Engine:
         self._is_improving = False
         self._closing = threading.Event()
         atexit.register(self.finish)
+        keep_over_forks(self.lock)
 
     @cached_property
     def environment(self) -> str:

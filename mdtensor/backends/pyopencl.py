@@ -21,6 +21,7 @@ import numpy as np
 from mdtensor.backends import hardware
 from mdtensor.backends.compiled import Compiled, MachineCode
 from mdtensor.backends.evaluate import evaluated
+from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.opencl_runtime import INSTALL_HINT, caching, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
@@ -50,6 +51,7 @@ class OpenCLDevice:
         self.mistakes_barriers = _mistakes_barriers(cl, device)
         self._local = threading.local()
         self._building = threading.Lock()
+        keep_over_forks(self._building)
         self.target = _target(cl, device)
         version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
         self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]

@@ -1,0 +1,28 @@
+"""Locks over forks of the process."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+
+class Lock(Protocol):
+    """What can be taken and given back: any of `threading`'s locks."""
+
+    def acquire(self) -> object:
+        """Wait for the lock and take it."""
+
+    def release(self) -> None:
+        """Give it back."""
+
+
+def keep_over_forks(lock: Lock) -> None:
+    """Lets no fork happen while another thread holds a lock, which the child could never take.
+
+    Where several are kept, the latest is taken first: what is kept later may be held while
+    one that was kept earlier is taken, and not the other way round.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
