@@ -69,6 +69,8 @@ class _Candidates:
         self.measurer = measurer
         self.key = problem_key(problem)
         self.best = _Best()
+        # Two configurations may stand for one schedule, which is measured once.
+        self.tried: dict[Schedule, Trial] = {}
         measurer.begin(problem)
 
     def schedule_of(self, configuration: Configuration) -> Schedule:
@@ -119,13 +121,15 @@ class _Candidates:
 
     def measure_schedule(self, schedule: Schedule) -> Trial:
         """Measures a schedule, and keeps what was found."""
+        if (known := self.tried.get(schedule)) is not None:
+            return known
         if reason := self._rejection(schedule):
             return Trial("rejected", detail=reason)
         return self.measure_anyway(schedule)
 
     def measure_anyway(self, schedule: Schedule) -> Trial:
         """The same without asking whether it can be worth it."""
-        trial = self.measurer.trial(schedule, self.best.seconds)
+        trial = self.tried[schedule] = self.measurer.trial(schedule, self.best.seconds)
         text = schedule.to_json()
         self.engine.store.record_trial(self.key, self.engine.environment, text, trial)
         if trial.cost < (math.inf if self.best.seconds is None else self.best.seconds):
@@ -146,6 +150,7 @@ def searched(
         candidates.prepare_schedule(schedule)
     space = Space(parameters_of(problem, engine.target))
     before = _trials_before(candidates, space)
+    candidates.tried.update((schedule, trial) for _, schedule, trial in before)
     seeds = [configuration_from(problem, schedule) for schedule in first]
     seeds += _foreseen(candidates, space, seeds, budget)
     try:

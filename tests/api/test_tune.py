@@ -128,6 +128,21 @@ def test_a_search_begins_with_schedules_of_several_kinds() -> None:
     ]
 
 
+def test_two_configurations_of_one_schedule_are_measured_once(own_store: Store) -> None:
+    (choice,) = plan_of(24, 16, 40).choices()
+    asked: list[Schedule] = []
+
+    def trial(schedule: Schedule, best: float | None) -> Trial:
+        asked.append(schedule)
+        return Trial("ok", 1e-3)
+
+    measurer: Any = SimpleNamespace(trial=trial, begin=lambda problem: None)
+    candidates = schedule_search._Candidates(pipeline.engine_for(), choice.problem, measurer)
+    schedule = plain(choice.problem)
+    assert candidates.measure_schedule(schedule) == candidates.measure_schedule(replace(schedule))
+    assert asked == [schedule]
+
+
 def confirmed(
     problem: Problem, times: dict[Schedule, float | None], untuned: Schedule
 ) -> tuple[Schedule, float]:
