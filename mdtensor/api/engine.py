@@ -26,18 +26,13 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.candidates import (
-    WORTH_THREADS,
-    best_division,
-    parts_among,
-    plain,
-    ranked,
-    scattering,
-)
+from mdtensor.lower.candidates import ranked
 from mdtensor.lower.cost import estimate
+from mdtensor.lower.divisions import WORTH_THREADS, best_division, parts_among
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.key import CODE_GENERATION, problem_key
+from mdtensor.lower.plain import plain, scattering
 from mdtensor.lower.problem import Problem, points, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.zero_filled import zero_filled

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.candidates import can_scatter
 from mdtensor.lower.gpu_bulk import BLOCKS, bulk_candidates
 from mdtensor.lower.gpu_candidates import (
     MOST_PARTIALS,
@@ -36,6 +35,7 @@ from mdtensor.lower.passes.matrix_tile import (
     is_held,
     rows_of,
 )
+from mdtensor.lower.plain import can_scatter
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.zero_filled import zero_filled

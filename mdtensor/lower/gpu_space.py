@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from mdtensor.lower.candidates import combining_order, plain, scattering
 from mdtensor.lower.gpu_candidates import MOST_STEPS, kept_order, most_items, warp_of
 from mdtensor.lower.gpu_cost import REGISTERS
 from mdtensor.lower.gpu_kinds import (
@@ -39,6 +38,7 @@ from mdtensor.lower.parameter import (
     over,
     permutations,
 )
+from mdtensor.lower.plain import combining_order, plain, scattering
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, is_valid
 from mdtensor.specs import Target

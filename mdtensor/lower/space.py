@@ -10,15 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from mdtensor.lower.candidates import (
-    can_scatter,
-    combining_order,
-    lane_dims,
-    lane_width,
-    nearest_first,
-    plain,
-    scattering,
-)
 from mdtensor.lower.gpu_space import configuration_on_gpu, gpu_parameters, schedule_on_gpu
 from mdtensor.lower.parameter import (
     Constraint,
@@ -28,6 +19,15 @@ from mdtensor.lower.parameter import (
     integer_in,
     over,
     permutations,
+)
+from mdtensor.lower.plain import (
+    can_scatter,
+    combining_order,
+    lane_dims,
+    lane_width,
+    nearest_first,
+    plain,
+    scattering,
 )
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule, is_valid, rows_across

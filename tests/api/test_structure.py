@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.api.structure import Decision, Structure
-from mdtensor.lower.candidates import plain
 from mdtensor.lower.generalised import generalised
+from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum

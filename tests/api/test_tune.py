@@ -21,8 +21,8 @@ from mdtensor.api.trial import Benches, packed
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
-from mdtensor.lower.candidates import plain
 from mdtensor.lower.key import problem_key
+from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec

@@ -19,8 +19,8 @@ from mdtensor.api.trial import Benches, packed
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker import WorkerError
-from mdtensor.lower.candidates import plain
 from mdtensor.lower.key import problem_key
+from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from mdtensor.autotune.space import Space
-from mdtensor.lower.candidates import cpu_candidates, ranked
+from mdtensor.lower.candidates import ranked
 from mdtensor.lower.cost import estimate
+from mdtensor.lower.cpu_candidates import cpu_candidates
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import problem_from_md_hom

@@ -11,8 +11,8 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api import pipeline
 from mdtensor.errors import LoweringError
-from mdtensor.lower.candidates import plain
 from mdtensor.lower.lanes import LANES, LONG, most_lanes
+from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum

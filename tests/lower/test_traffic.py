@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mdtensor.lower.candidates import plain
 from mdtensor.lower.cost import busiest_share, estimate
+from mdtensor.lower.plain import plain
 from mdtensor.lower.traffic import Footprint, caches_of, footprint_of
 from tests.lower.test_candidates import CPU, einsum
 

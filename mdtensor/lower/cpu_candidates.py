@@ -1,0 +1,262 @@
+"""Schedules for processors: lanes, register tiles, staging, and ways past the caches.
+
+Every candidate is made from the strides of the accesses and the facts of the target; no shape of
+computation has a candidate of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mdtensor.lower.cost import bytes_moved, reads_around
+from mdtensor.lower.index import as_index
+from mdtensor.lower.plain import (
+    can_scatter,
+    distance,
+    lane_dims,
+    lane_width,
+    plain,
+    scattering,
+)
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule, is_valid, rows_across
+from mdtensor.specs import Target
+
+_ROWS = (2, 4, 6, 8, 12)
+_COPIES = (1, 4, 8)
+_WINDOW = 12  # a window that is no longer is unrolled as a whole,
+_MOST_UNROLLED = 320  # if no more vectors are computed so
+_REDUCTION_TILE = 256
+_LANE_TILE = 512
+_ROWS_BESIDE, _UNROLLED_ROWS = 64, 4  # that are walked side by side, and computed at once
+_AHEAD_BYTES = 4096  # that a row is asked for ahead of what is read
+
+
+def cpu_candidates(
+    problem: Problem, target: Target, *, general: bool = False
+) -> Iterator[Schedule]:
+    """Schedules with various lanes, register tiles and staging; all dims in one part.
+
+    Those for `general` kernels fit the problem whatever its strides are.
+    """
+    base = plain(problem)
+    yield base
+    if can_scatter(problem):
+        longest = base.reduce_order[-1]
+        for count in _COPIES:
+            registers = tuple(count if d == longest else 1 for d in problem.dims)
+            yield scattering(problem, replace(base, registers=registers))
+    width = lane_width(problem, target)
+    if width < 2:
+        return
+    for lane in lane_dims(problem, width):
+        for rows in _row_dims(problem, lane):
+            for count in _ROWS if rows >= 0 else (1,):
+                for vectors in (1, 2, 3, 4):
+                    if count * vectors > target.vector_registers - vectors - 1:
+                        continue
+                    registers = [1] * len(problem.extents)
+                    registers[lane] = vectors * width
+                    if rows >= 0:
+                        registers[rows] = count
+                    order = _innermost(base.loop_order, lane)
+                    flat = replace(
+                        base,
+                        registers=tuple(registers),
+                        lane=lane,
+                        width=width,
+                        loop_order=order,
+                        group_order=_innermost(base.group_order, lane),
+                    )
+                    for made in (flat, *_windows(problem, flat)):
+                        yield made
+                        yield from _beyond_caches(problem, made, target, general=general)
+                        for staged in _staged(problem, made):
+                            yield staged
+                            yield from _streamed(problem, staged, target, general=general)
+                    yield from _side_by_side(problem, flat)
+        yield from _transposed(problem, base, lane, width, target, general=general)
+
+
+def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same with windows unrolled whose neighbours have elements in common, one dim or all."""
+    if problem.keeps_order or problem.scanned >= 0:
+        return
+    sliding = [d for d in flat.reduce_order if _slides(problem, flat, d)]
+    for dims in (sliding[-1:], sliding) if len(sliding) > 1 else (sliding,):
+        registers = tuple(
+            problem.extent(d) if d in dims else r for d, r in enumerate(flat.registers)
+        )
+        if dims and math.prod(registers) <= _MOST_UNROLLED * flat.width:
+            yield replace(flat, registers=registers)
+
+
+def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
+    """Whether the points of a register tile read a stream at common places along a reduced dim."""
+    extent = problem.extents[d].constant
+    if extent is None or not 1 < extent <= _WINDOW or d == flat.lane:
+        return False
+    near = [k for k in problem.kept if k != flat.lane and flat.registers[k] > 1]
+    steps = [(s.strides[k].constant, s.strides[d].constant) for s in problem.streams for k in near]
+    return any(
+        one and step and abs(one) < abs(step) * extent and one % step == 0 for one, step in steps
+    )
+
+
+def _transposed(
+    problem: Problem, base: Schedule, lane: int, width: int, target: Target, *, general: bool
+) -> Iterator[Schedule]:
+    """Register tiles whose rows are neighbours, where results lie far apart along the lanes.
+
+    They cover results that lie together, as many as fill a vector, or a part of one.
+    """
+    if problem.reduced[lane] or problem.scanned >= 0 or not rows_across(problem, lane):
+        return
+    for wanted in (width, width // 2, width // 4):
+        rows = _rows_together(problem, lane, wanted)
+        count = math.prod(rows.values())
+        for vectors in range(1, min(4, -(-problem.extent(lane) // width)) + 1):
+            if count < 2 or count * vectors > target.vector_registers - vectors - 1:
+                continue
+            flat = replace(
+                base,
+                registers=tuple(
+                    vectors * width if d == lane else rows.get(d, 1) for d in problem.dims
+                ),
+                lane=lane,
+                width=width,
+                transposed=True,
+            )
+            for streaming in (False,) if general else (False, True):
+                made = replace(flat, streaming=streaming)
+                if is_valid(problem, made):
+                    yield made
+                    yield from _staged(problem, made)
+
+
+def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
+    """Points per dim, whose results lie together, up to a number of them."""
+    strides = problem.writes[0].strides
+    rows: dict[int, int] = {}
+    together = 1
+    for d in sorted(problem.kept, key=lambda d: distance(strides[d].constant)):
+        if d != lane and strides[d].constant == together and wanted >= 2 * together:
+            rows[d] = min(problem.extent(d), wanted // together)
+            together *= rows[d]
+    return rows
+
+
+def _row_dims(problem: Problem, lane: int) -> tuple[int, ...]:
+    """Kept dims whose points can share what is loaded along the lane dim; -1 for none."""
+    along = [(n, stream) for n, stream in enumerate(problem.streams) if stream.uses(lane)]
+    sharing = [
+        d
+        for d in problem.kept
+        if d != lane and any(not stream.uses(d) or _overlap(problem, n, d) for n, stream in along)
+    ]
+    return (*sharing, -1) if len(sharing) < 3 else (*sharing[-3:], -1)
+
+
+def _overlap(problem: Problem, number: int, d: int) -> bool:
+    """Whether neighbours along a dim read the same places of a stream."""
+    stride = problem.streams[number].strides[d].constant
+    offsets = {as_index(read.offset).constant for read in problem.reads if read.stream == number}
+    known = {offset for offset in offsets if offset is not None}
+    return stride is not None and any(offset + stride in known for offset in known)
+
+
+def _beyond_caches(
+    problem: Problem, flat: Schedule, target: Target, *, general: bool
+) -> Iterator[Schedule]:
+    """The same for what comes from memory and goes there: asked for ahead, past the caches."""
+    if bytes_moved(problem) < target.l2_bytes * target.cores:
+        return
+    ahead = _ahead(problem, flat)
+    # Where distances are names, it can't be told which reads another iteration has made before.
+    asks = not general and reads_around(problem)
+    if asks:
+        yield replace(flat, ahead=ahead)
+    order = _innermost(flat.loop_order, flat.lane)
+    peeled = replace(flat, streaming=True, peel=True, loop_order=order)
+    rows = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
+    streaming = [] if general else [replace(flat, streaming=True)]
+    streaming += [] if general and rows else [peeled]
+    for schedule in streaming:
+        if is_valid(problem, schedule):
+            yield schedule
+            if asks:
+                yield replace(schedule, ahead=ahead)
+            return
+
+
+def _streamed(
+    problem: Problem, staged: Schedule, target: Target, *, general: bool
+) -> Iterator[Schedule]:
+    """The same past the caches, where results are more than caches hold and written once."""
+    large = bytes_moved(problem) >= target.l2_bytes * target.cores
+    streamed = replace(staged, streaming=True)
+    if large and not general and is_valid(problem, streamed):
+        yield streamed
+
+
+def _ahead(problem: Problem, schedule: Schedule) -> int:
+    """Iterations of the innermost loop that walk through some hundred elements."""
+    d = (schedule.reduce_order or schedule.loop_order)[-1]
+    nbytes = schedule.registers[d] * max(dtype.itemsize for dtype in problem.inputs)
+    return max(1, min(16, _AHEAD_BYTES // nbytes))
+
+
+def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
+    return (*(d for d in order if d != lane), lane) if lane in order else order
+
+
+def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same in cache tiles, with the streams along the lane dim, or all, staged."""
+    if not problem.contracted or problem.reduced[flat.lane] or problem.scanned >= 0:
+        return
+    along = [
+        s.uses(flat.lane) and n < problem.finish_streams and problem.is_plain(n)
+        for n, s in enumerate(problem.streams)
+    ]
+    if not any(along):
+        return
+    tiles = [0] * len(problem.extents)
+    far = tuple(
+        "scratch" if used and s.strides[flat.lane].constant != 1 else ""
+        for used, s in zip(along, problem.streams, strict=True)
+    )
+    if any(far) and not all(far):
+        yield replace(flat, staged=far)
+    register = flat.registers[flat.lane]
+    tiles[flat.lane] = max(1, _LANE_TILE // register) * register
+    innermost = flat.reduce_order[-1]
+    if problem.accumulates_in_place:
+        tiles[innermost] = _REDUCTION_TILE
+    order = (flat.lane, *(d for d in flat.group_order if problem.reduced[d]))
+    order = (*order, *(d for d in flat.group_order if d not in order))
+    yield replace(
+        flat,
+        tiles=tuple(tiles),
+        group_order=order,
+        staged=tuple("scratch" if used else "" for used in along),
+    )
+
+
+def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same in tiles of some rows of a reduced dim, whose pages are walked side by side.
+
+    For points that share nothing: where they do, rows are staged or stay in the caches.
+    """
+    shares = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
+    if not problem.contracted or problem.reduced[flat.lane] or shares or problem.scanned >= 0:
+        return
+    if not problem.accumulates_in_place or problem.keeps_order:
+        return
+    rows = flat.reduce_order[-1]
+    tiles = tuple(_ROWS_BESIDE if d == rows else 0 for d in problem.dims)
+    registers = tuple(
+        _UNROLLED_ROWS if d == rows else count for d, count in enumerate(flat.registers)
+    )
+    yield replace(flat, tiles=tiles, registers=registers)
