@@ -225,19 +225,11 @@ def _simple(problem: Problem, target: Target) -> Kind:
 
 def _scattered(problem: Problem, target: Target) -> Kind:
     """Results go to where they are selected, each work-item's to a copy of its own."""
-    return Kind(
-        points=_by_dim(
-            problem, lambda d: _points_along(problem, d) if problem.reduced[d] else _ONE
-        ),
+    simple = _simple(problem, target)
+    return replace(
+        simple,
+        points=_by_dim(problem, lambda d: simple.points[d] if problem.reduced[d] else _ONE),
         items=_by_dim(problem, lambda d: _ONE),
-        chunks=_by_dim(problem, lambda d: (WHOLE,)),
-        tiles=_by_dim(problem, lambda d: _NONE),
-        parts=_by_dim(problem, lambda d: _parts_along(problem, target, d)),
-        blocks=_by_dim(problem, lambda d: _ONE),
-        staged=(("",),) * len(problem.streams),
-        last=_last(problem),
-        resident=False,
-        swaths=_swaths(problem),
     )
 
 
