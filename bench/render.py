@@ -1,44 +1,84 @@
-"""The Markdown table of all result files: `python -m bench.render` writes results/README.md."""
+"""The tables of all result files: `python -m bench.render` writes them into READMEs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.families import BEYOND, EINSUM, FAMILIES
+from bench.families import BEYOND, EINSUM
 from bench.results import CaseResult, Run, read
 
 RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parents[1] / "README.md"
-# What the README quotes of each family: how it reads there, and the case's name.
-QUOTED = {
-    EINSUM: (
-        ("matrix product 1024³", "matmul-1024x1024x1024"),
-        ("matrix product 64×800×500", "matmul-64x800x500"),
-        ("matrix product 16×1000×2048", "matmul-16x1000x2048"),
-        ("batched product 16×(10×500×64)", "bmatmul-16x10x500x64"),
-        ("matrix times vector 4096²", "matvec-4096"),
-        ("dot product 2²⁴", "dot-2^24"),
-        ("CCSD(T) abcdef-gdab-efgc", "ccsdt-abcdef-gdab-efgc"),
-        ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the README quotes of a kind of result file: where, and how its cases read there."""
+
+    mark: str
+    header: str
+    cases: tuple[tuple[str, str], ...]
+
+
+# By the ends of the files' names.
+QUOTES = {
+    EINSUM: Quote(
+        "bench",
+        "| einsum, float32 | tuned plan | best of NumPy, opt_einsum, torch | ratio |",
+        (
+            ("matrix product 1024³", "matmul-1024x1024x1024"),
+            ("matrix product 64×800×500", "matmul-64x800x500"),
+            ("matrix product 16×1000×2048", "matmul-16x1000x2048"),
+            ("batched product 16×(10×500×64)", "bmatmul-16x10x500x64"),
+            ("matrix times vector 4096²", "matvec-4096"),
+            ("dot product 2²⁴", "dot-2^24"),
+            ("CCSD(T) abcdef-gdab-efgc", "ccsdt-abcdef-gdab-efgc"),
+            ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
+        ),
     ),
-    BEYOND: (
-        ("Gaussian blur 5×5, 4096²", "gaussian-4096x4096"),
-        ("Jacobi 3-D, 256³", "jacobi3d-256^3"),
-        ("prefix sum 2²⁴", "scan-add-2^24"),
-        ("first convolution of ResNet-50", "mcc-resnet-1x230x230x3-64x7x7-s2"),
-        ("the same on capsules", "capsule-resnet-1x230x230x3-64x7x7-s2-4x4"),
-        ("min-plus product 1024³", "min-plus-1024x1024x1024"),
-        ("log-sum-exp product 512³", "logsumexp-512x512x512"),
-        ("argmax of rows 4096²", "argmax-rows-4096x4096"),
+    BEYOND: Quote(
+        "bench-kernels",
+        "| float32 | tuned call | best of NumPy, SciPy, numba, torch, jax | ratio |",
+        (
+            ("Gaussian blur 5×5, 4096²", "gaussian-4096x4096"),
+            ("Jacobi 3-D, 256³", "jacobi3d-256^3"),
+            ("prefix sum 2²⁴", "scan-add-2^24"),
+            ("first convolution of ResNet-50", "mcc-resnet-1x230x230x3-64x7x7-s2"),
+            ("the same on capsules", "capsule-resnet-1x230x230x3-64x7x7-s2-4x4"),
+            ("min-plus product 1024³", "min-plus-1024x1024x1024"),
+            ("log-sum-exp product 512³", "logsumexp-512x512x512"),
+            ("argmax of rows 4096²", "argmax-rows-4096x4096"),
+        ),
+    ),
+    f"{EINSUM}-cuda": Quote(
+        "bench-cuda",
+        "| einsum, float32 without tf32 | tuned plan | best of CuPy and torch | ratio |",
+        (
+            ("matrix product 1024³", "matmul-1024x1024x1024"),
+            ("matrix product 4096³", "matmul-4096x4096x4096"),
+            ("matrix product 8192³", "matmul-8192x8192x8192"),
+            ("matrix product 16×4096×25088", "matmul-16x4096x25088"),
+            ("matrix times vector 4096²", "matvec-4096"),
+            ("CCSD(T) abcdef-gdab-efgc", "ccsdt-abcdef-gdab-efgc"),
+            ("a layer of a small network, 50×64×500", "table6-01-50x64x500"),
+        ),
+    ),
+    f"{BEYOND}-cuda": Quote(
+        "bench-kernels-cuda",
+        "| float32 | tuned call | best of CuPy and torch | ratio |",
+        (
+            ("Jacobi 3-D, 512³", "jacobi3d-512^3"),
+            ("prefix sum 2²⁴", "scan-add-2^24"),
+            ("argmax of rows 4096²", "argmax-rows-4096x4096"),
+            ("first convolution of ResNet-50", "mcc-resnet-1x230x230x3-64x7x7-s2"),
+            ("first convolution of VGG-16", "mcc-vgg-1x224x224x3-64x3x3"),
+            ("last convolution of ResNet-50", "mcc-1x7x7x512-512x3x3"),
+        ),
     ),
 }
-_COMPARED = {
-    EINSUM: "| einsum, float32 | tuned plan | best of NumPy, opt_einsum, torch | ratio |",
-    BEYOND: "| float32 | tuned call | best of NumPy, SciPy, numba, torch, jax | ratio |",
-}
-_MARKS = {EINSUM: "bench", BEYOND: "bench-kernels"}
 _TITLES = {EINSUM: "contractions", BEYOND: "beyond einsum"}
 HEADER = """# Results
 
@@ -149,23 +189,23 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.2f} µs" if abs(seconds) < 1e-4 else f"{seconds * 1e6:.0f} µs"
 
 
-def quote_in(readme: Path, family: str, run: Run, name: str) -> None:
-    """Puts the cases of `QUOTED` between the family's marks in a README that has them."""
-    begin, end = (f"<!-- {_MARKS[family]}:{place} -->" for place in ("begin", "end"))
+def quote_in(readme: Path, quote: Quote, run: Run, name: str) -> None:
+    """Puts the quoted cases of a run between their marks in a README that has them."""
+    begin, end = (f"<!-- {quote.mark}:{place} -->" for place in ("begin", "end"))
     text = readme.read_text(encoding="utf-8")
     if begin not in text:
         return
     before, rest = text.split(begin)
     _, after = rest.split(end)
-    table = "\n".join(_quoted(family, run, name))
+    table = "\n".join(_quoted(quote, run, name))
     readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
 
 
-def _quoted(family: str, run: Run, name: str) -> Iterator[str]:
+def _quoted(quote: Quote, run: Run, name: str) -> Iterator[str]:
     cases = {case.name: case for case in run.cases}
-    yield _COMPARED[family]
+    yield quote.header
     yield "|---|--:|--:|--:|"
-    for label, wanted in QUOTED[family]:
+    for label, wanted in quote.cases:
         case = cases.get(wanted)
         if case is not None and case.ours and case.peer and case.ratio:
             ours, peer = _time(case.ours.seconds), _time(case.peer.seconds)
@@ -187,9 +227,9 @@ def main() -> None:
     sections = [rendered(read(path), path.name) for path in result_files()]
     text = "\n".join([HEADER, *sections])
     (RESULTS / "README.md").write_text(text, encoding="utf-8")
-    for family in FAMILIES:
-        for path in result_files(family)[:1]:
-            quote_in(README, family, read(path), path.name)
+    for kind, quote in QUOTES.items():
+        for path in result_files(kind)[:1]:
+            quote_in(README, quote, read(path), path.name)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench import render
-from bench.families import BEYOND, EINSUM, FAMILIES, selected
+from bench.families import BEYOND, EINSUM, selected
 from bench.results import Limit, Measurement, Run, case_of, from_json, read, to_json, write
 
 
@@ -144,17 +144,18 @@ def test_table_of_a_case_beyond_einsum(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_quoted_cases_exist(family: str) -> None:
-    names = {workload.name for workload in FAMILIES[family]}
-    assert {name for _, name in render.QUOTED[family]} <= names
+@pytest.mark.parametrize("kind", render.QUOTES)
+def test_quoted_cases_exist(kind: str) -> None:
+    newest = read(render.result_files(kind)[0])
+    names = {case.name for case in newest.cases}
+    assert {name for _, name in render.QUOTES[kind].cases} <= names
 
 
 def test_quotes_stand_between_the_marks_of_their_family(run: Run, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb\n", encoding="utf-8")
-    render.quote_in(readme, EINSUM, run, "file.json")
-    render.quote_in(readme, BEYOND, run, "file.json")
+    render.quote_in(readme, render.QUOTES[EINSUM], run, "file.json")
+    render.quote_in(readme, render.QUOTES[BEYOND], run, "file.json")
     lines = readme.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1]) == ("a", "b")
     assert "old" not in lines
