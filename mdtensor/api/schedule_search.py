@@ -176,23 +176,30 @@ def searched(
         expected=candidates.expected,
         draws=_DRAWS[engine.target.kind],
     )
-    found = [(schedule, trial) for _, schedule, trial in before if trial.status == "ok"]
-    found += [(schedule, trial) for schedule, trial in made.items() if trial.status == "ok"]
-    found += [
-        (candidates.schedule_of(measured.configuration), measured.trial)
-        for measured in outcome.ranked()
-    ]
+    earlier = {schedule: trial for _, schedule, trial in before} | made
+    new: dict[Schedule, Measured] = {}
+    for each in outcome.trials:  # a schedule counts once, in whichever places of the space it is
+        schedule = candidates.schedule_of(each.configuration)
+        if schedule not in earlier:
+            new.setdefault(schedule, each)
+    trials = earlier | {schedule: each.trial for schedule, each in new.items()}
+    found = [(schedule, trial) for schedule, trial in trials.items() if trial.status == "ok"]
+    outcome = replace(
+        outcome,
+        trials=(
+            *(
+                Measured(configuration_from(problem, schedule), trial, "first", 0.0)
+                for schedule, trial in made.items()
+            ),
+            *new.values(),
+        ),
+    )
     if not found:
         return outcome, None
     found.sort(key=lambda pair: pair[1].cost)
     # With what is taken untuned, so that nothing becomes slower.
     rivals = dict([*found[:_CONFIRMED], *(pair for pair in found if pair[0] == untuned)])
     schedule, seconds = _confirmed(candidates, tuple(rivals.items()), untuned)
-    earlier = tuple(
-        Measured(configuration_from(problem, schedule), trial, "first", 0.0)
-        for schedule, trial in made.items()
-    )
-    outcome = replace(outcome, trials=(*earlier, *outcome.trials))
     engine.store.set_winner(
         candidates.key,
         engine.environment,

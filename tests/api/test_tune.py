@@ -27,6 +27,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.api.short_searches import search_until
 from tests.api.survive_tuning import survive
 from tests.lower.test_candidates import CPU
 
@@ -192,7 +193,8 @@ def test_bad_candidates_are_recorded_and_tuning_goes_on(
     monkeypatch.setattr(measurer, "TRIAL_SECONDS", 1.0)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     plan, (a, b) = plan_of(24, 24, 48), arrays(24, 24, 48)
-    plan.tune(25, quiet=True)
+    search_until(monkeypatch, lambda found: {"ok", "wrong", "crashed", "timeout"} <= set(found))
+    plan.tune(300, quiet=True)
     engine = pipeline.engine_for()
     rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
     found = Counter(row.status for row in rows)
@@ -216,7 +218,7 @@ def test_recorded_shapes_are_tuned_within_one_budget(own_store: Store) -> None:
     assert [seen.calls(item) for item in seen] == [2, 1]
     reports = mdt.tune(seen, budget="4s", quiet=True)
     assert len(reports) == 2
-    assert sum(report.elapsed for report in reports) < 12
+    assert sum(report.elapsed for report in reports) < 20
     np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
     assert all(report.cached for report in mdt.tune(seen, budget=4, quiet=True))
 

@@ -17,8 +17,10 @@ from mdtensor.lower import gpu_candidates
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.schedule import Schedule
 from tests.api.gpu_family import GpuOnProcessor
+from tests.api.short_searches import search_trials, search_until
 
 BENCHES = "tests.api.gpu_family"
+FAULTY = {"ok", "timeout", "crashed", "wrong"}
 
 
 @pytest.fixture
@@ -46,9 +48,12 @@ def rows_of(engine: Engine, plan: mdt.Plan) -> Counter[str]:
     return Counter(row.status for row in engine.store.trials(key, engine.environment))
 
 
-def test_a_tuned_plan_is_right_and_a_resident_schedule_wins(engine: Engine) -> None:
+def test_a_tuned_plan_is_right_and_a_resident_schedule_wins(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search_trials(monkeypatch, 24)
     plan = plan_of(64, 48, 80)
-    (report,) = plan.tune(8, quiet=True)
+    (report,) = plan.tune(300, quiet=True)
     assert report.trials > 3
     assert report.failed == 0
     (choice,) = plan.choices()
@@ -121,17 +126,18 @@ def test_what_hangs_or_crashes_is_recorded_and_tuning_goes_on(
 ) -> None:
     monkeypatch.setattr(measurer, "BENCH", f"{BENCHES}:open_faulty_bench")
     monkeypatch.setattr(measurer, "TRIAL_SECONDS", 1.0)
+    search_until(monkeypatch, lambda found: set(found) >= FAULTY)
     plan = plan_of(32, 24, 48)
-    plan.tune(25, quiet=True)
-    statuses = rows_of(engine, plan)
-    assert {"ok", "timeout", "crashed", "wrong"} <= set(statuses)
+    plan.tune(300, quiet=True)
+    assert set(rows_of(engine, plan)) >= FAULTY
     assert plan.choices()[0].origin == "tuned"
 
 
 def test_a_lost_device_is_opened_anew(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurer, "BENCH", f"{BENCHES}:open_lost_bench")
+    search_until(monkeypatch, lambda found: found["ok"] >= found["crashed"] > 1)
     plan = plan_of(32, 24, 40)
-    plan.tune(12, quiet=True)
+    plan.tune(300, quiet=True)
     key = problem_key(plan.choices()[0].problem)
     rows = engine.store.trials(key, engine.environment)
     crashed = [row for row in rows if row.status == "crashed"]
