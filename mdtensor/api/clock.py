@@ -15,7 +15,11 @@ from typing import Protocol
 Run = Callable[[], None]
 
 _SECONDS = 0.04
+# A candidate that is slower than the incumbent by so much is timed for a quarter of that.
+_CLEARLY = 1.25
 _RUNS = 400
+# A run that takes longer needs no other before it, and no company where many take turns.
+LONG = 10e-3
 _ROUNDS = 7
 # The machine is slow while the best run takes this much longer than it did.
 _SLOW = 1.1
@@ -73,9 +77,12 @@ class HostClock:
         """By which factor the machine is slower now than when the incumbent was timed."""
         if self.incumbent is None:
             return 1.0
-        self.timed(self.incumbent.run)
-        now = statistics.median(self._repeated(self.incumbent.run, _SECONDS / 4))
-        return max(1.0, now / self.incumbent.seconds)
+        run, seconds = self.incumbent.run, self.incumbent.seconds
+        if seconds >= LONG:
+            return max(1.0, self.timed(run) / seconds)
+        self.timed(run)
+        now = statistics.median(self._repeated(run, _SECONDS / 4))
+        return max(1.0, now / seconds)
 
     def steady(self, run: Run) -> tuple[float, float]:
         """The median time of a run and its spread, at the pace of the incumbent's time.
@@ -85,7 +92,10 @@ class HostClock:
         """
         tries = _TRIES
         while True:
-            times = self._repeated(run, _SECONDS)
+            times = self._repeated(run, _SECONDS / 4)
+            if (seconds := self._clearly_slower(statistics.median(times))) is not None:
+                return seconds, spread_of(times)
+            self._repeated(run, _SECONDS * 3 / 4, times)
             middle, spread = statistics.median(times), spread_of(times)
             if self.incumbent is None or middle < self.incumbent.seconds:
                 self.incumbent = Incumbent(run, middle)
@@ -100,6 +110,14 @@ class HostClock:
                 return middle / slowdown, spread
             time.sleep(_RETRY_AFTER)
 
+    def _clearly_slower(self, middle: float) -> float | None:
+        """The time of a candidate that needs no closer look, at the pace of the incumbent's."""
+        if self.incumbent is None or middle <= _CLEARLY * self.incumbent.seconds:
+            return None
+        slowdown = self.slowdown()
+        seconds = middle if slowdown < _SLOW else middle / slowdown
+        return seconds if seconds > _CLEARLY * self.incumbent.seconds else None
+
     def by_turns(self, runs: Sequence[Run | None]) -> list[float | None]:
         """Median times of runs that take turns, so that no lucky moment decides.
 
@@ -110,12 +128,14 @@ class HostClock:
         for _ in range(_ROUNDS):
             for run, measured in zip(runs, times, strict=True):
                 if run is not None:
-                    run()
-                    seconds = statistics.median(self._repeated(run, _SECONDS / 2))
-                    if seconds < _SHORT:
-                        seconds = (seconds + self._after_pauses(run)) / 2
-                    measured.append(seconds)
+                    measured.append(self._in_turn(run))
         return [statistics.median(measured) if measured else None for measured in times]
+
+    def _in_turn(self, run: Run) -> float:
+        if (first := self.timed(run)) >= LONG:
+            return first
+        seconds = statistics.median(self._repeated(run, _SECONDS / 2))
+        return seconds if seconds >= _SHORT else (seconds + self._after_pauses(run)) / 2
 
     def _after_pauses(self, run: Run) -> float:
         times: list[float] = []
@@ -124,9 +144,10 @@ class HostClock:
             times.append(self.timed(run))
         return statistics.median(times)
 
-    def _repeated(self, run: Run, seconds: float) -> list[float]:
+    def _repeated(self, run: Run, seconds: float, times: list[float] | None = None) -> list[float]:
+        """Times of runs, three at least, behind those that there are."""
+        times = [] if times is None else times
         stop = time.perf_counter() + seconds
-        times: list[float] = []
         while len(times) < 3 or (time.perf_counter() < stop and len(times) < _RUNS):
             times.append(self.timed(run))
         return times

@@ -1,7 +1,11 @@
-"""The parent's side of measuring: a worker that runs candidates, and others that compile them."""
+"""The parent's side of measuring: a worker that runs candidates, and others that compile them.
+
+Where the device is the processor itself, nothing is timed while something compiles.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -22,9 +26,11 @@ from mdtensor.lower.schedule import Schedule
 BENCH = "mdtensor.api.trial:open_bench"
 COMPILER = "mdtensor.api.trial:open_compiler"
 TRIAL_SECONDS = 20.0
-COMPILE_SECONDS = 60.0
+COMPILE_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 OPEN_SECONDS = 120.0
 _MOST_COMPILERS = 14
+# Shorter searches on processors are over before compilers of their own have paid for their start.
+_WORTH_COMPILERS = 4.0
 # Neither PyOpenCL nor CuPy shall keep the candidates' binaries.
 _ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
 
@@ -32,22 +38,32 @@ _ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
 class Measurer(Closing):
     """Measures schedules on the device of an engine; its processes serve problem after problem.
 
-    `device` is the name by which a worker opens the device.
+    `device` is the name by which a worker opens the device, `budget` the seconds for all that is
+    measured. So many schedules as `ahead` says are compiled before the first of them is measured;
+    `apart` tells that none are compiled while one is measured, since they share the processor.
     """
 
-    def __init__(self, engine: Engine, device: str | None) -> None:
+    def __init__(self, engine: Engine, device: str | None, budget: float = math.inf) -> None:
         self._worker = Worker(
             BENCH, {"device": device, "arrays": engine.device.arrays}, environment=_ENVIRONMENT
         )
         self._crew: Crew | None = None
         self.ahead = 0
-        if engine.device.compiler is not None:
-            size = max(1, min(_MOST_COMPILERS, core_count() - 2))
+        self.apart = engine.target.kind == "cpu"
+        self._compile_seconds = COMPILE_SECONDS[engine.target.kind]
+        worth = not self.apart or (budget >= _WORTH_COMPILERS and core_count() > 1)
+        if engine.device.compiler is not None and worth:
+            # Beside a GPU, a core is left to the worker and one to the search.
+            size = max(1, min(_MOST_COMPILERS, core_count() - (0 if self.apart else 2)))
             payload = {"compiler": engine.device.compiler, "dialect": engine.target.dialect}
             self._crew = Crew(COMPILER, size, payload, environment=_ENVIRONMENT)
-            self.ahead = 2 * size
+            self.ahead = (3 if self.apart else 2) * size
         self._problem = ""
         self._compiled: dict[Schedule, Future[Any]] = {}
+        self._pending: set[Future[Any]] = set()
+        # What the worker of so many starts has timed, and can run without its machine code.
+        self._timed: set[Schedule] = set()
+        self._starts = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mdtensor-bench")
         self._opening: Future[Any] | None = None
 
@@ -56,9 +72,9 @@ class Measurer(Closing):
         self._problem = packed(problem)
         request = {"problem": self._problem, "open": True}
         self._opening = self._thread.submit(self._worker.call, request, OPEN_SECONDS)
-        for future in self._compiled.values():
-            future.cancel()
+        self._drop_waiting()
         self._compiled = {}
+        self._timed.clear()
 
     def opened(self) -> None:
         """Waits until the worker can measure and something is compiled.
@@ -75,8 +91,23 @@ class Measurer(Closing):
         """Has a schedule compiled that will be measured later; None where the device compiles."""
         if self._crew is not None and schedule not in self._compiled:
             request = {"problem": self._problem, "schedule": schedule.to_json()}
-            self._compiled[schedule] = self._crew.submit(request, COMPILE_SECONDS)
+            future = self._crew.submit(request, self._compile_seconds)
+            self._compiled[schedule] = future
+            self._pending.add(future)
         return self._compiled.get(schedule)
+
+    def _drop_waiting(self) -> None:
+        """Compiles nothing of what waits for a compiler."""
+        for schedule, future in [*self._compiled.items()]:
+            if future.cancel():
+                del self._compiled[schedule]
+        self._pending = {future for future in self._pending if not future.done()}
+
+    def _quieten(self) -> None:
+        """Waits until nothing compiles, where that would disturb what is measured."""
+        if self.apart:
+            wait(self._pending)
+            self._pending.clear()
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
         """What measuring a schedule finds; `best` are the seconds of the best one so far."""
@@ -88,15 +119,35 @@ class Measurer(Closing):
             if best is not None and candidate.get("spilled"):
                 return Trial("rejected", detail=f"spills {candidate['spilled']} bytes of registers")
             request = {"problem": self._problem, "best": best, **candidate}
-            return _trial(self._worker.call(request, TRIAL_SECONDS))
+            self._quieten()
+            trial = _trial(self._worker.call(request, TRIAL_SECONDS))
         except WorkerTimeout as error:
             return Trial("timeout", detail=str(error))
         except WorkerError as error:
             return Trial("crashed", detail=str(error))
+        finally:
+            self._compiled.pop(schedule, None)
+        self._remember(schedule)
+        return trial
+
+    def _remember(self, schedule: Schedule) -> None:
+        if self._starts != self._worker.starts:
+            self._timed.clear()
+            self._starts = self._worker.starts
+        self._timed.add(schedule)
 
     def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
         """Seconds of schedules that take turns; WorkerError where that cannot be done."""
-        candidates = list(map(self._candidate, schedules))
+        self._drop_waiting()
+        known = self._timed if self._starts == self._worker.starts and self._worker.pid else ()
+        for schedule in schedules:
+            if schedule not in known:
+                self.prepare(schedule)
+        candidates = [
+            {"schedule": schedule.to_json()} if schedule in known else self._candidate(schedule)
+            for schedule in schedules
+        ]
+        self._quieten()
         request = {"problem": self._problem, "confirm": candidates}
         return self._worker.call(request, TRIAL_SECONDS * len(candidates))["seconds"]
 
@@ -104,6 +155,8 @@ class Measurer(Closing):
         self, steps: Sequence[Step], schedules: Sequence[Sequence[Schedule]]
     ) -> list[float | None]:
         """Seconds of a call whose steps run by various schedules, as `by_turns` tells them."""
+        self._drop_waiting()
+        self._quieten()
         texts = [[schedule.to_json() for schedule in each] for each in schedules]
         request = {"call": packed(tuple(steps)), "schedules": texts}
         return self._worker.call(request, TRIAL_SECONDS * len(schedules))["seconds"]

@@ -45,6 +45,8 @@ _BEGINNINGS = 3
 # Of the first schedules, those that are measured even where the space does not hold them.
 _OUTSIDE = 8
 _CONFIRMED = 5
+# Seconds that kernels have to be ready which calls had compiled in the background.
+_SETTLE = 3.0
 _CONFIRM_SHARE = 0.12
 # What the cost model expects counts by this power beside times that are those of memory. In a
 # process or a minute in which memory gives little, one thread was as fast as two, and was taken:
@@ -103,8 +105,8 @@ class _Candidates:
         return self.prepare_schedule(self.schedule_of(configuration))
 
     def prepare_schedule(self, schedule: Schedule) -> Future[Any] | None:
-        """Has a schedule compiled that is not hopeless; None where nothing is to be done."""
-        if self.measurer.ahead and not self._rejection(schedule):
+        """Has a schedule compiled that is new and not hopeless; None if nothing is to be done."""
+        if self.measurer.ahead and schedule not in self.tried and not self._rejection(schedule):
             return self.measurer.prepare(schedule)
         return None
 
@@ -144,16 +146,22 @@ def searched(
     """Looks for the fastest schedule of a problem, and keeps it in the store; its seconds."""
     started = time.monotonic()
     candidates = _Candidates(engine, problem, measurer)
-    untuned = engine.untuned(problem).schedule
-    first = [untuned, *_first_schedules(engine, problem)]
-    for schedule in first[: measurer.ahead]:
+    favourites = _first_schedules(engine, problem)
+    for schedule in favourites[: measurer.ahead]:
         candidates.prepare_schedule(schedule)
+    untuned = engine.untuned(problem).schedule
+    candidates.prepare_schedule(untuned)
+    first = [untuned, *favourites]
     space = Space(parameters_of(problem, engine.target))
     before = _trials_before(candidates, space)
     candidates.tried.update((schedule, trial) for _, schedule, trial in before)
     seeds = [configuration_from(problem, schedule) for schedule in first]
     seeds += _foreseen(candidates, space, seeds, budget)
+    if measurer.apart:
+        for seed in seeds[len(first) :][: measurer.ahead]:
+            candidates.prepare_schedule(candidates.schedule_of(seed))
     try:
+        engine.settle(_SETTLE)
         measurer.opened()
         made = {untuned: candidates.measure_anyway(untuned)}
         for schedule in first[:_OUTSIDE]:
@@ -173,6 +181,7 @@ def searched(
         on_trial=progress,
         prepare=candidates.prepare,
         ahead=measurer.ahead,
+        apart=measurer.apart,
         expected=candidates.expected,
         draws=_DRAWS[engine.target.kind],
     )

@@ -73,7 +73,7 @@ def tune(
     left = seconds_of(budget) - for_calls
     weights = _weights(items)
     reports: list[TuningReport] = []
-    with Measurers() as measurers:
+    with Measurers(seconds_of(budget)) as measurers:
         for number, item in enumerate(items):
             share = left * weights[number] / sum(weights[number:])
             report = _tuned(item, share, measurers, quiet=quiet, again=again)
@@ -141,15 +141,17 @@ def tune_md_hom(
 
 
 class Measurers(Closing):
-    """One measurer for each kind of arrays, made when first needed."""
+    """One measurer for each kind of arrays, made when first needed, for a budget in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
         self._made: dict[str, Measurer] = {}
 
     def of(self, engine: Engine, arrays: str) -> Measurer:
         """The measurer of an engine's device."""
         if arrays not in self._made:
-            self._made[arrays] = Measurer(engine, pipeline.device_name(arrays))
+            device = pipeline.device_name(arrays)
+            self._made[arrays] = Measurer(engine, device, self._budget)
         return self._made[arrays]
 
     def close(self) -> None:

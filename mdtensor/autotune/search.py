@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from typing import Any, Literal, TypeAlias
 
@@ -67,6 +68,7 @@ def search(
     on_trial: Callable[[Measured], None] | None = None,
     prepare: Prepare | None = None,
     ahead: int = 0,
+    apart: bool = False,
     expected: Expected | None = None,
     draws: int = 1,
     clock: Callable[[], float] = time.monotonic,
@@ -81,7 +83,9 @@ def search(
 
     So many configurations as `ahead` says are proposed before the first of them is measured, and
     `prepare` is told of each: it can begin what takes long, and others can do, such as compiling.
-    Where it returns futures, those are measured first that are done.
+    Where it returns futures, those are measured first that are done. Where preparing would disturb
+    measuring, it is done `apart`: so many are proposed together, and measured when all futures are
+    done, before more are proposed.
 
     Where a model can tell what is `expected` of a configuration, the technique is asked so many
     times as `draws` says for each that is measured: the one of which least is expected.
@@ -110,7 +114,12 @@ def search(
             chosen.tell(index, cost or 0.0)
         screen = _Screen(space, chosen, costs, expected, draws)
         proposals = _proposals(space, seeds, screen, costs, rng)
-        for proposer, index in _drawn_ahead(space, proposals, costs, prepare, ahead):
+        if apart and ahead:
+            left = lambda: budget_s - (clock() - began)  # noqa: E731
+            drawn = _drawn_together(space, proposals, costs, prepare, ahead, left)
+        else:
+            drawn = _drawn_ahead(space, proposals, costs, prepare, ahead)
+        for proposer, index in drawn:
             if max_trials is not None and len(trials) >= max_trials:
                 stopped = "max_trials"
                 break
@@ -150,6 +159,36 @@ def _drawn_ahead(
                 waiting.append((proposal, future))
         if waiting:
             yield waiting.pop(_first_ready([future for _, future in waiting]))[0]
+
+
+def _drawn_together(
+    space: Space,
+    proposals: Iterator[tuple[str, int]],
+    costs: Costs,
+    prepare: Prepare | None,
+    many: int,
+    left: Callable[[], float],
+) -> Iterator[tuple[str, int]]:
+    """The proposals, so many drawn at a time; each time when all that were drawn are measured.
+
+    Fewer are drawn where, by what the last ones took, there are not enough seconds `left`.
+    """
+    each = 0.0
+    while True:
+        before = left()
+        fitting = min(many, max(1, int(before / each))) if each > 0 else many
+        drawn: list[tuple[str, int]] = []
+        futures: list[Future[Any] | None] = []
+        for proposal in islice(proposals, fitting):
+            costs[proposal[1]] = None
+            drawn.append(proposal)
+            if prepare is not None and before > 0:
+                futures.append(prepare(space.configuration(proposal[1])))
+        if not drawn:
+            return
+        wait([future for future in futures if future is not None], timeout=max(0.0, before))
+        yield from drawn
+        each = (before - left()) / len(drawn)
 
 
 def _first_ready(futures: Sequence[Future[Any] | None]) -> int:

@@ -40,7 +40,7 @@ class Program(Protocol):
 
 
 class Compiler(Protocol):
-    """What compiles programs for devices of a kind, without one."""
+    """What compiles programs in another process than the one that runs them."""
 
     def compiled(self, source: KernelSource) -> Compiled:
         """Compiles a program without sizes; CompileError where the source is refused."""

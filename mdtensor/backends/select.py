@@ -88,6 +88,7 @@ def open_compiler(description: Mapping[str, str]) -> Compiler:
         from mdtensor.backends.nvrtc import Nvrtc
 
         return Nvrtc(description["architecture"])
-    from mdtensor.backends.pyopencl import Rendered
+    from mdtensor.backends import pyopencl
 
-    return Rendered()
+    found = (device for label, device in pyopencl.devices() if label == description["device"])
+    return pyopencl.open_device(next(found))

@@ -65,8 +65,36 @@ def test_the_incumbent_tells_the_pace(host_clock: HostClock, machine: Machine) -
 
 def test_a_candidate_waits_for_the_usual_pace(host_clock: HostClock, machine: Machine) -> None:
     machine.pace, machine.after_sleeps = 2.0, [1.0]
-    assert host_clock.steady(machine.run(1.5e-3))[0] == pytest.approx(1.5e-3)
+    assert host_clock.steady(machine.run(1.2e-3))[0] == pytest.approx(1.2e-3)
     assert machine.after_sleeps == []
+
+
+@pytest.mark.parametrize("pace", [1.0, 2.0])
+def test_a_candidate_that_is_clearly_slower_is_timed_briefly(
+    host_clock: HostClock, machine: Machine, pace: float
+) -> None:
+    machine.pace = pace
+    assert host_clock.steady(machine.run(1.5e-3))[0] == pytest.approx(1.5e-3)
+    assert machine.now < clock._SECONDS / 2 + 0.01
+    began = machine.now
+    machine.pace = 1.0
+    host_clock.steady(machine.run(1.2e-3))
+    assert machine.now - began > clock._SECONDS
+
+
+def test_one_that_looks_slow_since_the_machine_is_has_a_closer_look(
+    host_clock: HostClock, machine: Machine
+) -> None:
+    machine.pace, machine.after_sleeps = 2.0, [1.0]
+    assert host_clock.steady(machine.run(0.9e-3))[0] == pytest.approx(0.9e-3)
+    assert host_clock.incumbent is not None
+    assert host_clock.incumbent.seconds == pytest.approx(0.9e-3)
+
+
+def test_long_runs_are_made_once_a_turn(machine: Machine) -> None:
+    (found,) = HostClock().by_turns([machine.run(2 * clock.LONG)])
+    assert found == pytest.approx(2 * clock.LONG)
+    assert machine.now == pytest.approx(2 * clock._ROUNDS * clock.LONG)
 
 
 def test_what_stays_slow_is_scaled(host_clock: HostClock, machine: Machine) -> None:

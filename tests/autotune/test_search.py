@@ -3,6 +3,7 @@
 import math
 import random
 import statistics
+import threading
 from concurrent.futures import Future
 
 import pytest
@@ -117,6 +118,52 @@ def test_what_is_ready_is_measured_before_what_is_not():
     )
     first, *others = list(futures)[:12]
     assert measured == [*others[:7], first, *others[7:]]
+
+
+def test_what_is_prepared_apart_is_measured_while_nothing_is_prepared():
+    space, events = small(), []
+
+    def prepare(configuration):
+        future = Future()
+        threading.Timer(0.001, lambda: (events.append("ready"), future.set_result(None))).start()
+        events.append("asked")
+        return future
+
+    def measure(configuration):
+        assert events.count("asked") == events.count("ready")
+        events.append("measured")
+        return ok(1e-6 * configuration["tile"])
+
+    outcome = search(
+        space, measure, budget_s=60, technique="exhaustive", prepare=prepare, ahead=5, apart=True
+    )
+    assert outcome.stopped == "exhausted"
+    assert len(outcome.trials) == space.size
+    batches = "".join(event[0] for event in events if event != "ready").split("ma")
+    assert len(batches) == -(-space.size // 5)
+    assert batches[0].lstrip("a") == "mmmm"  # and one more, before the second five are asked for
+
+
+def test_near_the_end_no_more_is_prepared_than_can_be_measured():
+    space, now, prepared = small(), [0.0], []
+
+    def measure(configuration):
+        now[0] += 1.0
+        return ok(1e-6)
+
+    outcome = search(
+        space,
+        measure,
+        budget_s=7.5,
+        technique="exhaustive",
+        prepare=lambda configuration: prepared.append(now[0]),
+        ahead=3,
+        apart=True,
+        clock=lambda: now[0],
+    )
+    assert outcome.stopped == "budget"
+    assert prepared == [0.0] * 3 + [3.0] * 3 + [6.0, 7.0]
+    assert len(outcome.trials) == 8
 
 
 def test_credit_goes_to_who_proposed_even_when_others_were_asked_since():

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from mdtensor.backends import pyopencl as backend
+from mdtensor.backends.compiled import Compiled, MachineCode
+from mdtensor.backends.select import open_compiler
 from mdtensor.errors import CompileError, LaunchError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
@@ -191,6 +193,22 @@ def test_barriers_are_compiled_as_they_stand_where_the_compiler_mistakes_them(de
     assert "-cl-opt-disable" not in options(alone)
     assert ("-cl-opt-disable" in options(shared)) == device.mistakes_barriers
     assert device.mistakes_barriers == ("Intel" in device.device.platform.vendor)
+
+
+@pytest.mark.parametrize("name", ["matmul_remainder", "dot_split"])
+def test_machine_code_of_another_context_is_the_program(device, name):
+    case, compiler = CASES[name], open_compiler(device.compiler)
+    nests = lowered(case.problem(), case.schedule)
+    made = compiler.compiled(render(nests, OPENCL, inline=case.schedule.inline))
+    assert made.machine.code != made.source.text.encode()
+    made = replace(made, source=replace(made.source, text=""))
+    fuzz.check_program(device.load(made), case.einsum, 0)
+
+
+def test_what_is_no_machine_code_is_refused(device):
+    made = Compiled(source("dot_split", OPENCL), MachineCode(b"no code"))
+    with pytest.raises(CompileError, match=r"refused machine code: .*INVALID"):
+        device.load(made)
 
 
 class TestWithoutSharedMemory:
