@@ -41,6 +41,8 @@ GATHER_PER_ELEMENT = 0.8
 # Going round a loop, and what an instruction more inside it costs by the length of the code.
 LOOP_OVERHEAD, CODE = 0.1, 0.0005
 SCATTER = 3.0
+# Combining the lanes of a point alone, and of each of several, with writing the result.
+LANES_OF_ONE, LANES_OF_EACH = 15.0, 3.0
 TILE_OVERHEAD = 12.0
 SPILL = 2.0
 # Cycles per element that is staged.
@@ -287,10 +289,18 @@ def _arithmetic(
         steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
         finish = 0.0
     elif lane in facts.contracted:
-        finish = points * (vectors + 14)
+        finish = _combining_lanes(points, vectors)
     passes = math.prod([-(-shape.extents[d] // shape.tiles[d]) for d in facts.contracted])
     finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
     return tiles * (steps * step + finish)
+
+
+def _combining_lanes(points: int, vectors: int) -> float:
+    """Cycles for the results of points whose vectors hold partial ones, and for writing these.
+
+    Lanes of several points are combined together (`passes.combine_lanes`), those of one are halved.
+    """
+    return points * (vectors - 1) / 2 + (LANES_OF_ONE if points == 1 else LANES_OF_EACH * points)
 
 
 def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float) -> float:

@@ -22,6 +22,7 @@ from mdtensor.lower.plain import (
 )
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, is_valid, rows_across
+from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.specs import Target
 
 _ROWS = (2, 4, 6, 8, 12)
@@ -77,6 +78,7 @@ def cpu_candidates(
                             yield staged
                             yield from _streamed(problem, staged, target, general=general)
                     yield from _side_by_side(problem, flat)
+        yield from tiles_of_two(problem, replace(base, lane=lane, width=width), target)
         yield from _transposed(problem, base, lane, width, target, general=general)
 
 

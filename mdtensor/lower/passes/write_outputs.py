@@ -25,6 +25,7 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
+from mdtensor.lower.passes.combine_lanes import combined_lanes
 from mdtensor.lower.passes.micro_kernel import (
     Body,
     Frame,
@@ -59,7 +60,7 @@ def write_tile(
     values: list[list[tuple[Ref, ...]]] = [list(vectors) for vectors in tile.accumulators]
     pieces = tile.pieces
     if frame.lane_is_reduced:
-        values = [[_across_lanes(frame, tile, u, statements)] for u in range(len(tile.points))]
+        values = [[refs] for refs in _across_lanes(frame, tile, statements)]
         pieces = (Piece(0, 1, 1),)
     if _reduces_over_items(frame):
         return [*statements, *_across_items(frame, tile, values, destinations, earlier)]
@@ -149,34 +150,26 @@ def stores(
     return statements
 
 
-def _across_lanes(frame: Frame, tile: Tile, u: int, statements: list[Statement]) -> tuple[Ref, ...]:
-    """Combines the vectors of a point, then their halves, then what was left over."""
+def _across_lanes(frame: Frame, tile: Tile, statements: list[Statement]) -> list[tuple[Ref, ...]]:
+    """Combines the vectors of each point, then the lanes of all, then what was left over."""
     operator = frame.problem.operator
     assert operator is not None
-    vectors = list(tile.accumulators[u])
-    while len(vectors) > 1:
-        last = vectors.pop()
-        first = vectors[0]
-        results = combined(operator, first, last)
-        fresh = tuple(Ref(f"{r.name}_{len(vectors)}", r.dtype, r.lanes) for r in first)
-        statements += [Let(f, v) for f, v in zip(fresh, results, strict=True)]
-        vectors[0] = fresh
-    refs = vectors[0]
-    while refs[0].lanes > 1:
-        half = refs[0].lanes // 2
-        low = [Slice(ref, 0, half) for ref in refs]
-        high = [Slice(ref, half, half) for ref in refs]
-        fresh = tuple(Ref(f"h{u}_{half}_{k}", ref.dtype, half) for k, ref in enumerate(refs))
-        results = combined(operator, low, high)
+    points: list[tuple[Ref, ...]] = []
+    for vectors in tile.accumulators:
+        refs = vectors[0]
+        for left, last in zip(range(len(vectors) - 1, 0, -1), reversed(vectors), strict=False):
+            results = combined(operator, refs, last)
+            fresh = tuple(Ref(f"{r.name}_{left}", r.dtype, r.lanes) for r in vectors[0])
+            statements += [Let(f, v) for f, v in zip(fresh, results, strict=True)]
+            refs = fresh
+        points.append(refs)
+    found = combined_lanes(operator, points, statements)
+    for u, left_over in enumerate(single_accumulators(frame, tile)):
+        results = combined(operator, found[u], left_over)
+        fresh = tuple(Ref(f"h{u}_{k}", ref.dtype) for k, ref in enumerate(found[u]))
         statements += [Let(f, v, mutable=True) for f, v in zip(fresh, results, strict=True)]
-        refs = fresh
-    single = single_accumulators(frame, tile)
-    if single:
-        results = combined(operator, refs, single[u])
-        fresh = tuple(Ref(f"h{u}_{k}", ref.dtype) for k, ref in enumerate(refs))
-        statements += [Let(f, v, mutable=True) for f, v in zip(fresh, results, strict=True)]
-        refs = fresh
-    return refs
+        found[u] = fresh
+    return found
 
 
 def _reduces_over_items(frame: Frame) -> bool:

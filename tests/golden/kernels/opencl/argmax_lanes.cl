@@ -75,10 +75,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
     }
     const float4 a0_0_0_1 = select(a0_0_0, a0_1_0, ((a0_1_0 > a0_0_0) | ((a0_1_0 == a0_0_0) & convert_int4(a0_1_1 < a0_0_1))));
     const long4 a0_0_1_1 = select(a0_0_1, a0_1_1, convert_long4((a0_1_0 > a0_0_0) | ((a0_1_0 == a0_0_0) & convert_int4(a0_1_1 < a0_0_1))));
-    float2 h0_2_0 = select(a0_0_0_1.lo, a0_0_0_1.hi, ((a0_0_0_1.hi > a0_0_0_1.lo) | ((a0_0_0_1.hi == a0_0_0_1.lo) & convert_int2(a0_0_1_1.hi < a0_0_1_1.lo))));
-    long2 h0_2_1 = select(a0_0_1_1.lo, a0_0_1_1.hi, convert_long2((a0_0_0_1.hi > a0_0_0_1.lo) | ((a0_0_0_1.hi == a0_0_0_1.lo) & convert_int2(a0_0_1_1.hi < a0_0_1_1.lo))));
-    float h0_1_0 = (((h0_2_0.s1 > h0_2_0.s0) | ((h0_2_0.s1 == h0_2_0.s0) & (h0_2_1.s1 < h0_2_1.s0))) ? h0_2_0.s1 : h0_2_0.s0);
-    long h0_1_1 = (((h0_2_0.s1 > h0_2_0.s0) | ((h0_2_0.s1 == h0_2_0.s0) & (h0_2_1.s1 < h0_2_1.s0))) ? h0_2_1.s1 : h0_2_1.s0);
+    float2 h0_0_0 = select(a0_0_0_1.lo, a0_0_0_1.hi, ((a0_0_0_1.hi > a0_0_0_1.lo) | ((a0_0_0_1.hi == a0_0_0_1.lo) & convert_int2(a0_0_1_1.hi < a0_0_1_1.lo))));
+    long2 h0_0_1 = select(a0_0_1_1.lo, a0_0_1_1.hi, convert_long2((a0_0_0_1.hi > a0_0_0_1.lo) | ((a0_0_0_1.hi == a0_0_0_1.lo) & convert_int2(a0_0_1_1.hi < a0_0_1_1.lo))));
+    float h0_1_0 = (((h0_0_0.s1 > h0_0_0.s0) | ((h0_0_0.s1 == h0_0_0.s0) & (h0_0_1.s1 < h0_0_1.s0))) ? h0_0_0.s1 : h0_0_0.s0);
+    long h0_1_1 = (((h0_0_0.s1 > h0_0_0.s0) | ((h0_0_0.s1 == h0_0_0.s0) & (h0_0_1.s1 < h0_0_1.s0))) ? h0_0_1.s1 : h0_0_1.s0);
     float h0_0 = (((s0_0_0 > h0_1_0) | ((s0_0_0 == h0_1_0) & (s0_0_1 < h0_1_1))) ? s0_0_0 : h0_1_0);
     long h0_1 = (((s0_0_0 > h0_1_0) | ((s0_0_0 == h0_1_0) & (s0_0_1 < h0_1_1))) ? s0_0_1 : h0_1_1);
     o0[0] = h0_0;

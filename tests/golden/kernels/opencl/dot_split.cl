@@ -59,10 +59,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     s0_0 = (s0_0 + (x0 * x1));
   }
   const float8 a0_0_1 = (a0_0 + a0_1);
-  float4 h0_4_0 = (a0_0_1.lo + a0_0_1.hi);
-  float2 h0_2_0 = (h0_4_0.lo + h0_4_0.hi);
-  float h0_1_0 = (h0_2_0.s0 + h0_2_0.s1);
-  float h0_0 = (h0_1_0 + s0_0);
+  float4 h0_0_0 = (a0_0_1.lo + a0_0_1.hi);
+  float2 h0_1_0 = (h0_0_0.lo + h0_0_0.hi);
+  float h0_2_0 = (h0_1_0.s0 + h0_1_0.s1);
+  float h0_0 = (h0_2_0 + s0_0);
   o0[0] = h0_0;
 }
 

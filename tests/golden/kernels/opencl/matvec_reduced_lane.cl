@@ -65,15 +65,16 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       s1_0 = (s1_0 + (x2 * x1));
     }
     const float8 a0_0_1 = (a0_0 + a0_1);
-    float4 h0_4_0 = (a0_0_1.lo + a0_0_1.hi);
-    float2 h0_2_0 = (h0_4_0.lo + h0_4_0.hi);
-    float h0_1_0 = (h0_2_0.s0 + h0_2_0.s1);
-    float h0_0 = (h0_1_0 + s0_0);
     const float8 a1_0_1 = (a1_0 + a1_1);
-    float4 h1_4_0 = (a1_0_1.lo + a1_0_1.hi);
-    float2 h1_2_0 = (h1_4_0.lo + h1_4_0.hi);
-    float h1_1_0 = (h1_2_0.s0 + h1_2_0.s1);
-    float h1_0 = (h1_1_0 + s1_0);
+    float8 h0_0_0 = __builtin_shufflevector(a0_0_1, a1_0_1, 0, 8, 1, 9, 4, 12, 5, 13);
+    float8 h0_1_0 = __builtin_shufflevector(a0_0_1, a1_0_1, 2, 10, 3, 11, 6, 14, 7, 15);
+    float8 h0_2_0 = (h0_0_0 + h0_1_0);
+    float4 h0_3_0 = (h0_2_0.lo + h0_2_0.hi);
+    float2 h0_4_0 = (h0_3_0.lo + h0_3_0.hi);
+    float h0_5_0 = h0_4_0.s0;
+    float h0_6_0 = h0_4_0.s1;
+    float h0_0 = (h0_5_0 + s0_0);
+    float h1_0 = (h0_6_0 + s1_0);
     o0[0] = h0_0;
     o0[1] = h1_0;
   }
