@@ -46,6 +46,8 @@ class _ViewOf:
     kind: str
     dtypes: tuple[np.dtype, ...] = ()
 
+    __iter__ = None  # indexing it never ends
+
     def __getitem__(self, said: Any) -> _ViewOf:
         return _ViewOf(self.kind, tuple(map(dtype_of, as_tuple(said))))
 
@@ -82,6 +84,8 @@ class _MdHomOf:
     """`md_hom[I, K]`, which takes the scalar function and the operators."""
 
     extents: tuple[int, ...] = ()
+
+    __iter__ = None  # indexing it never ends
 
     def __getitem__(self, said: Any) -> _MdHomOf:
         return _MdHomOf(tuple(int(size) for size in as_tuple(said)))

@@ -46,6 +46,51 @@ def wrong(program: Callable[[], Any]) -> Callable[[], Any]:
     return program
 
 
+# --- whole arrays -------------------------------------------------------------------------------
+
+
+@wrong
+def a_stencil_over_all_elements():
+    """
+    ProgramError: a stencil goes over all elements of an array
+      mdt.stencil(lambda u: max(*u))(X)
+                            ^
+      HERE, in <lambda>
+      hint: name those around the point: sum(u[n] for n in (-1, 0, 1))
+    """
+    mdt.stencil(lambda u: max(*u))(X)
+
+
+@wrong
+def a_stencil_that_looks_for_an_element():
+    """
+    ProgramError: a stencil goes over all elements of an array
+      mdt.stencil(lambda u: 1.0 in u)(X)
+                            ^
+      HERE, in <lambda>
+      hint: name those around the point: sum(u[n] for n in (-1, 0, 1))
+    """
+    mdt.stencil(lambda u: 1.0 in u)(X)
+
+
+@wrong
+def loops_that_sum_a_whole_array():
+    """
+    ProgramError: x: float64[6] is gone over as a whole
+      y[i] = sum(x)
+             ^
+      HERE, in total
+      hint: go over indices: for i in range(len(x)): … x[i]
+    """
+
+    @mdh
+    def total(y, x):
+        for i in range(len(x)):
+            y[i] = sum(x)
+
+    total(np.zeros(6), X)
+
+
 # --- strings and shapes -----------------------------------------------------------------------
 
 

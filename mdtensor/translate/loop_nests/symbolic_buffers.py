@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -38,6 +38,12 @@ class _Whole(Arithmetic):
         """Refused."""
         raise TranslationError(
             f"{self!r} is used as a whole in an operation", hint="loop over its elements"
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise TranslationError(
+            f"{self!r} is gone over as a whole",
+            hint="go over indices: for i in range(len(x)): … x[i]",
         )
 
 

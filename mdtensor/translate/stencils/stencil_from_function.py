@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.errors import ShapeError, TranslationError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Arithmetic
 from mdtensor.translate.python.expr_from_function import traced
@@ -86,6 +86,13 @@ class Field(Arithmetic):
             hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
         )
 
+    def __iter__(self) -> NoReturn:
+        # Python would go on from u[0] to u[1], and find no end.
+        raise TranslationError(
+            "a stencil goes over all elements of an array",
+            hint="name those around the point: sum(u[n] for n in (-1, 0, 1))",
+        )
+
     def __getitem__(self, index: object) -> Expr:
         offsets: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
         try:
@@ -97,7 +104,8 @@ class Field(Arithmetic):
             ) from None
         if len(whole) != self.ndim:
             raise TranslationError(
-                f"a stencil reads at {len(whole)} indices from an array of {self.ndim} axes",
+                f"a stencil reads at {len(whole)} indices from an array of"
+                f" {count_of(self.ndim, 'axis', 'axes')}",
                 hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
             )
         place = tuple(AffineIndex.of(offset=offset) for offset in whole)
