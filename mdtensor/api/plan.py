@@ -31,7 +31,8 @@ class Plan(ABC):
 
     `label` names it in reports and errors, `specs` are those of the operands, `results` those of
     the results, and `md_homs` are what is computed, in order. It is tuned and explained for
-    `arrays` of "numpy" or "cupy": those that it was made with.
+    `arrays` of "numpy" or "cupy": those that it was made with. A plan can be pickled where its
+    arguments can; the copy chooses kernels of its own.
     """
 
     arrays = "numpy"
@@ -151,6 +152,10 @@ class Plan(ABC):
     def forget(self) -> None:
         """Drops the launches, so that the next call takes the best kernel known then."""
         self._launch = self._launch_into = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Launches are of this process; a copy makes its own.
+        return {**self.__dict__, "_launch": None, "_launch_into": None}
 
     def _compare(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         """Says what differs from the plan; strides of arrays without elements mean nothing."""

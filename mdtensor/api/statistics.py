@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -32,14 +33,23 @@ class Tally:
         self.reason = reason
         self.calls = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The counter of another process has its own count.
+        key = (self.engine, self.kind, self.reason)
+        return (_of_key, key) if key in _tallies else (uncounted, ())
+
 
 _tallies: dict[tuple[str, str, str], Tally] = {}
 
 
 def tally(engine: str, dtype: np.dtype, reason: str = "") -> Tally:
     """The one counter of an engine, a kind of data, and the reason why NumPy computes it."""
-    key = (engine, kind_of(dtype), reason)
-    return _tallies.setdefault(key, Tally(*key))
+    return _of_key(engine, kind_of(dtype), reason)
+
+
+def _of_key(*key: str) -> Tally:
+    engine, kind, reason = key
+    return _tallies.setdefault((engine, kind, reason), Tally(engine, kind, reason))
 
 
 def uncounted() -> Tally:
@@ -68,6 +78,10 @@ class Stats:
     views: Mapping[str, int]
     filled: Mapping[str, int]
     numpy: Mapping[tuple[str, str], int]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        counts = (dict(self.generated), dict(self.views), dict(self.filled), dict(self.numpy))
+        return Stats, counts
 
     @property
     def share(self) -> float:

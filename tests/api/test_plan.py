@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +37,23 @@ def test_new_arrays_and_the_same_arrays_with_new_values() -> None:
         fresh = np.empty_like(out)
         plan(other, more, out=fresh)
         np.testing.assert_allclose(fresh, other @ more, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("what", "options"), [("ij,jk->ik", {}), (mdt.einsum, {"f": np.maximum})])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda plan: pickle.loads(pickle.dumps(plan))])
+def test_a_copy_of_a_plan_that_ran_runs(
+    what: Any, options: dict[str, Any], copied: Callable[[mdt.Plan], mdt.Plan]
+) -> None:
+    a, b = operands()
+    text = () if isinstance(what, str) else ("ij,jk->ik",)
+    plan = mdt.compile(what, *text, a, b, **options)
+    result, out = plan(a, b), np.empty((7, 20), "f4")
+    plan(a, b, out=out)
+    again = copied(plan)
+    assert repr(again) == repr(plan)
+    np.testing.assert_array_equal(again(a, b), result)
+    out[:] = 0
+    np.testing.assert_array_equal(again(a, b, out=out), result)
 
 
 def test_einsum_in_between_does_not_disturb_a_plan() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,20 @@ def test_reset_returns_what_was_counted_and_keeps_counters_alive() -> None:
     assert stats().generated == {}
     hot.calls += 1
     assert stats().generated == {"float": 1}
+
+
+def test_counts_travel_to_other_processes() -> None:
+    tally(GENERATED, np.dtype("f4")).calls += 2
+    tally(NUMPY, np.dtype(object), "dtype object").calls += 1
+    assert pickle.loads(pickle.dumps(stats())) == stats()
+
+
+def test_a_counter_that_travels_goes_on_where_it_arrives() -> None:
+    hot = tally(GENERATED, np.dtype("f4"))
+    assert pickle.loads(pickle.dumps(hot)) is hot
+    unread = pickle.loads(pickle.dumps(statistics.uncounted()))
+    unread.calls += 1
+    assert stats() == Stats({}, {}, {}, {})
 
 
 def test_the_share_leaves_out_views_fills_and_kinds_without_kernels() -> None:
