@@ -71,7 +71,7 @@ def import_(file: Annotated[Path, typer.Argument(help="File that export wrote.")
 @app.command("prune")
 def prune(
     older_than: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="Remove what was measured before.")
+        float | None, typer.Option(metavar="DAYS", min=0, help="Remove what was measured before.")
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="Remove all there is.")] = False,
 ) -> None:

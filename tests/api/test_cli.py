@@ -366,6 +366,13 @@ def test_cache_prune_by_age_keeps_what_is_new(cache: Path) -> None:
     assert run("cache", "prune", "--older-than", "0") == "2 rows removed\n"
 
 
+def test_cache_prune_takes_no_age_below_0(cache: Path) -> None:
+    remember(3e-6)
+    for age in ("-1", "nan"):
+        assert "greater than or equal to 0" in run("cache", "prune", "--older-than", age, code=2)
+    assert run("cache", "prune", "--everything") == "2 rows removed\n"
+
+
 @pytest.mark.parametrize("arguments", [(), ("--everything", "--older-than", "3")])
 def test_cache_prune_wants_to_know_what(cache: Path, arguments: tuple[str, ...]) -> None:
     assert "say either --older-than DAYS or --everything" in run(
