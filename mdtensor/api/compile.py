@@ -109,7 +109,7 @@ def _plan_of_call(
 ) -> CallPlan:
     """The plan of a call of a function, by the label of its string if it has one."""
     is_stencil = isinstance(function, StencilFunction)
-    module, _, name = getattr(function, "__module__", "").rpartition(".")
+    module, _, name = str(getattr(function, "__module__", "")).rpartition(".")
     is_ours = module == "mdtensor.api" and name in _MODULES
     if not (is_ours or is_stencil or isinstance(function, Directive) or function is einsum):
         raise TranslationError(

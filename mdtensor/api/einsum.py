@@ -217,10 +217,22 @@ def _einsum(
     if reason := overriding or reason_of_types(types, on_gpu=xp is not np):
         if is_affine(text):
             raise no_kernels(reason, ", and NumPy has no sums for indices")
+        if not overriding:
+            resolve(parse(text), [TensorSpec.of(array.shape, array.dtype) for array in arrays])
         count_for_numpy(types, reason)
-        return _numpy_einsum(
-            *operands, out=out, dtype=dtype, order=options.order, casting=casting, optimize=optimize
-        )
+        try:
+            return _numpy_einsum(
+                *operands,
+                out=out,
+                dtype=dtype,
+                order=options.order,
+                casting=casting,
+                optimize=optimize,
+            )
+        except TypeError as error:
+            if overriding or any(given.hasobject for given in types):
+                raise  # an element's or a class' own
+            raise no_kernels(reason, f", and NumPy says: {error}") from error
     arrays = [array if addressable(array) else array.copy() for array in arrays]
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)

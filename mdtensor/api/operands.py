@@ -142,6 +142,8 @@ def no_kernels(reason: str, more: str = "") -> DTypeError:
     if reason == BYTE_ORDER:
         reason = "a foreign byte order"
         hint = "convert the arrays by a.astype(a.dtype.newbyteorder('='))"
+    if "bfloat16" in reason:
+        hint = "processors compute with float32: a.astype('float32'); CuPy arrays may be bfloat16"
     return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,6 +18,9 @@ IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
 
 FIXED = np.zeros(2)
 FIXED.flags.writeable = False
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+# What has no module: a callable that some other library made.
+NOBODYS = type("Nobody", (), {"__call__": lambda self: None, "__module__": None})()
 
 
 def shifted(u: Any) -> Any:
@@ -95,6 +99,38 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: copied(A[0].astype(object), A[1]), DTypeError, "no kernels compute with dtype object"),
     (lambda: mdt.device(3), DTypeError, "3 is no name of a device"),  # type: ignore[arg-type]
     (lambda: mdt.einsum("ij->i", A, out=3), DTypeError, "out is int, not an array\n  hint: numpy."),
+    (
+        lambda: mdt.compile(NOBODYS, 3),
+        TranslationError,
+        "is neither an einsum string nor a function that can be planned",
+    ),
+    (lambda: list(mdt.md_hom), TypeError, "not iterable"),  # type: ignore[call-overload]
+    (lambda: list(mdt.inp_view[float]), TypeError, "not iterable"),  # type: ignore[call-overload]
+    (
+        lambda: mdt.einsum("ij,jk->ik", A, "x"),
+        SubscriptError,
+        "operand 1 has 0 axes but 2 indices",
+    ),
+    (
+        lambda: mdt.einsum("i,i->", np.zeros(3, "M8[s]"), np.zeros(3, "M8[s]")),
+        DTypeError,
+        r"no kernels compute with dtype datetime64\[s\], and NumPy says: ",
+    ),
+    (
+        lambda: mdt.einsum("i,i->", np.array([1, "a"], object), np.array([None, 2], object)),
+        TypeError,
+        "unsupported operand",  # an element's own error
+    ),
+    (
+        lambda: mdt.einsum("ij,jk->ik", A.astype(BFLOAT16), B.astype(BFLOAT16)),
+        DTypeError,
+        r"dtype bfloat16, and NumPy says: .*\n  hint: processors compute with float32: a.astype",
+    ),
+    (
+        lambda: mdt.compile("ij->i", mdt.spec((2, 3), BFLOAT16)),
+        DTypeError,
+        r"dtype bfloat16, and a plan is for .*\n  hint: processors compute with float32",
+    ),
     (
         lambda: mdt.einsum("ij->i", A, out=FIXED),
         ShapeError,
