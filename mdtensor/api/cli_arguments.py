@@ -166,7 +166,8 @@ def expressions_from_file(
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ShapeError(f"cannot read {file}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ShapeError(f"cannot read {file}: {reason}") from error
     expressions = expressions_from_lines(lines, dtype, semiring)
     if not expressions:
         raise ShapeError(f"{file} has no expression", hint="ij,jk->ik 64,128 128,32")

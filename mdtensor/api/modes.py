@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
-from mdtensor.errors import TuningError
+from mdtensor.errors import TuningError, count_of
 from mdtensor.translate.md_hom import MDHom
 
 MODES = ("off", "cached", "record", "tune")
@@ -66,7 +66,9 @@ class Recording:
 
     def __repr__(self) -> str:
         lines = [f"{count:>8} x {md_hom!r}" for (md_hom, _), count in self._calls.items()]
-        return "\n".join((f"{len(lines)} computations recorded", *lines))
+        return "\n".join(
+            (f"{count_of(len(lines), 'computation', 'computations')} recorded", *lines)
+        )
 
 
 @dataclass(slots=True)

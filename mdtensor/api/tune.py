@@ -16,7 +16,7 @@ from mdtensor.api.schedule_search import searched
 from mdtensor.api.whole_calls import keep_what_is_fastest
 from mdtensor.autotune.progress import Progress
 from mdtensor.closing import Closing
-from mdtensor.errors import TuningError
+from mdtensor.errors import TuningError, count_of
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
 from mdtensor.translate.md_hom import MDHom
@@ -43,7 +43,8 @@ class TuningReport:
             return f"{self.label}: from the cache, 0 trials"
         best = "nothing found" if self.seconds is None else f"{self.seconds * 1e6:.1f} µs"
         note = ", interrupted" if self.interrupted else ""
-        return f"{self.label}: {best} after {self.trials} trials in {self.elapsed:.0f} s{note}"
+        trials = count_of(self.trials, "trial", "trials")
+        return f"{self.label}: {best} after {trials} in {self.elapsed:.0f} s{note}"
 
 
 def tune(

@@ -107,7 +107,8 @@ class Progress:
         total = "" if self._max_trials is None else f" of {self._max_trials}"
         failed = f", {self._failed} failed" if self._failed else ""
         rejected = f", {self._rejected} rejected" if self._rejected else ""
-        parts.append(f"{self._trials}{total} trials{failed}{rejected}")
+        noun = "trial" if self._trials == 1 and not total else "trials"
+        parts.append(f"{self._trials}{total} {noun}{failed}{rejected}")
         if self._trials and elapsed > 0:
             parts.append(f"{60 * self._trials / elapsed:.0f}/min")
         parts.append(f"{format_duration(max(self._budget_s - elapsed, 0.0))} left")

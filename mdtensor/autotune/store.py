@@ -179,7 +179,8 @@ class Store(Closing):
         try:
             lines = Path(file).read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"cannot read {file}: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"cannot read {file}: {reason}") from error
         rows = list(_validated(lines))
         self._add(rows)
         return len(rows)

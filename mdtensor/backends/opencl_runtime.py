@@ -29,6 +29,14 @@ _LIBRARY = "libintelocl.so"
 INSTALL_HINT = "pip install 'mdtensor[cpu]' brings PyOpenCL and, on x86-64, an OpenCL runtime"
 
 
+def hint_where_none_is_found() -> str:
+    """What to do where OpenCL's loader finds no implementation."""
+    chosen = os.environ.get("OCL_ICD_VENDORS")
+    if not chosen:
+        return INSTALL_HINT
+    return f"{INSTALL_HINT}; OpenCL's loader looks in OCL_ICD_VENDORS, {chosen}, and nowhere else"
+
+
 def intel_library() -> Path | None:
     """The Intel OpenCL runtime's library inside this environment, if it is installed."""
     try:

@@ -22,7 +22,7 @@ from mdtensor.backends.compiled import Compiled, MachineCode
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.memory import aligned_empty
-from mdtensor.backends.opencl_runtime import INSTALL_HINT, caching, load_pyopencl
+from mdtensor.backends.opencl_runtime import caching, hint_where_none_is_found, load_pyopencl
 from mdtensor.errors import CompileError, LaunchError, NoDeviceError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource, numbered
 from mdtensor.specs import Target
@@ -480,7 +480,7 @@ def devices() -> list[tuple[str, Any]]:
     for platform in platforms:
         found += [(_label(device), device) for device in platform.get_devices()]
     if not found:
-        raise NoDeviceError("no OpenCL device on this machine", hint=INSTALL_HINT)
+        raise NoDeviceError("no OpenCL device on this machine", hint=hint_where_none_is_found())
 
     def rank(entry: tuple[str, Any]) -> tuple[bool, bool]:
         label, device = entry

@@ -33,7 +33,7 @@ def found_devices() -> list[Found]:
 
         raise NoDeviceError(
             "no device to compute on: no OpenCL implementation and no CUDA device was found",
-            hint=opencl_runtime.INSTALL_HINT,
+            hint=opencl_runtime.hint_where_none_is_found(),
         )
     return found
 

@@ -81,7 +81,7 @@ def test_a_terminal_gets_one_line_kept_up_to_date(monkeypatch):
         clock.now += 6
         progress(measured(2e-6))
     shown = stream.getvalue()
-    assert "best 4.00 µs | 1 trials" in shown
+    assert "best 4.00 µs | 1 trial" in shown
     assert "best 2.00 µs, 2.00x the first | 2 trials | 20/min | 54 s left" in shown
     assert "\x1b[2K" in shown
     assert shown.count("\n") == 1

@@ -139,6 +139,7 @@ def test_without_implementations_the_error_says_what_to_install(tmp_path, bundle
     assert answer.returncode == 1
     assert "NoDeviceError: no OpenCL device on this machine" in answer.stderr
     assert "hint: pip install 'mdtensor[cpu]'" in answer.stderr
+    assert f"looks in OCL_ICD_VENDORS, {vendors}, and nowhere else" in answer.stderr
 
 
 def test_without_pyopencl_the_error_says_what_to_install(monkeypatch):
