@@ -54,7 +54,7 @@ def a_stencil_over_all_elements():
     """
     ProgramError: a stencil goes over all elements of an array
       mdt.stencil(lambda u: max(*u))(X)
-                            ^
+                                ^
       HERE, in <lambda>
       hint: name those around the point: sum(u[n] for n in (-1, 0, 1))
     """
