@@ -120,7 +120,7 @@ def _of_two(name: str, lhs: Expr, rhs: Expr) -> Expr:
 
 def _check_type(name: str, dtype: np.dtype) -> None:
     if dtype.kind == "c" and name not in ("add", "mul"):
-        raise TranslationError(f"complex numbers have no order for operator {name!r}")
+        raise _without_order(name)
     if dtype.kind != "f" and name == "logaddexp":
         raise TranslationError(
             f"operator 'logaddexp' takes floats, not {dtype.name}",
@@ -165,9 +165,18 @@ def _limits(dtype: np.dtype) -> tuple[Number, Number]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
+def _without_order(name: str) -> TranslationError:
+    return TranslationError(
+        f"complex numbers have no order for operator {name!r}",
+        hint="combine their real parts or absolute values: f=lambda z: abs(z)",
+    )
+
+
 def _best_with_place(name: str, types: tuple[np.dtype, ...]) -> Operator:
     width = len(types)
-    if width < 2 or types[0].kind == "c" or any(dtype.kind not in "iu" for dtype in types[1:]):
+    if types and types[0].kind == "c":
+        raise _without_order(name)
+    if width < 2 or any(dtype.kind not in "iu" for dtype in types[1:]):
         given = ", ".join(dtype.name for dtype in types)
         raise TranslationError(
             f"operator {name!r} takes a value and an index, not ({given})",

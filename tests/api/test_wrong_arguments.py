@@ -104,6 +104,16 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         TranslationError,
         "is neither an einsum string nor a function that can be planned",
     ),
+    (
+        lambda: mdt.reduce("ij->i", A * 1j, combine="max"),
+        TranslationError,
+        "no order for operator 'max'\n  hint: combine their real parts or",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A * 1j, combine="argmax"),
+        TranslationError,
+        "no order for operator 'argmax'\n  hint: combine their real parts or",
+    ),
     (lambda: list(mdt.md_hom), TypeError, "not iterable"),  # type: ignore[call-overload]
     (lambda: list(mdt.inp_view[float]), TypeError, "not iterable"),  # type: ignore[call-overload]
     (
