@@ -14,6 +14,9 @@ def devices() -> list[str]:
     """Names of all devices, those that are chosen first at the front.
 
     Raises NoDeviceError where there is none; its hint says what to install.
+
+    >>> len(devices()) > 0
+    True
     """
     return [found.name for found in found_devices()]
 
@@ -24,6 +27,9 @@ def device(name: str | None = None) -> Target:
     With a name, chooses the first device whose name contains it, for all calls from now on. The
     environment variable MDTENSOR_DEVICE chooses in the same way before the first call. Raises
     NoDeviceError where no device has such a name.
+
+    >>> device().cores > 0
+    True
     """
     if not isinstance(cast("object", name), str | None):
         raise DTypeError(f"{name!r} is no name of a device", hint=f"one of {devices()}")

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -33,6 +33,18 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.interpreter import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
+
+
+@overload
+def mdh(function: Callable[..., Any], /) -> Directive: ...
+
+
+@overload
+def mdh(
+    *clauses: Out | Inp | CombineOps,
+    outputs: Mapping[str, BufferType] | None = None,
+    inputs: Mapping[str, BufferType] | None = None,
+) -> Callable[[Callable[..., Any]], Directive]: ...
 
 
 def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:

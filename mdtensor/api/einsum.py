@@ -121,6 +121,18 @@ def einsum(
     longdouble, other byte orders and the like) are handed to NumPy; `stats()` counts them.
 
     Raises SubscriptError (a ValueError), DTypeError (a TypeError), PathError (a RuntimeError).
+
+    >>> a, b = np.arange(6.0).reshape(2, 3), np.ones((3, 4))
+    >>> einsum("ij,jk->ik", a, b)
+    array([[ 3.,  3.,  3.,  3.],
+           [12., 12., 12., 12.]])
+    >>> einsum(a, [0, 1], [0])                   # indices as lists
+    array([ 3., 12.])
+    >>> einsum("i h+r, r -> i h", a, [1, 1])     # a window of two along the second axis
+    array([[1., 3.],
+           [7., 9.]])
+    >>> einsum("ij,jk->ik", a, b, semiring="max_plus")[:, 0]
+    array([3., 6.])
     """
     classic = semiring is f is combine is epilogue is extents is None
     plain = (
@@ -428,6 +440,10 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
 
     What `einsum` does with optimize=True or False is mdtensor's own choice; the path found here
     can be given to it as `optimize=`.
+
+    >>> path, text = einsum_path("ij,jk,kl->il", np.ones((9, 2)), np.ones((2, 9)), np.ones((9, 2)))
+    >>> path
+    ['einsum_path', (1, 2), (0, 1)]
     """
     text_or_lists: list[Any] = list(operands)
     if array_module(operands) is not np:

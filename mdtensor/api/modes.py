@@ -125,6 +125,13 @@ def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
       seconds, or a text such as "1min". Where a call runs several, it is tuned as a whole.
 
     Raises TuningError for another mode, and for a budget that is no time.
+
+    >>> from mdtensor import einsum
+    >>> with tuning("record") as seen:
+    ...     total = einsum("i,i->", [1.0, 2.0], [3.0, 4.0])
+    >>> seen
+    1 computation recorded
+           1 x md_hom[i:2](mul, (pw(add)))
     """
     if mode not in MODES:
         raise TuningError(f"unknown tuning mode {mode!r}", hint=f"one of {', '.join(MODES)}")

@@ -6,7 +6,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, SupportsIndex, cast
+from typing import Any, SupportsIndex, cast, overload
 
 import numpy as np
 
@@ -175,9 +175,21 @@ def _shrunk(before: Array, shape: Sequence[int]) -> Array:
     return before[tuple(map(slice, extents))]
 
 
+@overload
+def stencil(
+    function: Callable[..., object], /, *, border: str = "valid", cval: Number = 0.0
+) -> StencilFunction: ...
+
+
+@overload
+def stencil(
+    function: None = None, /, *, border: str = "valid", cval: Number = 0.0
+) -> Callable[[Callable[..., object]], StencilFunction]: ...
+
+
 def stencil(
     function: Callable[..., object] | None = None, /, *, border: str = "valid", cval: Number = 0.0
-) -> Any:
+) -> StencilFunction | Callable[[Callable[..., object]], StencilFunction]:
     """Makes a function of what happens at one point: `u[-1, 0]` is the element above the point.
 
     `border` says what lies outside of the arrays, in the words of scipy.ndimage: `constant` (the
@@ -185,9 +197,8 @@ def stencil(
     result is smaller by as much as the function reaches. With `fixed`, nothing does either, and
     where the function would reach outside, the result has what the array has there: boundary
     values that stay as they are. Of several results, each keeps those of the array in its place.
-    How far it reaches is found by calling
-    it once on symbols, for each combination of shapes and types; numbers that it takes from
-    around it are those of that moment.
+    How far it reaches is found by calling it once on symbols, for each combination of shapes and
+    types; numbers that it takes from around it are those of that moment.
 
     Raises TranslationError for another word.
 

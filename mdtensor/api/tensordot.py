@@ -27,6 +27,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     `axes` is a number N (the last N axes of `a` with the first N of `b`), or two lists of axes.
     Raises ShapeError (a ValueError) where axes are repeated or their extents differ, AxisError
     (an IndexError too) for one that an array lacks, DTypeError (a TypeError) for what is no axis.
+
+    >>> a, b = np.ones((2, 3, 4)), np.ones((4, 3, 5))
+    >>> tensordot(a, b, 1).shape
+    (2, 3, 3, 5)
+    >>> tensordot(a, b, ([1, 2], [1, 0])).shape
+    (2, 5)
     """
     xp = array_module((a, b))
     overriding = reason_of_classes((a, b), optimized=False)

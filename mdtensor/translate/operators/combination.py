@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A kind of combination, and its operator as `operators.operator_of` takes it.
+    """How one dim is combined: `cc` keeps it, `pw(op)` reduces it, `ps(op)` makes prefix sums.
 
     The kinds are those of 002, section 4.2.2, Examples 1 and 2, and appendix .2.
     """
@@ -23,7 +23,11 @@ class Combination:
 
 
 cc = Combination("cc")
-"""Concatenation: the dim stays in the result."""
+"""Concatenation: the dim stays in the result.
+
+>>> cc
+cc
+"""
 
 
 def pw(operator: object) -> Combination:

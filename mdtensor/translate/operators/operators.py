@@ -6,7 +6,7 @@ import builtins
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -88,17 +88,39 @@ class OperatorFunction:
         return operator_from_function(self.function, dtypes, self.identity, self.commutative)
 
 
+@overload
+def operator(
+    function: Callable[..., Any],
+    /,
+    *,
+    identity: Number | tuple[Number, ...] | None = None,
+    commutative: bool = False,
+) -> OperatorFunction: ...
+
+
+@overload
+def operator(
+    function: None = None,
+    /,
+    *,
+    identity: Number | tuple[Number, ...] | None = None,
+    commutative: bool = False,
+) -> Callable[[Callable[..., Any]], OperatorFunction]: ...
+
+
 def operator(
     function: Callable[..., Any] | None = None,
     /,
     *,
     identity: Number | tuple[Number, ...] | None = None,
     commutative: bool = False,
-) -> Any:
+) -> OperatorFunction | Callable[[Callable[..., Any]], OperatorFunction]:
     """Makes a combine operator of an associative function of two elements, or of two tuples.
 
     `identity` is its neutral element; without it, a reduction begins with its first element.
     Where the function is `commutative`, elements may meet in any order, which is faster.
+
+    Raises TranslationError for what is no function, and for an identity that is no number.
 
     >>> @operator(identity=(-float("inf"), -1))
     ... def argmax(lhs, rhs):
