@@ -1,7 +1,7 @@
 """Computation: what a front end makes of a call: `md_hom`s in order, and the arrays they share.
 
 Front ends other than einsum hand a key and a builder to `call`, which does the rest: the table of
-calls that were seen, the arrays, the kernels, the counting.
+computations that were built, the arrays, the kernels, the counting.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api import dispatch, modes, statistics
-from mdtensor.api.function_key import function_key
-from mdtensor.api.in_flight import Begun, Step, launched, run_all
+from mdtensor.api import dispatch, modes, recall, statistics
+from mdtensor.api.in_flight import Begun, Step
 from mdtensor.api.operands import (
     Array,
     addressable,
@@ -31,17 +29,15 @@ from mdtensor.api.operands import (
     read_only,
     spec_of,
 )
+from mdtensor.api.ready import Ready, Run
 from mdtensor.backends.protocol import Program
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.operators.operators import OperatorFunction
 from mdtensor.translate.rewrites.stages import stages
 
 Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
-Run = Callable[..., None]
 
 # Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
 # interpreter here.
@@ -106,16 +102,12 @@ planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
 _table: dict[Hashable, Computation] = {}
 _ready: dict[Hashable, Ready] = {}
-_quick: dict[Hashable, Ready] = {}
 _TABLE_SIZE = 4096
-# Options of these classes mean the same whenever they are equal.
-_PLAIN = frozenset((str, int, float, bool, type(None), type, np.dtype))
 
 
 def forget() -> None:
     """Drops the launches of this module; better kernels may exist."""
     _ready.clear()
-    _quick.clear()
 
 
 class _Launches:
@@ -125,127 +117,6 @@ class _Launches:
 
 _launches = _Launches()
 dispatch.when_cleared(_launches)
-
-
-def plain_key(*options: object) -> Hashable | None:
-    """A key of options as the caller gave them; None where some are more than plain values.
-
-    Functions count by what they say, as they do in the keys of what was built before.
-    """
-    classes = tuple(map(type, options))
-    if _PLAIN.issuperset(classes):
-        return options, classes
-    keys = tuple(map(_plain, options))
-    return None if _NOT_PLAIN in keys else keys
-
-
-_NOT_PLAIN = "not plain"
-
-
-def _plain(option: Any) -> Hashable:
-    kind = option.__class__
-    if kind in _PLAIN:
-        return kind, option
-    if kind is dict:
-        option = tuple(option.items())
-    elif kind is Combination:
-        option = (option.kind, option.operator)
-    elif kind is FunctionType or kind is OperatorFunction:
-        return kind, function_key(option)
-    elif kind not in (tuple, list):
-        return _NOT_PLAIN
-    parts = tuple(map(_plain, option))
-    return _NOT_PLAIN if _NOT_PLAIN in parts else (kind, parts)
-
-
-def recalled(quick: Hashable | None, operands: Sequence[Any], out: Any) -> Any:
-    """The result of a call that was made before with these options and layouts; None if none was.
-
-    It is for plain arrays of NumPy, or of CuPy on the current device, which need no conversion.
-    """
-    if quick is None or not operands:
-        return None
-    on_host = type(operands[0]) is np.ndarray
-    kind = np.ndarray if on_host else dispatch.cupy_array
-    layouts: list[object] = []
-    for array in operands:
-        if type(array) is not kind:
-            return None
-        layouts.append((array.shape, array.strides, array.dtype))
-    place = None if on_host else dispatch.current_device()
-    ready = _quick.get((quick, place, *layouts))
-    return None if ready is None else ready(operands, out)
-
-
-class Ready:
-    """A computation whose kernels are chosen: called with arrays of its module, it only runs.
-
-    The arrays have the layouts that it was made for; those of CuPy lie on the device that was
-    current then.
-    """
-
-    def __init__(self, computation: Computation, xp: Any = np) -> None:
-        self.kind: type = xp.ndarray
-        self.may_share_memory: Callable[[Any, Any], bool] = xp.may_share_memory
-        self.makers = [allocator(spec, xp) for spec in computation.results]
-        self.layouts = [_layout(spec) for spec in computation.results]
-        self.temporaries = [allocator(spec, xp) for spec in computation.temporaries]
-        self.fills = [(n, f) for n, f in enumerate(computation.fills) if f is not None]
-        self.tally = statistics.tally(statistics.GENERATED, computation.results[0].dtype)
-        slots = [(*step.operands, *step.results) for step in computation.steps]
-        first_to_last = tuple(range(computation.operands + 1))
-        simple = slots == [first_to_last] and len(self.makers) == 1 and not self.fills
-        self.only = _launch(computation.steps[0], xp) if simple else None
-        steps = () if simple else computation.steps
-        self.launches = launched(steps, lambda step: _begun(step, xp))
-
-    def __call__(self, arrays: Sequence[Array], out: Any) -> Any:
-        """One result, or a tuple of several; None where `out` needs a copy or is refused."""
-        if self.only is not None and type(out) is np.ndarray is self.kind:
-            # Most small calls; spelt out, since this is a large part of them.
-            if (out.shape, out.strides, out.dtype) != self.layouts[0] or not out.flags.writeable:
-                return None
-            for array in arrays:
-                if np.may_share_memory(out, array):
-                    return None
-            self.only(*arrays, out)
-            self.tally.calls += 1
-            return out
-        results: list[Array] = []
-        if out is None:
-            results += [make() for make in self.makers]
-        else:
-            results += _several(out)
-            if not self._fit(results, arrays):
-                return None
-        self.run(arrays, results)
-        if out is not None:
-            return out
-        if self.kind is np.ndarray:
-            results = [r if r.ndim else r[()] for r in results]
-        return tuple(results) if len(results) > 1 else results[0]
-
-    def run(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
-        """Fills the results."""
-        if self.only is not None:
-            self.only(*arrays, results[0])
-        else:
-            for n, fill in self.fills:
-                results[n].fill(fill)
-            slots = [*arrays, *results, *(make() for make in self.temporaries)]
-            run_all(self.launches, slots)
-        self.tally.calls += 1
-
-    def _fit(self, results: Sequence[Any], arrays: Sequence[Array]) -> bool:
-        if not all(type(r) is self.kind for r in results):
-            return False
-        if [(r.shape, r.strides, r.dtype) for r in results] != self.layouts:
-            return False
-        return all(
-            getattr(r.flags, "writeable", True)  # CuPy has no such flag
-            and not any(self.may_share_memory(r, a) for a in (*arrays, *results[:n]))
-            for n, r in enumerate(results)
-        )
 
 
 def _place(xp: Any) -> int | None:
@@ -261,35 +132,32 @@ def _several(out: Any) -> tuple[Array, ...]:
     return cast("tuple[Array, ...]", out) if isinstance(out, tuple) else (out,)
 
 
-def _layout(spec: TensorSpec) -> tuple[object, ...]:
-    size = spec.dtype.itemsize
-    return spec.shape, tuple(stride * size for stride in spec.strides), spec.dtype
-
-
 def call(
     key: Hashable,
     operands: Sequence[object],
     build: Build,
     out: Array | tuple[Array, ...] | None = None,
-    quick: Hashable | None = None,
+    constants: int = 0,
 ) -> Any:
     """Runs a front end's computation on arrays; one result, or a tuple of several.
 
     `key` holds all that shapes the computation besides the operands' layouts; equal keys and
     layouts take the computation that was built before. `build` makes it from the operands' specs.
-    By `quick` the next such call can be recalled (see `plain_key` and `recalled`).
+    So many `constants`, the last operands, follow from what the front end was given besides the
+    arrays that are the other operands.
 
     Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
     `out` that does not fit.
     """
     given = () if out is None else _several(out)
+    generation = dispatch.generation()
     xp = array_module((*operands, *given))
     arrays = as_computed(operands, xp)
     for target in given:
         if not isinstance(target, xp.ndarray):
             raise no_array("out", target)
     check_types([target.dtype for target in given], on_gpu=xp is not np)
-    layouts = tuple((a.shape, a.strides, a.dtype) for a in arrays)
+    layouts = tuple([(a.shape, a.strides, a.dtype) for a in arrays])
     seen = (key, layouts)
     computation = _table.get(seen)
     if computation is None:
@@ -303,24 +171,60 @@ def call(
     if (plans := planner.get()) is not None:
         return plans(computation, operands, out)
     results = _allocated(computation, arrays, given, xp)
+    ready: Ready | None = None
     if executor is None and not modes.is_watching():
         place = _place(xp)
         ready = _ready.get((place, seen))
         if ready is None:
-            ready = Ready(computation, xp)
-            _remember(_ready, (place, seen), ready)
-        if quick is not None and all(a is o for a, o in zip(arrays, operands, strict=True)):
-            _remember(_quick, (quick, place, *layouts), ready)
-        ready.run(arrays, results)
+            ready = ready_for(computation, xp)
+            if generation == dispatch.generation():  # else it may be out of date
+                _remember((place, seen), ready)
+        ready.into(*arrays, *results)
     else:
         _run(computation, arrays, results, xp)
+    is_direct = True
     for target, result in zip(given, results, strict=False):
         if target is not result:
+            is_direct = False
             xp.copyto(target, result, casting="same_kind")
-    if out is not None:
-        return out
-    finished = tuple(r[()] if xp is np and r.ndim == 0 else r for r in results)
-    return finished[0] if len(finished) == 1 else finished
+    finished: Any = out
+    if out is None:
+        several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
+        finished = several[0] if len(several) == 1 else several
+    if ready is not None and is_direct and recall.is_noting():
+        _note(ready, operands, arrays, constants, given, finished)
+    return finished
+
+
+def ready_for(computation: Computation, xp: Any) -> Ready:
+    """What runs a computation on arrays of NumPy, or of CuPy's current device."""
+    return Ready(
+        computation.operands,
+        computation.steps,
+        computation.results,
+        [allocator(spec, xp) for spec in computation.temporaries],
+        computation.fills,
+        xp,
+        lambda spec: allocator(spec, xp),
+        lambda step: _launch(step, xp),
+        lambda step: _begun(step, xp),
+    )
+
+
+def _note(
+    ready: Ready,
+    operands: Sequence[object],
+    arrays: Sequence[Array],
+    constants: int,
+    targets: Sequence[Array],
+    result: Any,
+) -> None:
+    """Lets the call be recalled, where kernels read what it was given and not a copy."""
+    count = len(operands) - constants
+    pairs = list(zip(operands, arrays, strict=True))
+    if all(o is a or isinstance(o, np.generic | float | complex) for o, a in pairs[:count]):
+        kept = tuple(arrays[count:])
+        recall.note(recall.Noted(ready.new, ready.into, operands[:count], targets, result, kept))
 
 
 def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
@@ -363,10 +267,10 @@ def _allocated(
     return results
 
 
-def _remember(table: dict[Hashable, Ready], key: Hashable, ready: Ready) -> None:
-    if len(table) >= _TABLE_SIZE:
-        table.clear()
-    table[key] = ready
+def _remember(key: Hashable, ready: Ready) -> None:
+    if len(_ready) >= _TABLE_SIZE:
+        _ready.clear()
+    _ready[key] = ready
 
 
 def _run(computation: Computation, arrays: list[Array], results: list[Array], xp: Any) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.computation import Computation, Step, call, plain_key, recalled
+from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, check_types
+from mdtensor.api.recall import recalled
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_layout import (
@@ -37,6 +38,7 @@ Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 _CAPSULES = "NHWCAB,KRSCBE->NPQKAE"
 
 
+@recalled
 def conv(
     img: Any,
     flt: Any,
@@ -95,14 +97,6 @@ def conv(
     (1, 1, 2, 2)
     """
     operands = (img, flt) if bias is None else (img, flt, bias)
-    # fmt: off
-    quick = plain_key(
-        "conv", stride, padding, dilation, groups, layout, transposed, output_padding, epilogue,
-        dtype, acc_dtype,
-    )
-    # fmt: on
-    if (result := recalled(quick, operands, out)) is not None:
-        return result
     parsed = parse_layout(layout)
     geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
     wanted = None if dtype is None else as_dtype(dtype)
@@ -119,9 +113,10 @@ def conv(
         options = (wanted, accumulated)
         return computation_of(_finished(parsed, convolution, specs[2:], finish, options))
 
-    return call(key, operands, build, out, quick)
+    return call(key, operands, build, out)
 
 
+@recalled
 def conv_capsule(
     img: Any,
     flt: Any,

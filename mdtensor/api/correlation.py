@@ -18,6 +18,7 @@ from mdtensor.api.operands import (
     reason_of_classes,
     reason_of_types,
 )
+from mdtensor.api.recall import recalled
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided
@@ -32,6 +33,7 @@ _METHODS = ("auto", "direct", "fft")
 _numpy: dict[str, Any] = {"convolve": np.convolve, "correlate": np.correlate}
 
 
+@recalled
 def convolve(a: Any, v: Any, mode: str | int = "full", method: str | None = None) -> Array:
     """The convolution of two arrays, as `numpy.convolve` and `scipy.signal.convolve` define it.
 
@@ -53,6 +55,7 @@ def convolve(a: Any, v: Any, mode: str | int = "full", method: str | None = None
     return _call("convolve", a, v, mode, method)
 
 
+@recalled
 def correlate(a: Any, v: Any, mode: str | int = "valid", method: str | None = None) -> Array:
     """The cross-correlation, as `numpy.correlate` and `scipy.signal.correlate` define it.
 

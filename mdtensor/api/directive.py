@@ -22,6 +22,7 @@ from mdtensor.api.dsl import Dsl, dsl_of
 from mdtensor.api.function_key import function_key
 from mdtensor.api.loop_computation import as_operand, computation_of_loops, with_fields
 from mdtensor.api.operands import Array, array_module
+from mdtensor.api.recall import recalled
 from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of
@@ -100,6 +101,11 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
     return decorated
 
 
+def _meaning(directive: Directive) -> Hashable:
+    """What calls of directives have in common that compute the same."""
+    return directive.key
+
+
 @dataclass
 class Directive:
     """A function of loops that runs as kernels; `steps` shows its `md_hom`s."""
@@ -117,6 +123,8 @@ class Directive:
             )
         functools.update_wrapper(self, self.function)
         self._programs: dict[Hashable, LoopProgram] = {}
+        buffers = (*self.outputs.items(), *self.inputs.items())
+        self._clauses = len(self.outputs), tuple((name, repr(t)) for name, t in buffers)
         self._is_dsl = not inspect.signature(self.function).parameters
         if not self._is_dsl:
             is_point = self.combinations is not None
@@ -124,6 +132,7 @@ class Directive:
                 self.function, self.outputs, self.inputs, is_point=is_point
             )
 
+    @functools.partial(recalled, of=_meaning, numbers=True)
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the loops on arrays."""
         if self._is_dsl:
@@ -152,18 +161,16 @@ class Directive:
     # Programs.
 
     def _program(self, bound: Bound) -> tuple[LoopProgram, Hashable]:
-        key = ("mdh", self._key, bound.key)
+        key = ("mdh", self.key, bound.key)
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = self._translated(bound)
         return program, key
 
     @property
-    def _key(self) -> Hashable:
-        clauses = tuple(
-            (name, repr(t)) for name, t in (*self.outputs.items(), *self.inputs.items())
-        )
-        return function_key(self.function), clauses, function_key(self.combinations)
+    def key(self) -> Hashable:
+        """The function by what it says, and the clauses."""
+        return function_key(self.function), self._clauses, function_key(self.combinations)
 
     def _translated(self, bound: Bound) -> LoopProgram:
         program = program_of(self.function)

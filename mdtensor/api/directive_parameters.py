@@ -48,9 +48,9 @@ class Bound:
         return {name: _any_spec(array) for name, array in self.arrays.items()}
 
     @property
-    def numbers(self) -> dict[str, Array]:
+    def numbers(self) -> dict[str, float | complex]:
         """Numbers that are handed to kernels when they run."""
-        return {n: np.asarray(v) for n, v in self.values.items() if _is_number(v)}
+        return {n: v for n, v in self.values.items() if _is_number(v)}
 
 
 class DirectiveParameters:

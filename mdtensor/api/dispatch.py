@@ -1,7 +1,7 @@
-"""The hot path: from the call's strings, shapes, strides and types to a launch.
+"""What is kept of calls for those that follow, and when it is dropped.
 
-A table maps the key of a call to a function that allocates the result, launches and returns. Any
-call that needs more than that is not in the table.
+Front ends keep launches in tables, plans keep their own. All are dropped when better kernels may
+exist.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Array = Any
-Launch = Callable[..., Array]
 
-SIZE = 4096
 # CuPy's class of arrays and the number of the current CUDA device, once a call had such arrays.
 cupy_array: type | None = None
 
@@ -23,7 +21,9 @@ def current_device() -> int:
     return 0
 
 
-table: dict[tuple[object, ...], Launch] = {}
+# The launches of the calls of each front end, by the key of a call.
+tables: list[dict[tuple[object, ...], Callable[..., Array]]] = []
+_clearings: list[int] = [0]
 
 
 class Forgetful(Protocol):
@@ -38,31 +38,25 @@ _listeners: weakref.WeakSet[Forgetful] = weakref.WeakSet()
 
 
 def when_cleared(keeper: Forgetful) -> None:
-    """Has an object forget its launches, as long as it lives, whenever the table is cleared."""
+    """Has an object forget its launches, as long as it lives, whenever the tables are cleared."""
     _listeners.add(keeper)
 
 
 def clear() -> None:
-    """Empties the table, and lets plans forget their launches; later calls make new ones."""
-    table.clear()
+    """Empties the tables, and lets plans forget their launches; later calls make new ones."""
+    _clearings[0] += 1
+    for table in tables:
+        table.clear()
     for keeper in list(_listeners):
         keeper.forget()
 
 
+def generation() -> int:
+    """How often the tables were cleared; what was chosen in an earlier generation is not kept."""
+    return _clearings[0]
+
+
 def knows_cupy(cupy: Any) -> None:
-    """Lets calls on CuPy arrays be in the table; their keys end with the current device."""
+    """Lets calls on CuPy arrays be in the tables; their keys end with the current device."""
     global cupy_array, current_device
     cupy_array, current_device = cupy.ndarray, cupy.cuda.runtime.getDevice
-
-
-def on_device(text: object, a: Array, b: Array) -> Launch | None:
-    """The launch of a call on two CuPy arrays."""
-    device = current_device()
-    return table.get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, device))
-
-
-def remember(key: tuple[object, ...], launch: Launch) -> None:
-    """Puts a launch into the table, which forgets all when it is full."""
-    if len(table) >= SIZE:
-        table.clear()
-    table[key] = launch

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, cast
+from typing import Any
 
 import numpy as np
 
-from mdtensor.api import dispatch, modes, pipeline, statistics
+from mdtensor.api import modes, pipeline, recall, statistics
 from mdtensor.api.family import Family, is_typical
 from mdtensor.api.launch import Launch, launch_of, scalar_result
 from mdtensor.api.operands import (
@@ -32,6 +30,7 @@ from mdtensor.api.operands import (
 )
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import Prepared, prepare
+from mdtensor.api.recall import recalled
 from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.contraction import resolve
@@ -39,7 +38,6 @@ from mdtensor.translate.einsum.subscripts import is_affine, parse
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import PRECISIONS
 
-P = ParamSpec("P")
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 
 # NumPy's own functions, also where somebody puts mdtensor's in their place.
@@ -55,38 +53,10 @@ executor: Compute | None = None
 
 _table: dict[tuple[object, ...], Prepared] = {}
 _families: dict[tuple[object, ...], Family | None] = {}
-_hot = dispatch.table
-_hot_get = _hot.get
-_ABSENT: Any = object()  # an operand that a call does not have
 _ndarray = np.ndarray
-_may_share_memory = np.may_share_memory
 
 
-def _known_first(function: Callable[P, Array]) -> Callable[P, Array]:
-    """`einsum`, which asks the table of the hot path before it looks at its options."""
-    whole: Callable[..., Array] = function
-
-    @functools.wraps(function)
-    def called(
-        text: Any = _ABSENT, a: Any = _ABSENT, b: Any = _ABSENT, /, *more: Any, **options: Any
-    ) -> Array:
-        if not more and not options:
-            # Most calls; all that `operands_key` does, without calling it.
-            if type(a) is _ndarray and type(b) is _ndarray:
-                launch = _hot_get((text, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype))
-                if launch is not None:
-                    return launch(a, b)
-            elif type(a) is dispatch.cupy_array is type(b):
-                launch = dispatch.on_device(text, a, b)
-                if launch is not None:
-                    return launch(a, b)
-        given = (operand for operand in (text, a, b, *more) if operand is not _ABSENT)
-        return whole(*given, **options)
-
-    return cast("Callable[P, Array]", called)
-
-
-@_known_first
+@recalled
 def einsum(
     *operands: object,
     out: Array | None = None,
@@ -143,14 +113,9 @@ def einsum(
         and (optimize is False or optimize is True)
         and (precision is None or precision in PRECISIONS)
     )
-    if plain and (key := operands_key(operands, out, precision)):
-        launch = _hot.get(key)
-        if launch is None and out is None and (launch := _launch_of_family(operands)):
-            dispatch.remember(key, launch)
-        if launch is not None and out is None:
-            return launch(*operands[1:])
-        if launch is not None and is_free(out, operands[1:]):
-            return launch(*operands[1:], out=out)
+    if plain and out is None and (launch := _launch_of_family(operands)):
+        arrays = operands[1:]
+        return _noted(launch, arrays, None, launch(*arrays))
     if classic:
         return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision, plain)
     from mdtensor.api.einsum_reduction import Said, einsum_reduction
@@ -171,35 +136,6 @@ def einsum(
     return einsum_reduction(operands, said, out)
 
 
-def operands_key(
-    operands: Sequence[Any], out: Array | None = None, precision: str | None = None
-) -> tuple[object, ...] | None:
-    """The key of a call without other options in the table of the hot path.
-
-    None for a call apart: one without a string, or not on plain arrays of NumPy or CuPy.
-    """
-    if not operands or type(operands[0]) is not str:
-        return None
-    key: tuple[object, ...] = (operands[0],) if precision is None else (operands[0], precision)
-    kind: Any = operands[1].__class__ if len(operands) > 1 else None
-    if kind is not _ndarray and (kind is None or kind is not dispatch.cupy_array):
-        return None
-    for array in operands[1:] if out is None else (*operands[1:], out):
-        if type(array) is not kind:
-            return None
-        key += (array.shape, array.strides, array.dtype)
-    if kind is not _ndarray:
-        return (*key, dispatch.current_device()) if out is None else None
-    return key if out is None else (*key, "out")
-
-
-def is_free(out: Any, arrays: Sequence[Any]) -> bool:
-    """Whether a kernel may write to `out` while it reads the arrays."""
-    if not out.flags.writeable:
-        return False
-    return not any(_may_share_memory(out, array) for array in arrays)
-
-
 def _einsum(
     operands: tuple[object, ...],
     out: Array | None,
@@ -211,7 +147,7 @@ def _einsum(
     precision: str | None,
     plain: bool,
 ) -> Array:
-    """`einsum` for a call that the table of the hot path does not know."""
+    """`einsum` for a call that is made in full."""
     text, given = split(operands)
     options = Options.of(dtype, order, casting, optimize, acc_dtype, precision)
     xp = array_module(given if out is None else (*given, out))
@@ -246,23 +182,33 @@ def _einsum(
                 raise  # an element's or a class' own
             raise no_kernels(reason, f", and NumPy says: {error}") from error
     arrays = [array if addressable(array) else array.copy() for array in arrays]
+    kind = "numpy" if xp is np else "cupy"
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
-        if plain and prepared.steps and not _watched():
-            launch = launch_of(prepared, "numpy" if xp is np else "cupy", xp)
+        if prepared.steps and not _watched():
+            launch = launch_of(prepared, kind, xp)
             if xp is np and not prepared.result.shape:
                 launch = scalar_result(launch)
             result = launch(*arrays)
-            _remember(operands, arrays, None, precision, launch, xp)
-            _found_family(operands)
-            return result
+            if plain:
+                _found_family(operands)
+            return _noted(launch, arrays, None, result)
         result = execute(prepared, arrays, None, xp)
         return result[()] if xp is np and result.ndim == 0 else result
     prepared = _fill(text, arrays, out, options, xp)
-    if plain and xp is np and prepared is not None and prepared.steps and not _watched():
-        launch = launch_of(prepared, "numpy", xp)
-        _remember(operands, arrays, out, precision, launch, xp)
+    if prepared is not None and prepared.steps and not _watched() and recall.is_noting():
+        _noted(launch_of(prepared, kind, xp), arrays, out, out)
     return out
+
+
+def _noted(launch: Launch, arrays: Sequence[Array], out: Array | None, result: Array) -> Array:
+    """The result of a call that can be recalled."""
+
+    def into(*arrays: Array) -> None:
+        launch(*arrays[:-1], out=arrays[-1])
+
+    recall.note(recall.Noted(launch, into, arrays, () if out is None else (out,), result))
+    return result
 
 
 def _launch_of_family(operands: Sequence[Any]) -> Launch | None:
@@ -270,7 +216,7 @@ def _launch_of_family(operands: Sequence[Any]) -> Launch | None:
 
     Families are of processors, to which a precision means nothing.
     """
-    if type(operands[1]) is not _ndarray:
+    if not _are_plain(operands):
         return None
     family = _families.get((operands[0], *[(a.ndim, a.dtype) for a in operands[1:]]))
     if family is None or _watched() or not all(map(is_typical, operands[1:])):
@@ -282,7 +228,7 @@ def _launch_of_family(operands: Sequence[Any]) -> Launch | None:
 
 def _found_family(operands: Sequence[Any]) -> None:
     """Lets later calls like one that was right do without a translation, where that can be."""
-    if operands_key(operands) is None or type(operands[1]) is not _ndarray:
+    if not _are_plain(operands):
         return
     arrays, engine = operands[1:], pipeline.engine_for()
     key = (operands[0], *[(array.ndim, array.dtype) for array in arrays])
@@ -293,28 +239,16 @@ def _found_family(operands: Sequence[Any]) -> None:
         _families[key] = Family.of(operands[0], arrays, engine)
 
 
+def _are_plain(operands: Sequence[Any]) -> bool:
+    """Whether operands are a string and arrays of NumPy."""
+    if len(operands) < 2 or type(operands[0]) is not str:
+        return False
+    return all(type(array) is _ndarray for array in operands[1:])
+
+
 def _watched() -> bool:
-    """Whether calls must not go by the table of the hot path."""
+    """Whether calls must be seen one by one, or are computed otherwise."""
     return executor is not None or modes.is_watching()
-
-
-def _remember(
-    operands: Sequence[Any],
-    arrays: Sequence[Array],
-    out: Array | None,
-    precision: str | None,
-    launch: Launch,
-    xp: Any,
-) -> None:
-    """Puts a call into the table of the hot path: on CuPy arrays, one without `out`.
-
-    `arrays` are those that the launch takes: where one is a copy of an operand, none is put there.
-    """
-    if xp is not np:
-        dispatch.knows_cupy(xp)
-    key = operands_key(operands, out, precision)
-    if key is not None and all(map(operator.is_, operands[1:], arrays)):
-        dispatch.remember(key, launch)
 
 
 @dataclass(frozen=True, slots=True)

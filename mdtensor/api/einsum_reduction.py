@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.api.computation import Computation, call, plain_key, recalled
+from mdtensor.api.computation import Computation, call
 from mdtensor.api.operands import Array, array_module, as_array, split
 from mdtensor.api.path import Optimize
 from mdtensor.api.prepare import check_cast
@@ -42,14 +42,6 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     Sums of products keep einsum's types: booleans are combined by or.
     """
     text, arrays = split(operands)
-    # fmt: off
-    quick = plain_key(
-        "einsum", text, said.semiring, said.f, said.combine, said.epilogue, said.extents,
-        said.dtype, said.acc_dtype, said.order, said.casting, said.optimize, said.precision,
-    )
-    # fmt: on
-    if (result := recalled(quick, arrays, out)) is not None:
-        return result
     if said.precision is not None and not said.semiring is said.f is said.combine is None:
         raise TranslationError(
             f"precision={said.precision!r} is for sums of products",
@@ -72,12 +64,12 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
     )
     is_plain = not (is_affine(text) or said.epilogue or said.extents)
     if not (semiring.distributes and is_plain and len(arrays) > 2):
-        return reduced(reduction, arrays, out, quick)
+        return reduced(reduction, arrays, out)
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         return in_stages(reduction, specs, said.optimize)
 
-    return call((reduction_key(reduction), said.optimize), arrays, build, out, quick)
+    return call((reduction_key(reduction), said.optimize), arrays, build, out)
 
 
 def with_output(text: str) -> str:

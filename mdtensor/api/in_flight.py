@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ class Launch:
     finish: Callable[[], None] | None
     slots: tuple[int, ...]
     waits: bool = False
+    arrays: Callable[[Sequence[Any]], tuple[Any, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # What `slots` choose, without a loop of Python.
+        chosen = itemgetter(*self.slots) if len(self.slots) > 1 else self._one
+        object.__setattr__(self, "arrays", chosen)
+
+    def _one(self, slots: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([slots[n] for n in self.slots])
 
 
 def launched(steps: Sequence[Step], begun: Callable[[Step], Begun]) -> tuple[Launch, ...]:
@@ -94,7 +104,7 @@ def run_all(launches: Sequence[Launch], slots: Sequence[Any]) -> None:
                 finish = None
             # Before it runs: where it raises, something may be in flight already.
             finish = launch.finish or finish
-            launch.run(*(slots[n] for n in launch.slots))
+            launch.run(*launch.arrays(slots))
     finally:
         if finish is not None:
             finish()

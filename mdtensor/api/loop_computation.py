@@ -27,7 +27,12 @@ def with_fields(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def as_operand(array: Array, points: int) -> Array:
-    """What kernels read of an array: words of strings; fields that are read often apart."""
+    """What kernels read of an array: words of strings; fields that are read often apart.
+
+    Numbers, which become arrays when kernels run, are left as they are.
+    """
+    if isinstance(array, float | complex):
+        return array
     if array.dtype.kind in "SU":
         return words_of(array)
     is_apart = array.flags.c_contiguous or points < WORTH_COPIES * array.size

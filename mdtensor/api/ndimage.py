@@ -15,6 +15,7 @@ from typing import Any
 from mdtensor.api.ndimage_arguments import axis_of, checked_size, gaussian_row, row_of
 from mdtensor.api.ndimage_filters import extreme, gaussian, separable, weighted
 from mdtensor.api.operands import Array
+from mdtensor.api.recall import recalled
 
 __all__ = [
     "convolve",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 
+@recalled
 def correlate(
     input: Any,
     weights: Any,
@@ -50,6 +52,7 @@ def correlate(
     return weighted(input, weights, output, mode, cval, origin, axes, flipped=False)
 
 
+@recalled
 def convolve(
     input: Any,
     weights: Any,
@@ -64,6 +67,7 @@ def convolve(
     return weighted(input, weights, output, mode, cval, origin, axes, flipped=True)
 
 
+@recalled
 def correlate1d(
     input: Any,
     weights: Any,
@@ -78,6 +82,7 @@ def correlate1d(
     return weighted(input, row, output, mode, cval, origin, axis_of(input, axis), flipped=False)
 
 
+@recalled
 def convolve1d(
     input: Any,
     weights: Any,
@@ -92,6 +97,7 @@ def convolve1d(
     return weighted(input, row, output, mode, cval, origin, axis_of(input, axis), flipped=True)
 
 
+@recalled
 def gaussian_filter(
     input: Any,
     sigma: Any,
@@ -108,6 +114,7 @@ def gaussian_filter(
     return gaussian(input, sigma, order, output, mode, cval, truncate, radius, axes)
 
 
+@recalled
 def gaussian_filter1d(
     input: Any,
     sigma: float,
@@ -125,6 +132,7 @@ def gaussian_filter1d(
     return correlate1d(input, row, axis, output, mode, cval)
 
 
+@recalled
 def uniform_filter(
     input: Any,
     size: Any = 3,
@@ -139,6 +147,7 @@ def uniform_filter(
     return separable("add", input, size, output, mode, cval, origin, axes)
 
 
+@recalled
 def uniform_filter1d(
     input: Any,
     size: int,
@@ -154,6 +163,7 @@ def uniform_filter1d(
     )
 
 
+@recalled
 def minimum_filter(
     input: Any,
     size: Any = None,
@@ -172,6 +182,7 @@ def minimum_filter(
     return extreme("min", input, size, footprint, output, mode, cval, origin, axes)
 
 
+@recalled
 def maximum_filter(
     input: Any,
     size: Any = None,
@@ -190,6 +201,7 @@ def maximum_filter(
     return extreme("max", input, size, footprint, output, mode, cval, origin, axes)
 
 
+@recalled
 def minimum_filter1d(
     input: Any,
     size: int,
@@ -205,6 +217,7 @@ def minimum_filter1d(
     )
 
 
+@recalled
 def maximum_filter1d(
     input: Any,
     size: int,

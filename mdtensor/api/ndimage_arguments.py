@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.operands import Array, array_module, as_array
+from mdtensor.api.recall import in_full
 from mdtensor.errors import FilterError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
@@ -42,7 +43,8 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
         if is_complex and dtype.kind != "c":
             if isinstance(output, str):
                 raise FilterError("output must have complex dtype")
-            warnings.warn("promoting specified output dtype to complex", stacklevel=4)
+            in_full()
+            warnings.warn("promoting specified output dtype to complex", stacklevel=6)
             return np.result_type(dtype, np.complex64), None
         if dtype.kind not in "biufc":
             raise FilterError("output must have numeric dtype")

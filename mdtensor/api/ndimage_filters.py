@@ -22,6 +22,7 @@ from mdtensor.api.ndimage_arguments import (
     output_of,
 )
 from mdtensor.api.operands import Array, array_module
+from mdtensor.api.recall import in_full
 from mdtensor.errors import DTypeError, FilterError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.stencils.borders import Border
@@ -150,7 +151,8 @@ def extreme(
             raise FilterError("no footprint provided", hint="give size= or footprint=")
         return separable(combine, input, size, output, mode, cval, origin, axes)
     if size is not None:
-        warnings.warn("ignoring size because footprint is set", UserWarning, stacklevel=3)
+        in_full()
+        warnings.warn("ignoring size because footprint is set", UserWarning, stacklevel=5)
     counted = np.asarray(footprint, bool)
     if not counted.any():
         raise FilterError("All-zero footprint is not supported.")
@@ -194,7 +196,7 @@ def _filtered(
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         return _computation(passes, specs, TensorSpec.of(array.shape, dtype))
 
-    return call(("filter", tuple(passes), dtype), [array, *weights], build, out)
+    return call(("filter", tuple(passes), dtype), [array, *weights], build, out, len(weights))
 
 
 def _computation(

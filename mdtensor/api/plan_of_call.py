@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.api import computation, dispatch, modes, pipeline, statistics
 from mdtensor.api.arguments import Arguments, zeros_like_spec
-from mdtensor.api.computation import Computation, Ready
+from mdtensor.api.computation import Computation
 from mdtensor.api.modes import Steps
 from mdtensor.api.operands import array_module, spec_of
 from mdtensor.api.plan import Plan
@@ -95,21 +95,17 @@ class CallPlan(Plan):
     def _first(self, operands: Sequence[Array]) -> Any:
         if self._only is None or not _runs_kernels(operands):
             return self._arguments(operands)
-        ready, order = Ready(self._only, array_module(operands)), self._order
-
-        def launch(*arrays: Array) -> Any:
-            return ready([arrays[number] for number in order], None)
-
-        self._launch = launch
+        ready = computation.ready_for(self._only, array_module(operands))
+        self._launch = _ordered(ready.new, self._order)
         dispatch.when_cleared(self)
-        return launch(*operands)
+        return self._launch(*operands)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         self._check_out(*operands, *out)
         if self._only is None or not _runs_kernels(operands):
             self._arguments(operands, **self._named(out))
             return
-        ready, order = Ready(self._only, array_module(operands)), self._order
+        ready, order = computation.ready_for(self._only, array_module(operands)), self._order
         count = len(operands)
         if ready.only is not None and self.md_homs and order == tuple(range(count)):
             program = pipeline.choice_for(self.md_homs[0], pipeline.kind_of(operands[0])).program
@@ -117,9 +113,11 @@ class CallPlan(Plan):
         else:
             self._tally = statistics.uncounted()  # `ready` counts
 
+            into = _ordered(ready.into, (*order, *range(count, count + len(out))))
+
             def launch_into(*arrays: Array) -> None:
                 self._check_out(*arrays)
-                ready.run([arrays[number] for number in order], arrays[count:])
+                into(*arrays)
 
             self._launch_into = launch_into
         dispatch.when_cleared(self)
@@ -136,6 +134,13 @@ class CallPlan(Plan):
             if name in parameters:
                 return {name: out[0] if len(out) == 1 else out}
         raise ShapeError(f"{self.label} takes no out", hint="call the plan without it")
+
+
+def _ordered(launch: Callable[..., Any], order: tuple[int, ...]) -> Callable[..., Any]:
+    """The same launch on arrays that come in another order, or of which it takes some."""
+    if order == tuple(range(len(order))):
+        return launch
+    return lambda *arrays: launch(*[arrays[number] for number in order])
 
 
 def _runs_kernels(operands: Sequence[Array]) -> bool:

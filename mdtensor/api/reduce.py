@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api.computation import Computation, call, plain_key, recalled, single
+from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import array_module, check_types
+from mdtensor.api.recall import recalled
 from mdtensor.api.records import by_columns
 from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
@@ -27,6 +28,7 @@ from mdtensor.translate.scalar import Number
 Arrays = Any
 
 
+@recalled
 def reduce(
     subscripts: str,
     *operands: object,
@@ -89,19 +91,13 @@ def reduce(
     >>> reduce("ij,j->i; i", a, np.ones(3), np.ones(2), epilogue=lambda t, b: 2 * t - b)
     array([ 5., 23.])
     """
-    # fmt: off
-    quick = plain_key(
-        "reduce", subscripts, f, combine, identity, dtype, acc_dtype, extents, epilogue, check
-    )
-    # fmt: on
-    if (result := recalled(quick, operands, out)) is not None:
-        return result
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), epilogue
     )
-    return _called(_Call(reduction, check=check), operands, out, quick)
+    return _called(_Call(reduction, check=check), operands, out)
 
 
+@recalled
 def scan(
     subscripts: str,
     *operands: object,
@@ -138,19 +134,11 @@ def scan(
     array([[1, 5],
            [4, 5]])
     """
-    # fmt: off
-    quick = plain_key(
-        "scan", subscripts, combine, f, exclusive, reverse, identity, dtype, acc_dtype, extents,
-        check,
-    )
-    # fmt: on
-    if (result := recalled(quick, operands, out)) is not None:
-        return result
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), scans=True
     )
     asked = _Call(reduction, exclusive=exclusive, reverse=reverse, check=check)
-    return _called(asked, operands, out, quick)
+    return _called(asked, operands, out)
 
 
 @dataclass(frozen=True)
@@ -208,23 +196,16 @@ def reduction_key(reduction: Reduction) -> Hashable:
     )
 
 
-def reduced(
-    reduction: Reduction,
-    operands: Sequence[object],
-    out: Arrays | None,
-    quick: Hashable | None = None,
-) -> Any:
-    """What a front end makes of a reduction; `quick` is what `computation.call` takes."""
-    return _called(_Call(reduction), operands, out, quick)
+def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None) -> Any:
+    """What a front end makes of a reduction."""
+    return _called(_Call(reduction), operands, out)
 
 
-def _called(
-    asked: _Call, operands: Sequence[object], out: Arrays | None, quick: Hashable | None
-) -> Any:
+def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
     _check_options(asked.reduction, on_gpu=array_module(operands) is not np)
     split = by_columns(asked.reduction, asked.key, operands, out)
     if split is None:
-        return call(asked.key, operands, asked.computation, out, quick)
+        return call(asked.key, operands, asked.computation, out)
     asked = replace(asked, reduction=split.reduction)
     return split.joined(call(asked.key, split.operands, asked.computation, split.out))
 

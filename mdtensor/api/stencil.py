@@ -10,8 +10,9 @@ from typing import Any, SupportsIndex, cast, overload
 
 import numpy as np
 
-from mdtensor.api.computation import Computation, Step, call, recalled
+from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
+from mdtensor.api.recall import recalled
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Number
@@ -21,6 +22,11 @@ from mdtensor.translate.stencils.stencil_from_function import stencil_from_funct
 
 # One array, or a tuple of several.
 Arrays = Any
+
+
+def _itself(stencil: StencilFunction) -> StencilFunction:
+    """What calls of a stencil have in common: the numbers that it refers to are taken once."""
+    return stencil
 
 
 class StencilFunction:
@@ -35,8 +41,8 @@ class StencilFunction:
         self.function = function
         self.border = border
         self._signature = inspect.signature(function)
-        self._of_arrays = self._key([None] * len(self._signature.parameters), inside=False)
 
+    @functools.partial(recalled, of=_itself)
     def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
         """The function at every point of the arrays: one array, or a tuple of several.
 
@@ -48,9 +54,7 @@ class StencilFunction:
         Raises ShapeError where shapes differ or `valid` leaves nothing, TranslationError for an
         index that is not relative.
         """
-        if not kwargs and (result := recalled(self._of_arrays, args, out)) is not None:
-            return result
-        return self._called(self._bound(args, kwargs), out)
+        return self._called(self._bound(args, kwargs), out=out)
 
     def steps(self, *args: Any, n: int, out: Arrays | None = None, **kwargs: Any) -> Any:
         """What `n` calls give, each taking the result of the one before as its first array.
@@ -74,7 +78,8 @@ class StencilFunction:
             room = None if last and out is not None else _room(spare, state)
             # What was written two steps before has the fixed border already.
             inside = self.border.mode == "fixed" and room is not None
-            results = self._called(arguments, out if room is None and last else room, inside)
+            target = out if room is None and last else room
+            results = self._called(arguments, out=target, inside=inside)
             spare, state = state, _listed(results)
             if len(state) > len(arguments):
                 raise ShapeError(
@@ -101,15 +106,14 @@ class StencilFunction:
             for n, a in enumerate(args)
         )
 
-    def _called(self, arguments: Sequence[Any], out: Arrays | None, inside: bool = False) -> Any:
+    @functools.partial(recalled, of=_itself)
+    def _called(self, arguments: Sequence[Any], *, out: Arrays | None, inside: bool = False) -> Any:
         """One call; only for the points whose neighbours all exist, where `inside` is set."""
         constants: list[Number | None] = [a if _is_number(a) else None for a in arguments]
         operands = [a for a in arguments if not _is_number(a)]
         build = functools.partial(self._computation, constants, inside)
         key = self._key(constants, inside=inside)
-        if (result := recalled(key, operands, out)) is not None:
-            return result
-        return call(key, operands, build, out, key)
+        return call(key, operands, build, out)
 
     def _key(self, constants: Sequence[Number | None], *, inside: bool) -> Hashable:
         """What calls share that are one computation, but for the layouts of their arrays."""

@@ -15,12 +15,14 @@ from mdtensor.api.operands import (
     reason_of_classes,
     reason_of_types,
 )
+from mdtensor.api.recall import recalled
 from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of
 
 # NumPy's own function, also where somebody puts this one in its place.
 _numpy_tensordot: Any = np.tensordot
 
 
+@recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """Sum products over pairs of axes, as `numpy.tensordot` does.
 

@@ -88,7 +88,7 @@ class Expr(Arithmetic):
             return True
         if not isinstance(other, Expr) or self._hash != other._hash:
             return False
-        return _fields(self) == _fields(other)
+        return _fields(self) == _fields(other) and _signs(self.value) == _signs(other.value)
 
     def __hash__(self) -> int:
         if _tracing.get() is not None:
@@ -164,6 +164,13 @@ class Expr(Arithmetic):
 
 def _fields(expr: Expr) -> tuple[object, ...]:
     return expr.op, expr.args, expr.dtype, expr.value, expr.weak
+
+
+def _signs(value: Number | str | None) -> tuple[float, ...]:
+    """The signs of a number's parts: 0.0 and -0.0 are equal, but not the same constant."""
+    if value is None or isinstance(value, str):
+        return ()
+    return math.copysign(1, value.real), math.copysign(1, value.imag)
 
 
 @contextmanager

@@ -244,6 +244,12 @@ def test_product_of_booleans_is_and() -> None:
     assert repr(product(["?", "i4"], "?").results[0]) == "(p0 & bool(p1))"
 
 
+def test_zeros_of_two_signs_are_two_constants() -> None:
+    assert const(0.0, "f8") != const(-0.0, "f8")
+    assert const(complex(0.0, -0.0), "c16") != const(0j, "c16")
+    assert const(0, "f8") == const(0.0, "f8")
+
+
 def test_trees_are_values() -> None:
     assert param(0, "f4") + 1 == A + 1
     assert A + 1 != A + 2

@@ -1,0 +1,271 @@
+"""Recall: a call like one made before goes from what its caller wrote straight to its kernels.
+
+Every front end is wrapped in `recalled`. A call's key is what the caller wrote: layouts of arrays,
+values of everything else, functions by what they say. The first call with a key is made in full,
+and what it ran is noted; where that was one computation on arrays that the caller gave, later calls
+with this key run its kernels and nothing else. Tables are emptied whenever better kernels may
+exist, see `dispatch.clear`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, ParamSpec, cast
+
+import numpy as np
+
+from mdtensor.api import dispatch
+from mdtensor.api.function_key import function_key
+from mdtensor.api.noted import OUT, REFUSED, Launch, Noted, launch_of
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.operators import OperatorFunction
+
+P = ParamSpec("P")
+Array = Any
+# From the arguments of a call to its key, and the arrays among them.
+Described = Callable[[Sequence[Any], Mapping[str, Any]], tuple[tuple[object, ...], list[Any]]]
+
+SIZE = 4096  # calls that a front end's table holds
+_LONGEST = 64  # elements of tuples and lists in keys
+_ndarray = np.ndarray
+_type_of: Any = type
+_ABSENT: Any = object()  # an argument that a call does not have
+_NAMED = object()  # stands between positional and named arguments
+
+# Arguments of these classes mean the same whenever they are equal.
+_PLAIN: frozenset[Any] = frozenset(
+    (
+        int,
+        bool,
+        bytes,
+        type(None),
+        type(...),
+        type,
+        np.ufunc,
+        BuiltinFunctionType,
+        _type_of(np.max),
+    )
+)
+_FUNCTIONS = frozenset((FunctionType, OperatorFunction))
+
+
+# What the calls of this context have run so far, where one of them may be recalled later.
+_recording: ContextVar[list[Noted | None] | None] = ContextVar("recording", default=None)
+# One element for each call of any thread that is being recorded.
+_active: list[None] = []
+
+
+def note(noted: Noted) -> None:
+    """Tells the call that is being made what it ran."""
+    if _active and (notes := _recording.get()) is not None:
+        notes.append(noted)
+
+
+def is_noting() -> bool:
+    """Whether somebody wants to know what this call runs."""
+    return bool(_active) and _recording.get() is not None
+
+
+def in_full() -> None:
+    """Has the call that is being made be made in full every time, as one that warns must be."""
+    if _active and (notes := _recording.get()) is not None:
+        notes += None, None
+
+
+class _NotPlainError(Exception):
+    """An argument whose meaning no key holds."""
+
+
+def recalled(
+    function: Callable[P, Any],
+    of: Callable[[Any], Hashable] | None = None,
+    *,
+    numbers: bool = False,
+) -> Callable[P, Any]:
+    """A function of arrays and options whose calls are recalled.
+
+    `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
+    says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
+    """
+    whole: Callable[..., Any] = function
+    known: dict[tuple[object, ...], Launch] = {}
+    known_get = known.get
+    dispatch.tables.append(known)
+
+    def described(
+        args: Sequence[Any], options: Mapping[str, Any]
+    ) -> tuple[tuple[object, ...], list[Any]]:
+        """The key of a call, and the arrays in it."""
+        parts: list[Any] = []
+        arrays: list[Any] = []
+        if of is not None:
+            parts.append(of(args[0]))
+            args = args[1:]
+        for value in args:
+            if type(value) is _ndarray:
+                parts += value.shape, value.strides, value.dtype
+                arrays.append(value)
+            elif type(value) is str:
+                parts.append(value)
+            else:
+                _describe(value, parts, arrays, numbers)
+        if options:
+            parts.append(_NAMED)
+            for name, value in options.items():
+                parts.append(name)
+                if type(value) is str:
+                    parts.append(value)
+                else:
+                    _describe(value, parts, arrays, numbers)
+        if dispatch.cupy_array is not None:
+            _add_place(parts, arrays)
+        return tuple(parts), arrays
+
+    @functools.wraps(function)
+    def called(
+        first: Any = _ABSENT,
+        second: Any = _ABSENT,
+        third: Any = _ABSENT,
+        /,
+        *more: Any,
+        **options: Any,
+    ) -> Any:
+        kind = _type_of(third)
+        is_typical = type(first) is str and kind is type(second) and not more and not options
+        if is_typical and (kind is _ndarray or kind is dispatch.cupy_array):
+            # Most calls; what follows does the same.
+            # fmt: off
+            key = (
+                first, second.shape, second.strides, second.dtype,
+                third.shape, third.strides, third.dtype,
+            )
+            # fmt: on
+            if kind is not _ndarray:
+                key = (*key, dispatch.current_device())
+            launch = known_get(key)
+            if launch is not None and not _active:
+                result = launch(second, third)
+                if result is not REFUSED:
+                    return result
+        args = (first, second, third, *more)
+        if third is _ABSENT:
+            args = args[: 0 if first is _ABSENT else 1 if second is _ABSENT else 2]
+        try:
+            key, arrays = described(args, options)
+            launch = known_get(key)
+        except (_NotPlainError, TypeError):  # TypeError: what cannot be hashed
+            return whole(*args, **options)
+        if launch is not None and not (_active and is_noting()):
+            result = launch(*arrays)
+            if result is OUT:
+                return options["out"]
+            if result is not REFUSED:
+                return result
+        if is_noting():  # a part of the call that is being made
+            return whole(*args, **options)
+        return _in_full(whole, known, described, args, options)
+
+    return cast("Callable[P, Any]", called)
+
+
+def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) -> None:
+    """Adds what an argument is to a key, and arrays to a list.
+
+    What is added begins with a tuple for an array, with a class for what is neither array nor
+    string, so no two lists of arguments have the same key.
+    """
+    kind = _type_of(value)
+    if kind is _ndarray or kind is dispatch.cupy_array:
+        parts += value.shape, value.strides, value.dtype
+        arrays.append(value)
+    elif kind is str:
+        parts.append(value)
+    elif kind in _PLAIN:
+        parts += kind, value
+    elif kind is float or kind is complex:
+        if numbers:
+            parts += (), kind
+            arrays.append(value)
+        else:
+            parts += kind, repr(value)  # -0.0 equals 0.0
+    elif kind is tuple or kind is list:
+        if len(value) > _LONGEST:
+            raise _NotPlainError
+        parts += kind, len(value)
+        for part in value:
+            _describe(part, parts, arrays, numbers=False)
+    elif kind is dict:
+        parts += kind, len(value)
+        for name, part in value.items():
+            _describe(name, parts, arrays, numbers=False)
+            _describe(part, parts, arrays, numbers=False)
+    elif kind is Combination:
+        parts += kind, value.kind
+        _describe(value.operator, parts, arrays, numbers=False)
+    elif kind in _FUNCTIONS:
+        parts += kind, function_key(value)
+    elif isinstance(value, np.generic):
+        parts += (), kind
+        arrays.append(value)
+    elif isinstance(value, np.dtype):
+        parts += np.dtype, value
+    else:
+        raise _NotPlainError
+
+
+def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:
+    """Adds the current device to the key of a call on CuPy's arrays."""
+    if any(type(array) is dispatch.cupy_array for array in arrays):
+        parts.append(dispatch.current_device())
+
+
+def _in_full(
+    whole: Callable[..., Any],
+    known: dict[tuple[object, ...], Launch],
+    described: Described,
+    args: tuple[Any, ...],
+    options: Mapping[str, Any],
+) -> Any:
+    """A call that is made in full; the next one with its key is recalled, where that can be."""
+    args, options, originals = _told_apart(args, options)
+    key, arrays = described(args, options)
+    notes: list[Noted | None] = []
+    generation = dispatch.generation()
+    token = _recording.set(notes)
+    _active.append(None)
+    try:
+        result = whole(*args, **options)
+    finally:
+        _active.pop()
+        _recording.reset(token)
+    if len(notes) == 1 and notes[0] is not None and len(set(map(id, arrays))) == len(arrays):
+        launch = launch_of(notes[0], arrays, result, options.get("out"), known.get(key))
+        if launch is not None and generation == dispatch.generation():
+            if len(known) >= SIZE:
+                known.clear()
+            known[key] = launch
+    return originals.get(id(result), result)
+
+
+def _told_apart(
+    args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, Array]]:
+    """Arguments in which no array stands twice: views of one, by what they are views of.
+
+    So what becomes of each argument can be seen.
+    """
+    seen: set[int] = set()
+    originals: dict[int, Array] = {}
+
+    def apart(value: Any) -> Any:
+        if type(value) is _ndarray and id(value) in seen:
+            original, value = value, value.view()
+            originals[id(value)] = original
+        seen.add(id(value))
+        return value
+
+    args = tuple(map(apart, args))
+    return args, {name: apart(value) for name, value in options.items()}, originals
