@@ -58,6 +58,8 @@ class Schedule:
     - `streaming`: results bypass the caches.
     - `peel`: along the lane dim, whole vectors begin where the address of the result is a multiple
       of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
+      Rows of a register tile that begin differently are joined from neighbouring vectors where
+      they are streamed (see `lower.passes.join_rows`).
     - `transposed`: rows of a register tile whose results are neighbours are transposed in
       registers where results lie far apart along the lanes, so that vectors are written instead of
       elements (see `lower.passes.transpose_rows`).
@@ -436,7 +438,7 @@ def _block(schedule: Schedule, d: int) -> int:
 
 
 def _validate_peel(problem: Problem, schedule: Schedule) -> None:
-    """One run of results is aligned at a time: that of all rows of a register tile."""
+    """One run of results is aligned at a time: that of the first row of a register tile."""
     lane, width = schedule.lane, schedule.width
     if lane < 0 or problem.reduced[lane] or problem.scanned >= 0:
         raise LoweringError("rows are peeled along lanes of a kept dim, and not in scans")
@@ -448,8 +450,13 @@ def _validate_peel(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("rows of partial results are not peeled")
     strides = problem.writes[0].strides
     for d in problem.kept:
-        if d != lane and schedule.registers[d] > 1 and not is_multiple(strides[d], width):
-            raise LoweringError(f"rows of a register tile lie a multiple of {width} apart")
+        if d == lane or schedule.registers[d] == 1 or is_multiple(strides[d], width):
+            continue
+        if not schedule.streaming or strides[d].constant is None:
+            raise LoweringError(
+                f"rows of a register tile lie a multiple of {width} apart, or are streamed and lie"
+                " a known distance apart"
+            )
     for stream, region in zip(problem.streams, schedule.staged, strict=True):
         if region and stream.uses(lane):
             raise LoweringError("tiles that are staged along the lanes have no peeled rows")

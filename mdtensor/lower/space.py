@@ -259,15 +259,15 @@ def _finish(problem: Problem) -> list[Parameter]:
     def ends_along_lanes(peel: bool, lane: int, loop_order: tuple[int, ...]) -> bool:
         return not peel or loop_order[-1] == lane
 
-    def shares_head(peel: bool, rows_end: bool) -> bool:
-        return not peel or rows_end
+    def joins_streams(streaming: bool, peel: bool, rows_end: bool) -> bool:
+        return streaming or not peel or rows_end
 
-    constraints = [ends_along_lanes, shares_head, *_unlike_peel(problem)]
+    constraints = [ends_along_lanes, *_unlike_peel(problem)]
     return [
         Parameter("tail", tails),
         Parameter("peel", peel, tuple(constraints)),
         _transposed(problem),
-        Parameter("streaming", streaming),
+        Parameter("streaming", streaming, (joins_streams,)),
         Parameter("ahead", _AHEAD),
     ]
 

@@ -367,6 +367,33 @@ _CPU |= {
         cpu(2, (), parts=(2, 1), registers=(2, 4), lane=1, width=4, staged=("",), peel=True),
         (_SMALL,),
     ),
+    "joined_stencil": single_case(
+        _blurred(7, 37),
+        cpu(
+            2,
+            (),
+            registers=(3, 16),
+            lane=1,
+            width=8,
+            staged=("",),
+            streaming=True,
+            peel=True,
+            ahead=2,
+        ),
+        (_SMALL,),
+    ),
+    "joined_product": single_case(
+        matmul(7, 5, 27).md_hom(),
+        _cpu_matmul(
+            tiles=(0, 2, 0),
+            registers=(3, 1, 4),
+            staged=("", ""),
+            loop_order=(0, 2),
+            streaming=True,
+            peel=True,
+        ),
+        (_SMALL,) * 2,
+    ),
     "peeled_general": single_case(
         _blurred(3, 37),
         cpu(

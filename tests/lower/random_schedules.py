@@ -127,10 +127,12 @@ def _may_peel(problem: Problem, lane: int) -> bool:
 
 
 def _peeled(problem: Problem, schedule: Schedule) -> Schedule:
-    """Rows begin with whole vectors where none of what a register tile writes lies between."""
+    """Rows of a register tile that begin differently are streamed, a known distance apart."""
     lane, width, registers = schedule.lane, schedule.width, list(schedule.registers)
     for d in problem.kept:
-        if d != lane and not _is_multiple(problem.writes[0].strides[d], width):
+        stride = problem.writes[0].strides[d]
+        joined = schedule.streaming and stride.constant is not None
+        if d != lane and not joined and not _is_multiple(stride, width):
             registers[d] = 1
     return replace(
         schedule,

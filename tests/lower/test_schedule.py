@@ -120,9 +120,11 @@ def test_peeled_rows_are_streamed_from_anywhere():
     for problem in (MATMUL, ragged, general):
         validate(problem, single)
     validate(MATMUL, replace(single, registers=(2, 1, 8)))
-    for problem in (ragged, general):
+    unlike = replace(single, registers=(2, 1, 8))
+    validate(ragged, unlike)
+    for problem, schedule in ((general, unlike), (ragged, replace(unlike, streaming=False))):
         with pytest.raises(LoweringError, match="rows of a register tile lie a multiple of 4"):
-            validate(problem, replace(single, registers=(2, 1, 8)))
+            validate(problem, schedule)
 
 
 def test_transposed_rows_may_be_streamed_where_lanes_lie_a_multiple_apart():

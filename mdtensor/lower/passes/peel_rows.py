@@ -3,15 +3,23 @@
 A row is what one run of the loop along the lane dim writes: neighbouring results. Where it begins
 is known when the kernel runs; how far that is from the next such address is what is peeled off,
 in narrower vectors. Stores of the others need no test, touch one cache line each, and may bypass
-the caches.
+the caches. Where rows of a register tile begin differently, that is the first row; the others are
+joined with what they keep of the vectors before (see `lower.passes.join_rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mdtensor.lower.index import as_index, name, total
-from mdtensor.lower.nest import If, IndexCalc, LetHead, LetIndex, Loop, Statement, Step
+from mdtensor.lower.nest import Block, If, IndexCalc, LetHead, LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.join_rows import (
+    begun_rows,
+    declared,
+    ended_rows,
+    joined_rows,
+    kept_rows,
+)
 from mdtensor.lower.passes.micro_kernel import Frame, powers_of_two
 from mdtensor.lower.passes.write_outputs import Destination
 
@@ -41,9 +49,17 @@ def peeled_loops(
             found.append(If(name(var) + length, "<=", name(stop), body))
         return found
 
-    statements += rest(whole, width)
-    if tiling.register > width:
-        block = as_index(tiling.register)
-        statements.append(Loop(var, None, end, block, inner(tiling.register)))
-    statements.append(Loop(var, None, end, as_index(width), inner(width)))
-    return [*statements, *rest(tiling.var("e"), width)]
+    def loops(tile: Callable[[int], Sequence[Statement]]) -> list[Statement]:
+        counts = dict.fromkeys((tiling.register, width))
+        return [Loop(var, None, end, as_index(n), tuple(tile(n))) for n in counts]
+
+    first = inner(width)
+    rows = kept_rows(first)
+    if rows:
+        begun = Block((*begun_rows(first), Step(var, width)))
+        whole_vectors = loops(lambda count: joined_rows(inner(count), count // width))
+        joined = (*declared(rows), begun, *whole_vectors, *ended_rows(first))
+        middle: list[Statement] = [If(name(var) + width, "<=", end, joined)]
+    else:
+        middle = loops(inner)
+    return [*statements, *rest(whole, width), *middle, *rest(tiling.var("e"), width)]
