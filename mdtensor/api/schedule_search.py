@@ -265,8 +265,11 @@ def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[S
     kinds: dict[tuple[object, ...], Schedule] = {}
     for seconds, schedule in ranking:
         if seconds <= _NEAR * ranking[0][0]:
-            kind = (schedule.lane, schedule.streaming, schedule.peel, any(schedule.staged))
-            kinds.setdefault(kind, schedule)
+            rows = (
+                schedule.peel and math.prod(schedule.registers) > schedule.registers[schedule.lane]
+            )
+            past = schedule.streaming, schedule.peel, rows
+            kinds.setdefault((schedule.lane, *past, any(schedule.staged)), schedule)
     first = list(kinds.values())[: count // 2]
     others = (schedule for _, schedule in ranking if schedule not in first)
     return [*first, *islice(others, count - len(first))]

@@ -15,7 +15,7 @@ from heapq import heapreplace
 
 from mdtensor.lower.index import as_index
 from mdtensor.lower.problem import Problem, Stream
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule import Schedule, unlike_rows
 from mdtensor.lower.selection import selection_of
 from mdtensor.lower.traffic import (
     BYTES_PER_CYCLE,
@@ -57,6 +57,9 @@ PAGE = 2048
 APART, APART_AHEAD, ASKING = 0.3, 0.15, 0.2
 # Vectors that each of the narrower ones costs that a peeled row has before and behind.
 PEELED = 0.6
+# What putting a vector together from two costs, where rows begin differently; and the ends of each
+# such row, whose lines wait for memory.
+JOINING, ENDS = 1.0, 60.0
 # What a load costs that finds its line pushed out of L1 by others of its set.
 CONFLICT = 6.0
 INLINE_LAUNCH = 1.5e-6
@@ -88,6 +91,8 @@ def estimate(
     apart = APART_AHEAD if far else APART
     times = (cycles, *transfers)
     work = max(times) + apart * (sum(times) - max(times)) + packing
+    if schedule.peel and unlike_rows(problem, schedule):
+        work += ENDS * math.prod([shape.extents[d] for d in facts.kept if d != schedule.lane])
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
         launch = INLINE_LAUNCH if schedule.inline else target.launch_seconds
@@ -260,7 +265,8 @@ def _arithmetic(
     unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
     step = _step(problem, facts, schedule, target, shape, points, vectors, per_vector)
     accumulators = points * vectors * per_vector * len(problem.scalar.results)
-    spilled = accumulators + vectors * per_vector + 1 - target.vector_registers
+    joined = unlike_rows(problem, schedule) if schedule.peel else 0
+    spilled = accumulators + (vectors + joined) * per_vector + 1 - target.vector_registers
     if spilled > 0:
         step += SPILL * spilled
     if facts.contracted:
@@ -285,6 +291,7 @@ def _arithmetic(
     writes = facts.footprints[len(problem.streams) :]
     finish = points * vectors
     finish *= cycles_to_write(problem, schedule, target, shape, writes, general=general)
+    finish += joined * vectors * per_vector * JOINING
     if problem.scanned >= 0:
         steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
         finish = 0.0

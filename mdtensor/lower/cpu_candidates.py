@@ -21,7 +21,7 @@ from mdtensor.lower.plain import (
     scattering,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, is_valid, rows_across
+from mdtensor.lower.schedule import Schedule, is_valid, rows_across, unlike_rows
 from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.specs import Target
 
@@ -32,6 +32,9 @@ _MOST_UNROLLED = 320  # if no more vectors are computed so
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
 _ROWS_BESIDE, _UNROLLED_ROWS = 64, 4  # that are walked side by side, and computed at once
+# Rows, and vectors, of register tiles whose rows begin differently: larger ones were no faster, and
+# compilers take many seconds for them, since the ends of rows are code of their own.
+_JOINED_ROWS, _JOINED_VECTORS = 4, 8
 _AHEAD_BYTES = 4096  # that a row is asked for ahead of what is read
 
 
@@ -184,13 +187,22 @@ def _beyond_caches(
     peeled = replace(flat, streaming=True, peel=True, loop_order=order)
     rows = any(flat.registers[d] > 1 for d in problem.kept if d != flat.lane)
     streaming = [] if general else [replace(flat, streaming=True)]
-    streaming += [] if general and rows else [peeled]
+    streaming += [] if (general and rows) or _is_long_to_join(problem, peeled) else [peeled]
     for schedule in streaming:
         if is_valid(problem, schedule):
             yield schedule
             if asks:
                 yield replace(schedule, ahead=ahead)
             return
+
+
+def _is_long_to_join(problem: Problem, peeled: Schedule) -> bool:
+    """Whether rows that begin differently are too many, or too long."""
+    joined = unlike_rows(problem, peeled)
+    if not joined:
+        return False
+    vectors = peeled.registers[peeled.lane] // peeled.width * (joined + 1)
+    return joined >= _JOINED_ROWS or vectors > _JOINED_VECTORS
 
 
 def _streamed(

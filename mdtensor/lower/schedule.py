@@ -17,6 +17,7 @@ one entry per dim of the problem, or per stream for `staged`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -448,18 +449,24 @@ def _validate_peel(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("rows are peeled where one result is written to neighbouring places")
     if _split(problem, schedule):
         raise LoweringError("rows of partial results are not peeled")
-    strides = problem.writes[0].strides
-    for d in problem.kept:
-        if d == lane or schedule.registers[d] == 1 or is_multiple(strides[d], width):
-            continue
-        if not schedule.streaming or strides[d].constant is None:
-            raise LoweringError(
-                f"rows of a register tile lie a multiple of {width} apart, or are streamed and lie"
-                " a known distance apart"
-            )
+    known = all(stride.constant is not None for stride in problem.writes[0].strides)
+    if unlike_rows(problem, schedule) and not (schedule.streaming and known):
+        raise LoweringError(
+            f"rows of a register tile lie a multiple of {width} apart, or are streamed and lie"
+            " a known distance apart"
+        )
     for stream, region in zip(problem.streams, schedule.staged, strict=True):
         if region and stream.uses(lane):
             raise LoweringError("tiles that are staged along the lanes have no peeled rows")
+
+
+def unlike_rows(problem: Problem, schedule: Schedule) -> int:
+    """Rows of a register tile that begin elsewhere in a vector than its first one, at most."""
+    lane, width, registers = schedule.lane, schedule.width, schedule.registers
+    strides = problem.writes[0].strides
+    if all(d == lane or registers[d] == 1 or is_multiple(strides[d], width) for d in problem.kept):
+        return 0
+    return math.prod(registers[d] for d in problem.kept if d != lane) - 1
 
 
 def _validate_transposed(problem: Problem, schedule: Schedule) -> None:

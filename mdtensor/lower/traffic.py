@@ -24,7 +24,7 @@ FILLED = (0.9, 0.9, 0.5)
 WAY_BYTES = 4096
 L2_WAYS = 16
 # Bytes per cycle and core, from L2, L3 and main memory.
-BYTES_PER_CYCLE = (40.0, 28.0, 14.0)
+BYTES_PER_CYCLE = (40.0, 28.0, 10.0)
 # Bytes that could have come while the beginning of a run is waited for, from each of them; and what
 # is left of that where memory is asked for ahead.
 STARTING, STARTING_AHEAD = (0.0, 200.0, 200.0), 0.1

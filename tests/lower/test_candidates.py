@@ -14,7 +14,7 @@ from mdtensor.lower.cpu_candidates import cpu_candidates
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.schedule import validate
+from mdtensor.lower.schedule import unlike_rows, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
@@ -108,7 +108,29 @@ def test_results_that_no_cache_holds_bypass_them():
     best = ranked(PROBLEMS["star"], CPU)[0][1]
     assert best.streaming
     assert best.peel, "rows of 252 begin anywhere"
+    assert not unlike_rows(PROBLEMS["star"], best), "short rows have many ends"
     assert not any(s.streaming or s.ahead for s in cpu_candidates(PROBLEMS["small box"], CPU))
+
+
+def test_few_rows_that_begin_differently_are_joined():
+    problem = PROBLEMS["box"]
+    joined = [s for s in cpu_candidates(problem, CPU) if s.peel and unlike_rows(problem, s)]
+    assert joined
+    assert all(s.streaming and 1 < s.registers[0] <= 4 for s in joined)
+    best = ranked(problem, replace(CPU, units=2, rate=2.6e9 * 32))[0][1]
+    assert best.peel
+    assert unlike_rows(problem, best), "where arithmetic is no longer than memory"
+    general = cpu_candidates(problem, CPU, general=True)
+    assert not any(s.peel and unlike_rows(problem, s) for s in general)
+
+
+def test_what_joined_rows_keep_counts_as_registers():
+    problem = PROBLEMS["box"]
+    row = next(s for s in cpu_candidates(problem, CPU) if s.peel and s.registers == (4, 32))
+    few = replace(CPU, vector_registers=8 + 2 + 1 + 3)
+    assert estimate(problem, row, few) == estimate(problem, row, CPU)
+    fewer = replace(few, vector_registers=few.vector_registers - 1)
+    assert estimate(problem, row, fewer) > estimate(problem, row, few)
 
 
 def test_what_is_staged_bypasses_the_caches_where_results_are_large():

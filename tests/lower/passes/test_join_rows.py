@@ -154,7 +154,8 @@ def test_ends_of_rows_are_cut_out_of_their_first_and_last_vectors():
     pointer = Pointer("o0", "O0", F32, "global", as_index(0), False)
     first = [pointer, row(0, "a"), row(7, "c")]
     lines = indented(begun_rows(first))
-    assert len(lines) == 4 and "streaming=False" in lines[2]
+    assert len(lines) == 4
+    assert "streaming=False" in lines[2]
     assert begun_rows(first)[2].value.lanes == 1
     (ended,) = ended_rows(first)
     declared, *cut = ended.body
