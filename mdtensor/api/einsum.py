@@ -16,6 +16,7 @@ from mdtensor.api.operands import (
     COMPUTED,
     Array,
     addressable,
+    addressable_copy,
     allocate,
     array_module,
     as_arrays,
@@ -181,7 +182,7 @@ def _einsum(
             if overriding or any(given.hasobject for given in types):
                 raise  # an element's or a class' own
             raise no_kernels(reason, f", and NumPy says: {error}") from error
-    arrays = [array if addressable(array) else array.copy() for array in arrays]
+    arrays = [a if addressable(a) else addressable_copy(a, xp) for a in arrays]
     kind = "numpy" if xp is np else "cupy"
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)

@@ -223,6 +223,15 @@ def addressable(array: Array) -> bool:
     return aligned and all(stride % size == 0 for stride in array.strides)
 
 
+def addressable_copy(array: Array, xp: Any) -> Array:
+    """A copy that is addressable, whose axes lie in memory in the order of the array's.
+
+    As in the array, all indices of an axis with stride 0 are one element.
+    """
+    once = array[tuple(slice(None if stride else 1) for stride in array.strides)]
+    return xp.broadcast_to(once.copy(order="K"), array.shape)
+
+
 def spec_of(array: Array) -> TensorSpec:
     """The spec of an addressable array."""
     size = array.dtype.itemsize

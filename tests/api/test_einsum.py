@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
 
 import mdtensor.api.einsum as module
 from mdtensor.api.einsum import einsum, einsum_path
@@ -259,6 +260,18 @@ def test_an_out_that_stretches() -> None:
     out = np.zeros(4)
     einsum("i,->i", np.ones(1), 3.0, out=out)
     np.testing.assert_array_equal(out, np.full(4, 3.0))
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_copies_of_unaligned_operands_keep_the_order_of_axes() -> None:
+    """The result's axes follow those of the operand as it was given, as NumPy's do."""
+    whole = np.zeros(8 * 30 + 1, np.uint8)[1:].view("f8")
+    assert not whole.flags.aligned
+    column_major = whole.reshape(5, 6).T
+    broadcast = as_strided(whole, (4, 3, 5), (8, 32, 0))
+    for text, a in (("ij,->ij", column_major), ("ijk,->kji", broadcast)):
+        found = einsum(text, a, np.array(2.0))
+        assert found.strides == np.einsum(text, a, np.array(2.0)).strides
 
 
 def test_records_with_odd_strides_are_copied() -> None:
