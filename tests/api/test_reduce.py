@@ -124,6 +124,13 @@ def test_all_infinite_values_have_an_index() -> None:
     assert reduce("i->", np.full(5, np.inf), combine="argmin") == 0
 
 
+@pytest.mark.usefixtures("by_reference")
+def test_the_position_among_one_element_is_0() -> None:
+    for combine in ("argmin", np.argmax):
+        found = reduce("ij->ji", np.array([[3.0, 1, 2]]), combine=combine)
+        assert (found.shape, found.dtype, found.any()) == ((3, 1), np.int64, False)
+
+
 def test_nan_wins_in_min_and_max() -> None:
     a = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0]])
     for name in ("min", "max"):

@@ -108,6 +108,8 @@ def md_hom_from_reduced_space(
         reduction.combine, reduction.text, space, scans=reduction.scans
     )
     names = operator_names(combinations)
+    if not names and operator_name(reduction.combine) in PAIR_NAMES:
+        names = [operator_name(reduction.combine)]  # over no dims: the position is 0 everywhere
     is_place = reduction.function is None and bool(names) and set(names) <= set(PAIR_NAMES)
     place = _place(space, combinations) if is_place else None
     view = views_from_index_space(space, specs)
@@ -215,8 +217,7 @@ def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
             )
         index = index_of(name)
         place = index if place is None else place * space.extents[name] + index
-    assert place is not None
-    return place
+    return const(0, np.int64) if place is None else place
 
 
 def _found(place: Expr) -> Expr:
