@@ -351,6 +351,17 @@ def test_empty_arrays() -> None:
     assert mdt.stencil(laplacian, border="wrap")(np.zeros((0, 5))).shape == (0, 5)
 
 
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(64, 31), (5, 31), (33, 23)])
+def test_corners_of_few_reads(border: str, shape: tuple[int, int]) -> None:
+    """Intel's compiler took other rows at a reflecting border, written as minima and maxima."""
+    u = RNG.permutation(shape[0] * shape[1]).reshape(shape).astype("i4")
+    found = mdt.stencil(lambda u: np.maximum(u[-1, -1], u[0, 1]), border=border, cval=0)(u)
+    footprint = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]])
+    expected = scipy.ndimage.maximum_filter(u, footprint=footprint, mode=border)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_wide_neighbourhoods_compile_at_the_border() -> None:
     def smooth(u: Any) -> Any:
         total, weights = np.float32(0), np.float32(0)
