@@ -8,19 +8,10 @@ runs one in this process.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
-import selectors
-import signal
-import subprocess
 import sys
-import time
-import traceback
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,19 +41,12 @@ from tests.lower.running import (
     launch_sizes,
     run_on_guarded_memory,
 )
+from tests.workers import REFUSED, RIGHT, Workers, work
 
 FAMILIES = ("cpu", "gpu")
 # What names of such cases end with: of random md_homs, and of einsums whose results lie far apart
 # along the lanes, in tiles that are transposed where they have rows that are neighbours.
 MD_HOM, TRANSPOSED = "/md_hom", "/transposed"
-BATCH = 100
-# Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
-# no result either. Such cases are counted apart.
-# What the compiler says when it crashes.
-TRACES = ("Running pass", "PLEASE submit a bug report")
-COMPILER = "compiler crashed"
-SECONDS = 60  # without a sign of life from a worker
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -218,141 +202,20 @@ def _magnitude(md_hom: MDHom, arrays: Sequence[np.ndarray]) -> np.ndarray:
     return 2 * np.abs(result)
 
 
-# ---- worker processes -------------------------------------------------------------------------
+def outcome(name: str) -> str:
+    """What comes of the case of a name; raises what its kernel raises."""
+    return RIGHT if check(random_case(name)) else REFUSED
 
 
-def work(names: Sequence[str]) -> None:
-    """Runs cases and reports each on standard output: a line when it begins, one when it ends."""
-    for name in names:
-        print(json.dumps({"begin": name}), flush=True)
-        _harm(name)
-        try:
-            outcome = "ok" if check(random_case(name)) else "refused"
-            print(json.dumps({"end": name, "outcome": outcome}), flush=True)
-        except Exception as error:  # whatever goes wrong is the case's outcome
-            lines = [str(error).splitlines()[0] if str(error) else repr(error)]
-            lines += [line for line in str(error).splitlines() if " error: " in line][:2]
-            if not isinstance(error, MismatchError):
-                lines += traceback.format_exc().splitlines()[-6:]
-            text = f"{type(error).__name__}: " + "\n    ".join([*lines, _repr(name)])
-            print(json.dumps({"end": name, "outcome": text}), flush=True)
-
-
-def _harm(name: str) -> None:
-    """Crashes or hangs where a test of the fuzzer itself asks for it."""
-    asked = os.environ.get("MDTENSOR_TEST_FUZZ_HARM", "").split()
-    if f"{name}=crash" in asked:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if f"{name}=hang" in asked:
-        time.sleep(3600)
-
-
-def _repr(name: str) -> str:
+def describe(name: str) -> str:
+    """The case of a name, or why there is none."""
     try:
         return repr(random_case(name))
     except Exception as error:
         return f"no case can be made: {error}"
 
 
-@dataclass
-class Report:
-    """Outcomes of a run: how many cases were right or refused, what failed, what crashed."""
-
-    counts: Counter[str]
-    failures: dict[str, str]
-    crashed: list[str] = field(default_factory=list[str])
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        failed = "\n".join(f"{name}: {why}" for name, why in self.failures.items())
-        figures = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
-        crashed = f"{COMPILER}: {' '.join(self.crashed)}\n" if self.crashed else ""
-        figures += f", {len(self.failures)} failed, {self.seconds:.0f} s"
-        return f"{failed}\n{crashed}{figures}".strip()
-
-
-def run_cases(names: Sequence[str], *, verbose: bool = False) -> Report:
-    """Runs cases in worker processes, a batch in each; a crash or a hang fails its case only."""
-    report = Report(Counter(), {})
-    begun = time.monotonic()
-    for start in range(0, len(names), BATCH):
-        waiting = list(names[start : start + BATCH])
-        while waiting:
-            waiting = _run_batch(waiting, report)
-        if verbose:
-            done = min(start + BATCH, len(names))
-            failed = " ".join(report.failures)
-            print(f"{done}/{len(names)}", dict(report.counts), failed, flush=True)
-    report.seconds = time.monotonic() - begun
-    return report
-
-
-def _run_batch(names: list[str], report: Report) -> list[str]:
-    """Runs cases in one worker; returns those that it did not come to."""
-    environment = {**os.environ, "PYOPENCL_NO_CACHE": "1", "PYTHONFAULTHANDLER": "1"}
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.lower.fuzz", "--worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment,
-    )
-    assert worker.stdin is not None
-    worker.stdin.write("\n".join(names))
-    worker.stdin.close()
-    finished: set[str] = set()
-    current, hung = "", False
-    for message in _messages(worker):
-        if message is None:
-            hung = True
-            worker.kill()
-            break
-        if "begin" in message:
-            current = message["begin"]
-            continue
-        finished.add(message["end"])
-        current = ""
-        if message["outcome"] in ("ok", "refused"):
-            report.counts[message["outcome"]] += 1
-        else:
-            report.failures[message["end"]] = message["outcome"]
-    code = worker.wait()
-    assert worker.stderr is not None
-    words = worker.stderr.read().strip().splitlines()
-    worker.stderr.close()
-    left = [name for name in names if name not in finished]
-    if not left:
-        return []
-    if not current:
-        raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
-    reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
-    if any(trace in word for word in words for trace in TRACES):
-        report.counts[COMPILER] += 1
-        report.crashed.append(current)
-    else:
-        report.failures[current] = "\n    ".join([reason, *words[:12], _repr(current)])
-    return [name for name in left if name != current]
-
-
-def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
-    """What a worker says, line by line; None where it is silent for too long."""
-    assert worker.stdout is not None
-    descriptor = worker.stdout.fileno()
-    text = b""
-    with selectors.DefaultSelector() as selector, worker.stdout:
-        selector.register(descriptor, selectors.EVENT_READ)
-        while True:
-            if not selector.select(SECONDS):
-                yield None
-                return
-            piece = os.read(descriptor, 1 << 16)
-            if not piece:
-                return
-            *lines, text = (text + piece).split(b"\n")
-            for line in lines:
-                yield json.loads(line)
+WORKERS = Workers("tests.lower.fuzz", describe)
 
 
 def names_of(
@@ -378,14 +241,14 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(sys.stdin.read().split())
+        work(sys.stdin.read().split(), outcome, describe)
         return 0
     if options.case:
         return _show(options.case)
     families = [options.dialect_family] if options.dialect_family else FAMILIES
     kind = MD_HOM if options.md_homs else TRANSPOSED if options.transposed else ""
     names = names_of(options.seed, families, options.count, options.first, kind)
-    report = run_cases(names, verbose=True)
+    report = WORKERS.run(names, verbose=True)
     print(report)
     return 1 if report.failures else 0
 
@@ -409,7 +272,7 @@ def _show(name: str) -> int:
     return 0
 
 
-__all__ = ["Case", "MismatchError", "Operand", "Report", "check", "device"]
+__all__ = ["Case", "MismatchError", "Operand", "check", "device"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,10 +12,7 @@ from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from tests.lower.random_problems import Placed, guarded
-
-
-class MismatchError(AssertionError):
-    """A kernel did something else than the oracle."""
+from tests.workers import MismatchError
 
 
 @cache

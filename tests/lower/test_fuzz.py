@@ -30,6 +30,7 @@ from mdtensor.translate.scalar import (
 )
 from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+from tests import workers
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz, fuzz_cuda
 from tests.lower.md_hom_cases import MDHomCase, StagedRun, single_case
@@ -49,10 +50,10 @@ MATVEC = Einsum(
 
 @pytest.mark.slow
 def test_random_kernels_compute_what_the_oracle_computes():
-    report = fuzz.run_cases(fuzz.names_of(2, fuzz.FAMILIES, COUNT))
+    report = fuzz.WORKERS.run(fuzz.names_of(2, fuzz.FAMILIES, COUNT))
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.8 * COUNT, str(report)
-    assert report.counts[fuzz.COMPILER] < 0.01 * COUNT, str(report)
+    assert report.counts[workers.COMPILER] < 0.01 * COUNT, str(report)
 
 
 TRANSPOSED = fuzz.names_of(21, ("cpu",), COUNT, kind=fuzz.TRANSPOSED)
@@ -60,7 +61,7 @@ TRANSPOSED = fuzz.names_of(21, ("cpu",), COUNT, kind=fuzz.TRANSPOSED)
 
 @pytest.mark.slow
 def test_rows_that_are_transposed_are_what_the_oracle_computes():
-    report = fuzz.run_cases(TRANSPOSED)
+    report = fuzz.WORKERS.run(TRANSPOSED)
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.8 * COUNT, str(report)
 
@@ -78,10 +79,10 @@ MD_HOMS = fuzz.names_of(12, fuzz.FAMILIES, COUNT, kind=fuzz.MD_HOM)
 
 @pytest.mark.slow
 def test_kernels_of_random_md_homs_compute_what_the_oracle_computes():
-    report = fuzz.run_cases(MD_HOMS)
+    report = fuzz.WORKERS.run(MD_HOMS)
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.9 * COUNT, str(report)
-    assert report.counts[fuzz.COMPILER] < 0.02 * COUNT, str(report)
+    assert report.counts[workers.COMPILER] < 0.02 * COUNT, str(report)
 
 
 @pytest.mark.parametrize("kind", ["", fuzz.MD_HOM, fuzz.TRANSPOSED])
@@ -301,9 +302,9 @@ def test_rounding_errors_are_bounded_by_magnitudes():
 
 
 def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):
-    monkeypatch.setattr(fuzz, "SECONDS", 5)
+    monkeypatch.setattr(workers, "SECONDS", 5)
     monkeypatch.setenv("MDTENSOR_TEST_FUZZ_HARM", "3/cpu/0=crash 3/cpu/2=hang")
-    report = fuzz.run_cases(fuzz.names_of(3, ("cpu",), 4))
+    report = fuzz.WORKERS.run(fuzz.names_of(3, ("cpu",), 4))
     assert set(report.failures) == {"3/cpu/0", "3/cpu/2"}
     assert "the process ended with -11" in report.failures["3/cpu/0"]
     assert "no answer in 5 s" in report.failures["3/cpu/2"]

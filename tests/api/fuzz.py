@@ -1,0 +1,110 @@
+"""Random calls of every front end, compared with NumPy, SciPy, or Python itself.
+
+`python -m tests.api.fuzz --front einsum --count 500 --seed 3` runs them in worker processes, so
+that a call that crashes or hangs is a failing case like any other. A case is its seed, front end
+and number: `--case 3/einsum/17` runs one in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+
+from tests.api.fronts import convolutions, einsums, plans, reductions, slices, stencils
+from tests.api.fronts.drawing import Draw
+from tests.workers import RIGHT, Workers, work
+
+FRONTS: Mapping[str, Callable[[Draw], None]] = {
+    "einsum": einsums.check,
+    "conv": convolutions.check,
+    "reduce": reductions.check,
+    "affine": reductions.check_affine,
+    "stencil": stencils.check,
+    "ndimage": stencils.check_filters,
+    "lazy": slices.check,
+    "products": slices.check_products,
+    "plan": plans.check,
+}
+
+
+def outcome(name: str) -> str:
+    """Checks the calls of a case; raises what is wrong with one, and says which."""
+    front = name.split("/")[1]
+    draw = Draw(random.Random(name))
+    with eager(draw):
+        try:
+            FRONTS[front](draw)
+        except Exception as error:
+            error.add_note("\n    ".join(draw.said[-12:]))
+            raise
+    return RIGHT
+
+
+@contextlib.contextmanager
+def eager(draw: Draw) -> Iterator[None]:
+    """In some cases, small problems get what large ones do: threads, kernels of their own."""
+    from mdtensor.api import engine
+    from mdtensor.lower import candidates
+
+    least, own, pause = engine.WORTH_THREADS, engine.WORTH_OWN_KERNEL, engine._PAUSE
+    if draw.chance(0.3):
+        engine.WORTH_THREADS = candidates.WORTH_THREADS = 1e-7
+        draw.say("eager to divide")
+    if draw.chance(0.3):
+        engine.WORTH_OWN_KERNEL, engine._PAUSE = 1e-7, 0.0
+        draw.say("eager to compile")
+    try:
+        yield
+    finally:
+        engine.WORTH_THREADS = candidates.WORTH_THREADS = least
+        engine.WORTH_OWN_KERNEL, engine._PAUSE = own, pause
+
+
+def describe(name: str) -> str:
+    """How to run the case of a name alone."""
+    return f"python -m tests.api.fuzz --case {name}"
+
+
+WORKERS = Workers("tests.api.fuzz", describe)
+
+
+def names_of(seed: int, front: str, count: int, first: int = 0) -> list[str]:
+    """Names of `count` cases of a front end."""
+    return [f"{seed}/{front}/{number}" for number in range(first, first + count)]
+
+
+def main() -> int:
+    """Runs the cases; 1 where one is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--front", choices=FRONTS, action="append", help="default: all")
+    parser.add_argument("--count", type=int, default=100, help="cases of each front end")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--case", help="name of one case, which runs in this process")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(sys.stdin.read().split(), outcome, describe)
+        return 0
+    if options.case:
+        try:
+            print(outcome(options.case))
+        except Exception:
+            traceback.print_exc()
+            return 1
+        return 0
+    failed = False
+    for front in options.front or FRONTS:
+        names = names_of(options.seed, front, options.count, options.first)
+        report = WORKERS.run(names, verbose=True)
+        print(f"{front}:\n{report}", flush=True)
+        failed = failed or bool(report.failures)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Random cases in worker processes, so that one that crashes or hangs fails like any other.
+
+`python -m MODULE --worker` reads names of cases and calls `work`, which checks one after the other
+and says what comes of each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BATCH = 100
+SECONDS = 60  # without a sign of life from a worker
+# Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
+# no result either. Such cases are counted apart.
+COMPILER = "compiler crashed"
+# What the compiler says when it crashes.
+TRACES = ("Running pass", "PLEASE submit a bug report")
+ROOT = Path(__file__).parents[1]
+RIGHT, REFUSED = "ok", "refused"
+
+
+class MismatchError(AssertionError):
+    """Something computed other values than it should have, or wrote where it should not."""
+
+
+@dataclass
+class Report:
+    """Outcomes of a run: how many cases were right or refused, what failed, what crashed."""
+
+    counts: Counter[str]
+    failures: dict[str, str]
+    crashed: list[str] = field(default_factory=list[str])
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        failed = "\n".join(f"{name}: {why}" for name, why in self.failures.items())
+        figures = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
+        crashed = f"{COMPILER}: {' '.join(self.crashed)}\n" if self.crashed else ""
+        figures += f", {len(self.failures)} failed, {self.seconds:.0f} s"
+        return f"{failed}\n{crashed}{figures}".strip()
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What runs cases: a module with an option `--worker`, and what a case is, in words."""
+
+    module: str
+    describe: Callable[[str], str]
+
+    def run(self, names: Sequence[str], *, verbose: bool = False) -> Report:
+        """Runs cases, a batch in each process; a crash or a hang fails its case only."""
+        report = Report(Counter(), {})
+        begun = time.monotonic()
+        for start in range(0, len(names), BATCH):
+            waiting = list(names[start : start + BATCH])
+            while waiting:
+                waiting = self._run_batch(waiting, report)
+            if verbose:
+                done = min(start + BATCH, len(names))
+                failed = " ".join(report.failures)
+                print(f"{done}/{len(names)}", dict(report.counts), failed, flush=True)
+        report.seconds = time.monotonic() - begun
+        return report
+
+    def _run_batch(self, names: list[str], report: Report) -> list[str]:
+        """Runs cases in one worker; returns those that it did not come to."""
+        environment = {**os.environ, "PYOPENCL_NO_CACHE": "1", "PYTHONFAULTHANDLER": "1"}
+        worker = subprocess.Popen(
+            [sys.executable, "-m", self.module, "--worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
+        assert worker.stdin is not None
+        worker.stdin.write("\n".join(names))
+        worker.stdin.close()
+        finished: set[str] = set()
+        current, hung = "", False
+        for message in _messages(worker):
+            if message is None:
+                hung = True
+                worker.kill()
+                break
+            if "begin" in message:
+                current = message["begin"]
+                continue
+            finished.add(message["end"])
+            current = ""
+            if message["outcome"] in (RIGHT, REFUSED):
+                report.counts[message["outcome"]] += 1
+            else:
+                report.failures[message["end"]] = message["outcome"]
+        code = worker.wait()
+        assert worker.stderr is not None
+        words = worker.stderr.read().strip().splitlines()
+        worker.stderr.close()
+        left = [name for name in names if name not in finished]
+        if not left:
+            return []
+        if not current:
+            raise RuntimeError("a worker cannot start:\n" + "\n".join(words))
+        reason = f"no answer in {SECONDS} s" if hung else f"the process ended with {code}"
+        if any(trace in word for word in words for trace in TRACES):
+            report.counts[COMPILER] += 1
+            report.crashed.append(current)
+        else:
+            report.failures[current] = "\n    ".join([reason, *words[:12], self.describe(current)])
+        return [name for name in left if name != current]
+
+
+def work(names: Sequence[str], check: Callable[[str], str], describe: Callable[[str], str]) -> None:
+    """Runs cases and reports each on standard output: a line when it begins, one when it ends."""
+    for name in names:
+        print(json.dumps({"begin": name}), flush=True)
+        _harm(name)
+        try:
+            print(json.dumps({"end": name, "outcome": check(name)}), flush=True)
+        except Exception as error:  # whatever goes wrong is the case's outcome
+            lines = [str(error).splitlines()[0] if str(error) else repr(error)]
+            lines += [line for line in str(error).splitlines() if " error: " in line][:2]
+            if not isinstance(error, MismatchError):
+                lines += traceback.format_exc().splitlines()[-6:]
+            lines += getattr(error, "__notes__", ())
+            text = f"{type(error).__name__}: " + "\n    ".join([*lines, describe(name)])
+            print(json.dumps({"end": name, "outcome": text}), flush=True)
+
+
+def _harm(name: str) -> None:
+    """Crashes or hangs where a test of the workers themselves asks for it."""
+    asked = os.environ.get("MDTENSOR_TEST_FUZZ_HARM", "").split()
+    if f"{name}=crash" in asked:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if f"{name}=hang" in asked:
+        time.sleep(3600)
+
+
+def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
+    """What a worker says, line by line; None where it is silent for too long."""
+    assert worker.stdout is not None
+    descriptor = worker.stdout.fileno()
+    text = b""
+    with selectors.DefaultSelector() as selector, worker.stdout:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            # Second by second: one that this process is stopped for, as its worker is, counts once.
+            if not any(selector.select(1) for _ in range(SECONDS)):
+                yield None
+                return
+            piece = os.read(descriptor, 1 << 16)
+            if not piece:
+                return
+            *lines, text = (text + piece).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
