@@ -28,7 +28,8 @@ COMPILER = "mdtensor.api.trial:open_compiler"
 TRIAL_SECONDS = 20.0
 COMPILE_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 OPEN_SECONDS = 120.0
-_MOST_COMPILERS = 14
+# Those for processors have an OpenCL context each: 270 MB, most of it the compiler itself.
+_MOST_COMPILERS = {"cpu": 8, "gpu": 14}
 # Shorter searches on processors are over before compilers of their own have paid for their start.
 _WORTH_COMPILERS = 4.0
 # Neither PyOpenCL nor CuPy shall keep the candidates' binaries.
@@ -54,7 +55,8 @@ class Measurer(Closing):
         worth = not self.apart or (budget >= _WORTH_COMPILERS and core_count() > 1)
         if engine.device.compiler is not None and worth:
             # Beside a GPU, a core is left to the worker and one to the search.
-            size = max(1, min(_MOST_COMPILERS, core_count() - (0 if self.apart else 2)))
+            most = _MOST_COMPILERS[engine.target.kind]
+            size = max(1, min(most, core_count() - (0 if self.apart else 2)))
             payload = {"compiler": engine.device.compiler, "dialect": engine.target.dialect}
             self._crew = Crew(COMPILER, size, payload, environment=_ENVIRONMENT)
             self.ahead = (3 if self.apart else 2) * size

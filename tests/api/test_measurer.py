@@ -135,7 +135,7 @@ def test_short_searches_have_no_compilers_of_their_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(measurers, "core_count", lambda: 1)
     assert aheads(lambda budget: Measurer(engine, None, budget), [1.5, 60.0]) == [0, 0]
     monkeypatch.setattr(measurers, "core_count", lambda: 64)
-    assert aheads(lambda budget: Measurer(engine, None, budget), [60.0]) == [42]
+    assert aheads(lambda budget: Measurer(engine, None, budget), [60.0]) == [24]
 
 
 def aheads(make: Callable[[float], Measurer], budgets: list[float]) -> list[int]:
