@@ -39,8 +39,11 @@ plan.tune(60, quiet=True, again=True)
 """
 
 
-def kill_once(folder: Path, after_s: float) -> tuple[int, int]:
-    """Rows that were reported as written, and rows in the store, of one killed run."""
+def kill_once(folder: Path, trials: int, pause_s: float) -> tuple[int, int]:
+    """Rows that were reported as written, and rows in the store, of one killed run.
+
+    It is killed a moment after so many trials.
+    """
     environment = os.environ | {"MDTENSOR_CACHE_DIR": str(folder)}
     before = rows_in(folder)
     victim = subprocess.Popen(
@@ -50,11 +53,13 @@ def kill_once(folder: Path, after_s: float) -> tuple[int, int]:
         env=environment,
         text=True,
     )
-    time.sleep(after_s)
+    assert victim.stdout is not None
+    seen = [victim.stdout.readline() for _ in range(trials)]
+    time.sleep(pause_s)
     victim.send_signal(signal.SIGKILL)
-    reported, _ = victim.communicate()
-    lines = reported.split("\n")[:-1]
-    return int(lines[-1]) if lines else 0, rows_in(folder) - before
+    rest, _ = victim.communicate()
+    lines = [line for line in (*seen, *rest.splitlines(keepends=True)) if line.endswith("\n")]
+    return int(lines[-1]), rows_in(folder) - before
 
 
 def rows_in(folder: Path) -> int:
@@ -74,10 +79,11 @@ def survive(kills: int, seed: int = 0) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         for number in range(kills):
-            seconds = rng.uniform(0.5, 4.0)
-            reported, kept = kill_once(Path(name), seconds)
-            print(f"kill {number}: {seconds:.2f} s, {reported} reported, {kept} kept", flush=True)
-            assert reported <= kept <= reported + 1
+            trials, seconds = rng.randint(1, 12), rng.uniform(0.0, 0.6)
+            reported, kept = kill_once(Path(name), trials, seconds)
+            when = f"{trials} trials and {seconds:.2f} s"
+            print(f"kill {number}: after {when}, {reported} reported, {kept} kept", flush=True)
+            assert trials <= reported <= kept <= reported + 1
 
 
 if __name__ == "__main__":
