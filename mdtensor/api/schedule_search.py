@@ -48,6 +48,8 @@ _CONFIRMED = 5
 # Seconds that kernels have to be ready which calls had compiled in the background.
 _SETTLE = 3.0
 _CONFIRM_SHARE = 0.12
+# On processors no more than it takes: seconds at least, and runs of the best.
+_CONFIRM_SECONDS, _CONFIRM_RUNS = 1.5, 50
 # What the cost model expects counts by this power beside times that are those of memory. In a
 # process or a minute in which memory gives little, one thread was as fast as two, and was taken:
 # 1.4 ms where two threads need 0.5 at other times.
@@ -177,7 +179,7 @@ def searched(
         candidates.measure,
         seeds=seeds,
         known=[(configuration, trial) for configuration, _, trial in (*before, *known)],
-        budget_s=max(0.5, left - budget * _CONFIRM_SHARE),
+        budget_s=max(0.5, left - _kept_for_confirming(candidates, budget)),
         on_trial=progress,
         prepare=candidates.prepare,
         ahead=measurer.ahead,
@@ -219,6 +221,14 @@ def searched(
         confirmed=not outcome.interrupted,
     )
     return outcome, seconds
+
+
+def _kept_for_confirming(candidates: _Candidates, budget: float) -> float:
+    """The seconds of a budget in which the best few take turns."""
+    share, best = budget * _CONFIRM_SHARE, candidates.best.seconds
+    if candidates.engine.target.kind == "gpu" or best is None:
+        return share
+    return min(share, max(_CONFIRM_SECONDS, _CONFIRM_RUNS * best))
 
 
 def _trials_before(

@@ -144,6 +144,24 @@ def test_two_configurations_of_one_schedule_are_measured_once(own_store: Store) 
     assert asked == [schedule]
 
 
+@pytest.mark.parametrize(
+    ("kind", "best", "budget", "seconds"),
+    [
+        ("cpu", 1e-3, 10, 1.2),
+        ("cpu", 1e-3, 100, 1.5),
+        ("cpu", 0.1, 100, 5.0),
+        ("cpu", None, 100, 12.0),
+        ("gpu", 1e-3, 100, 12.0),
+    ],
+)
+def test_no_more_of_a_budget_is_kept_for_confirming_than_it_takes(
+    kind: str, best: float | None, budget: float, seconds: float
+) -> None:
+    engine = SimpleNamespace(target=SimpleNamespace(kind=kind))
+    candidates: Any = SimpleNamespace(engine=engine, best=SimpleNamespace(seconds=best))
+    assert schedule_search._kept_for_confirming(candidates, budget) == pytest.approx(seconds)
+
+
 def confirmed(
     problem: Problem, times: dict[Schedule, float | None], untuned: Schedule
 ) -> tuple[Schedule, float]:
