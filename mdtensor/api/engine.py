@@ -26,12 +26,14 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.asm import asm_of
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.divisions import WORTH_THREADS, best_division, parts_among
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.key import CODE_GENERATION, problem_key
+from mdtensor.lower.narrow_places import with_narrow_places
 from mdtensor.lower.plain import plain, scattering
 from mdtensor.lower.problem import Problem, points, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
@@ -117,11 +119,15 @@ class Engine:
         return self.untuned(problem)
 
     def problem_of(self, md_hom: MDHom) -> Problem:
-        """The problem of an `md_hom`; a device that rounds no factors has that of exact ones."""
+        """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
+
+        Where vectors hold results, places are as narrow as they can be.
+        """
         problem = problem_from_md_hom(md_hom)
         if self.target.bulk_copies:
             return problem
-        return replace(problem, scalar=problem.scalar.exact())
+        exact = replace(problem, scalar=problem.scalar.exact())
+        return with_narrow_places(exact) if asm_of(self.target.kind).vectors else exact
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
         """Whether a kernel reads zeros outside of arrays at no cost, where an `md_hom` guards."""

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import name
-from mdtensor.lower.nest import BOOL, I64, U8, Calc, FromIndex, Literal, Value, register_dtype
+from mdtensor.lower.nest import (
+    BOOL,
+    I64,
+    U8,
+    Calc,
+    FromIndex,
+    Iota,
+    Literal,
+    Value,
+    register_dtype,
+)
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, Number
 
@@ -48,8 +59,18 @@ def value_of(
         source = expr.args[0].dtype
         if expr.dtype == BOOL and source != BOOL:
             return Calc("ne", (args[0], literal(0, source)), U8, lanes)
-        return args[0] if args[0].dtype == dtype else Calc("cast", args, dtype, lanes)
+        return args[0] if args[0].dtype == dtype else _converted(args[0], dtype)
     return Calc(expr.op, args, dtype, lanes)
+
+
+def _converted(value: Value, dtype: np.dtype) -> Value:
+    """A value in another type; indices along the lanes are counted in that type, if it is one."""
+    if isinstance(value, Calc) and value.op == "add" and dtype.kind in "iu":
+        first, lanes = value.args
+        if isinstance(first, FromIndex) and isinstance(lanes, Iota):
+            own = replace(first, dtype=dtype), replace(lanes, dtype=dtype)
+            return Calc("add", own, dtype, value.lanes)
+    return Calc("cast", (value,), dtype, value.lanes)
 
 
 def literal(value: Number, dtype: np.dtype) -> Literal:
