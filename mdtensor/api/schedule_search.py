@@ -278,7 +278,7 @@ def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[S
             rows = (
                 schedule.peel and math.prod(schedule.registers) > schedule.registers[schedule.lane]
             )
-            past = schedule.streaming, schedule.peel, rows
+            past = schedule.streaming, schedule.peel, rows, schedule.ahead > 0
             kinds.setdefault((schedule.lane, *past, any(schedule.staged)), schedule)
     first = list(kinds.values())[: count // 2]
     others = (schedule for _, schedule in ranking if schedule not in first)

@@ -52,9 +52,11 @@ VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
 LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
 PAGE = 2048
 # Of computing and of waiting for each cache, what does not hide behind the longest; less
-# where what is read at several places is asked for ahead: where every element is read once,
-# processors fetch ahead as well by themselves. And what asking costs besides a load.
+# where what is read at several places is asked for ahead. And what asking costs besides a load.
 APART, APART_AHEAD, ASKING = 0.3, 0.15, 0.2
+# What is left of the time of reading memory in one run that is asked for a page or two ahead, where
+# processors fetch by themselves a little at a time.
+RUN_AHEAD = 0.75
 # Vectors that each of the narrower ones costs that a peeled row has before and behind.
 PEELED = 0.6
 # What putting a vector together from two costs, where rows begin differently; and the ends of each
@@ -87,8 +89,11 @@ def estimate(
         cycles = _arithmetic(problem, facts, schedule, target, shape, general)
         transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
     packing = _staging(problem, schedule, shape) if any(schedule.staged) else 0.0
-    far = schedule.ahead and facts.moved > target.l2_bytes and reads_around(problem)
-    apart = APART_AHEAD if far else APART
+    far = schedule.ahead and facts.moved > target.l2_bytes
+    apart = APART_AHEAD if far and reads_around(problem) else APART
+    in_memory = transfers and facts.moved > target.l3_bytes
+    if far and in_memory and runs_along_lanes(problem, schedule):
+        transfers = (*transfers[:-1], transfers[-1] * RUN_AHEAD)
     times = (cycles, *transfers)
     work = max(times) + apart * (sum(times) - max(times)) + packing
     if schedule.peel and unlike_rows(problem, schedule):
@@ -414,6 +419,12 @@ def _load_cycles(
             rows = shape.registers[d] + (max(offsets) - min(offsets)) // stride
             cycles *= CROWDED if rows > MANY_ROWS else 1.0
     return cycles
+
+
+def runs_along_lanes(problem: Problem, schedule: Schedule) -> bool:
+    """Whether the innermost loop walks through memory in one run, vector by vector."""
+    order = schedule.reduce_order
+    return bool(order) and order[-1] == schedule.lane
 
 
 def reads_around(problem: Problem) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mdtensor.lower.cost import bytes_moved, reads_around
+from mdtensor.lower.cost import bytes_moved, reads_around, runs_along_lanes
 from mdtensor.lower.index import as_index
 from mdtensor.lower.plain import (
     can_scatter,
@@ -21,7 +21,7 @@ from mdtensor.lower.plain import (
     scattering,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, is_valid, rows_across, unlike_rows
+from mdtensor.lower.schedule import MOST_AHEAD, Schedule, is_valid, rows_across, unlike_rows
 from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.specs import Target
 
@@ -180,7 +180,7 @@ def _beyond_caches(
         return
     ahead = _ahead(problem, flat)
     # Where distances are names, it can't be told which reads another iteration has made before.
-    asks = not general and reads_around(problem)
+    asks = runs_along_lanes(problem, flat) or (not general and reads_around(problem))
     if asks:
         yield replace(flat, ahead=ahead)
     order = _innermost(flat.loop_order, flat.lane)
@@ -216,9 +216,12 @@ def _streamed(
 
 
 def _ahead(problem: Problem, schedule: Schedule) -> int:
-    """Iterations of the innermost loop that walk through some hundred elements."""
+    """Iterations of the innermost loop that walk through a page of memory, or two in one run."""
     d = (schedule.reduce_order or schedule.loop_order)[-1]
     nbytes = schedule.registers[d] * max(dtype.itemsize for dtype in problem.inputs)
+    if runs_along_lanes(problem, schedule):
+        fitting = max(1, min(MOST_AHEAD, 2 * _AHEAD_BYTES // nbytes))
+        return 1 << (fitting.bit_length() - 1)
     return max(1, min(16, _AHEAD_BYTES // nbytes))
 
 

@@ -89,7 +89,8 @@ def _span(expr: Expr, problem: Problem) -> tuple[int, int] | None:
         span = (min(ends), max(ends))
     else:
         return None
-    return span if _LEAST < span[0] and span[1] < _MOST else None
+    fits = span[0] > _LEAST and span[1] < _MOST
+    return span if fits else None
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:

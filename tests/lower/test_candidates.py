@@ -133,6 +133,20 @@ def test_what_joined_rows_keep_counts_as_registers():
     assert estimate(problem, row, fewer) > estimate(problem, row, few)
 
 
+def test_runs_that_no_cache_holds_are_asked_for_ahead():
+    large = einsum("ij->i", (4096, 4096))
+    for general in (False, True):
+        best = ranked(large, CPU, general=general)[0][1]
+        assert best.lane == 1
+        assert best.ahead * best.registers[1] * 4 == 8192, "two pages"
+        assert estimate(large, best, CPU) < estimate(large, replace(best, ahead=0), CPU)
+    assert not any(s.ahead for s in cpu_candidates(einsum("ij->i", (100, 4096)), CPU))
+    columns = einsum("ij->j", (4096, 4096))
+    along = [s for s in cpu_candidates(columns, CPU) if s.lane == 1]
+    assert along
+    assert not any(s.ahead for s in along), "the next row is no neighbour"
+
+
 def test_what_is_staged_bypasses_the_caches_where_results_are_large():
     taps = ("hc,kc->hk", (50000, 27), (64, 27))  # 12.8 MB of results; k is far apart in the factor
     large, small = einsum(*taps), einsum("hc,kc->hk", (500, 27), (64, 27))

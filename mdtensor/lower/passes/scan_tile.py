@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     Let,
+    Literal,
     Load,
     Loop,
     Pointer,
@@ -40,6 +41,7 @@ from mdtensor.lower.passes.micro_kernel import (
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, load_at, stores
 from mdtensor.lower.values import combined, identity_of
 from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import param
 
 _ONE = Piece(0, 1, 1)
 
@@ -163,9 +165,8 @@ def _scanned_vector(
     operator: Operator, values: tuple[Ref, ...], suffix: str, statements: list[Statement]
 ) -> tuple[Ref, ...]:
     """The prefix sums inside a vector."""
-    by = 1
+    by, neutral = 1, _moved_in(operator)
     while by < values[0].lanes:
-        neutral = identity_of(operator)
         before = [Shift(ref, by, fill) for ref, fill in zip(values, neutral, strict=True)]
         results = combined(operator, before, values)
         fresh = tuple(
@@ -174,6 +175,20 @@ def _scanned_vector(
         statements += [Let(f, v) for f, v in zip(fresh, results, strict=True)]
         values, by = fresh, 2 * by
     return values
+
+
+def _moved_in(operator: Operator) -> list[Literal]:
+    """The neutral tuple that vectors are filled up with when they are shifted.
+
+    The negative zero is neutral in sums of floats as well. Compilers shift it in by one operation
+    that joins two vectors; for a plain zero, LLVM expands a masked vector, which is two.
+    """
+    neutral = list(identity_of(operator))
+    for n, (result, dtype) in enumerate(zip(operator.results, operator.dtypes, strict=True)):
+        pair = param(n, dtype), param(n + len(neutral), dtype)
+        if dtype.kind == "f" and result.op == "add" and result.args == pair:
+            neutral[n] = replace(neutral[n], value=-0.0)
+    return neutral
 
 
 def scan_of_partials(frame: Frame, count: Index, size: Index) -> list[Statement]:

@@ -37,7 +37,7 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
     __global int* q1 = o1 + r_i;
     const int4 x0 = vload4(0, p0);
     const int4 v0_0_0_0 = x0;
-    const int4 v0_0_0_1 = convert_int4(as_long4(as_ulong4((long4)((long)(r_i))) + as_ulong4((long4)(0, 1, 2, 3))));
+    const int4 v0_0_0_1 = as_int4(as_uint4((int4)((int)(r_i))) + as_uint4((int4)(0, 1, 2, 3)));
     const int4 u0_0_0_1_0 = as_int4(as_uint4((int4)(1, v0_0_0_0.s01, v0_0_0_0.s2)) * as_uint4(v0_0_0_0));
     const int4 u0_0_0_1_1 = as_int4(as_uint4(as_int4(as_uint4((int4)(0, v0_0_0_1.s01, v0_0_0_1.s2)) * as_uint4(v0_0_0_0))) + as_uint4(v0_0_0_1));
     const int4 u0_0_0_2_0 = as_int4(as_uint4((int4)(1, 1, u0_0_0_1_0.s01)) * as_uint4(u0_0_0_1_0));

@@ -120,9 +120,9 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global float* q0 = o0 + r_j;
         const float8 x0 = vload8(0, p0);
         const float8 v0_0_0_0 = x0;
-        const float8 u0_0_0_1_0 = ((float8)(0.0f, v0_0_0_0.s0123, v0_0_0_0.s45, v0_0_0_0.s6) + v0_0_0_0);
-        const float8 u0_0_0_2_0 = ((float8)(0.0f, 0.0f, u0_0_0_1_0.s0123, u0_0_0_1_0.s45) + u0_0_0_1_0);
-        const float8 u0_0_0_4_0 = ((float8)(0.0f, 0.0f, 0.0f, 0.0f, u0_0_0_2_0.s0123) + u0_0_0_2_0);
+        const float8 u0_0_0_1_0 = ((float8)(-0.0f, v0_0_0_0.s0123, v0_0_0_0.s45, v0_0_0_0.s6) + v0_0_0_0);
+        const float8 u0_0_0_2_0 = ((float8)(-0.0f, -0.0f, u0_0_0_1_0.s0123, u0_0_0_1_0.s45) + u0_0_0_1_0);
+        const float8 u0_0_0_4_0 = ((float8)(-0.0f, -0.0f, -0.0f, -0.0f, u0_0_0_2_0.s0123) + u0_0_0_2_0);
         const float8 w0_0_0_0 = ((float8)(a0_0) + u0_0_0_4_0);
         const float l0_0_0_0 = (a0_0 + u0_0_0_4_0.s7);
         a0_0 = l0_0_0_0;

@@ -43,8 +43,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global float* q0 = o0 + r_j;
       const float4 x0 = vload4(0, p0);
       const float4 v0_0_0_0 = x0;
-      const float4 u0_0_0_1_0 = ((float4)(0.0f, v0_0_0_0.s01, v0_0_0_0.s2) + v0_0_0_0);
-      const float4 u0_0_0_2_0 = ((float4)(0.0f, 0.0f, u0_0_0_1_0.s01) + u0_0_0_1_0);
+      const float4 u0_0_0_1_0 = ((float4)(-0.0f, v0_0_0_0.s01, v0_0_0_0.s2) + v0_0_0_0);
+      const float4 u0_0_0_2_0 = ((float4)(-0.0f, -0.0f, u0_0_0_1_0.s01) + u0_0_0_1_0);
       const float4 w0_0_0_0 = ((float4)(a0_0) + u0_0_0_2_0);
       const float l0_0_0_0 = (a0_0 + u0_0_0_2_0.s3);
       a0_0 = l0_0_0_0;
@@ -53,8 +53,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       vstore4(f0_0_0_0, 0, q0);
       const float4 x1 = vload4(0, p0 + 4);
       const float4 v1_0_0_0 = x1;
-      const float4 u1_0_0_1_0 = ((float4)(0.0f, v1_0_0_0.s01, v1_0_0_0.s2) + v1_0_0_0);
-      const float4 u1_0_0_2_0 = ((float4)(0.0f, 0.0f, u1_0_0_1_0.s01) + u1_0_0_1_0);
+      const float4 u1_0_0_1_0 = ((float4)(-0.0f, v1_0_0_0.s01, v1_0_0_0.s2) + v1_0_0_0);
+      const float4 u1_0_0_2_0 = ((float4)(-0.0f, -0.0f, u1_0_0_1_0.s01) + u1_0_0_1_0);
       const float4 w1_0_0_0 = ((float4)(a0_0) + u1_0_0_2_0);
       const float l1_0_0_0 = (a0_0 + u1_0_0_2_0.s3);
       a0_0 = l1_0_0_0;
@@ -68,8 +68,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global float* q0 = o0 + r_j;
       const float4 x0 = vload4(0, p0);
       const float4 v0_0_0_0 = x0;
-      const float4 u0_0_0_1_0 = ((float4)(0.0f, v0_0_0_0.s01, v0_0_0_0.s2) + v0_0_0_0);
-      const float4 u0_0_0_2_0 = ((float4)(0.0f, 0.0f, u0_0_0_1_0.s01) + u0_0_0_1_0);
+      const float4 u0_0_0_1_0 = ((float4)(-0.0f, v0_0_0_0.s01, v0_0_0_0.s2) + v0_0_0_0);
+      const float4 u0_0_0_2_0 = ((float4)(-0.0f, -0.0f, u0_0_0_1_0.s01) + u0_0_0_1_0);
       const float4 w0_0_0_0 = ((float4)(a0_0) + u0_0_0_2_0);
       const float l0_0_0_0 = (a0_0 + u0_0_0_2_0.s3);
       a0_0 = l0_0_0_0;
