@@ -8,6 +8,7 @@ user's that carries an index along is one. Only what is written has the width th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,6 +33,7 @@ _I32 = np.dtype(np.int32)
 _LEAST, _MOST = int(np.iinfo(_I32).min), int(np.iinfo(_I32).max)
 _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _EITHER = frozenset(("select", "min", "max"))
+_ON_ENDS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
 
 def with_narrow_places(problem: Problem) -> Problem:
@@ -39,28 +41,29 @@ def with_narrow_places(problem: Problem) -> Problem:
 
     Extents are numbers here: a structure is that of a problem which this was done to.
     """
-    operator = problem.operator
-    if operator is None or operator.identity is None:
+    best = problem.operator
+    if best is None or best.identity is None:
         return problem
     held = problem.scalar.results
-    places = tuple(n for n in range(len(held)) if _is_narrow_place(problem, operator, n))
+    places = tuple(n for n in range(len(held)) if _is_narrow_place(problem, best, n))
     if not places:
         return problem
     results = tuple(_narrow(e) if n in places else e for n, e in enumerate(held))
     return replace(
         problem,
         scalar=replace(problem.scalar, results=results),
-        operator=_narrow_operator(operator, operator.identity, places),
-        finish=_widening(problem, operator.identity, places),
+        operator=_narrow_operator(best, best.identity, places),
+        finish=_widening(problem, best.identity, places),
     )
 
 
-def _is_narrow_place(problem: Problem, operator: Operator, n: int) -> bool:
+def _is_narrow_place(problem: Problem, best: Operator, n: int) -> bool:
     """Whether an element of the tuples is an index that fits, and is only compared and taken."""
     if problem.scalar.results[n].dtype != I64 or _span(problem.scalar.results[n], problem) is None:
         return False
-    pair, width = (n, n + len(operator.dtypes)), len(operator.dtypes)
-    for results in (operator.results, operator.in_order or operator.results):
+    width = len(best.dtypes)
+    pair = (n, n + width)
+    for results in (best.results, best.in_order or best.results):
         uses = [_is_taken(result, pair) for result in results]
         if uses != [m == n for m in range(width)]:
             return False
@@ -73,24 +76,18 @@ def _span(expr: Expr, problem: Problem) -> tuple[int, int] | None:
     The ends of int32 are left to what is neutral.
     """
     if expr.op == "const" and isinstance(expr.value, int):
-        span = (int(expr.value),) * 2
+        low = high = int(expr.value)
     elif expr.op == "index":
-        span = (0, problem.extent(problem.labels.index(str(expr.value))) - 1)
-    elif expr.op in ("add", "sub", "mul") and expr.dtype == I64:
-        spans = [_span(arg, problem) for arg in expr.args]
-        if spans[0] is None or spans[1] is None:
+        low, high = 0, problem.extent(problem.labels.index(str(expr.value))) - 1
+    elif expr.op in ("add", "sub", "mul"):
+        lhs, rhs = (_span(arg, problem) for arg in expr.args)
+        if lhs is None or rhs is None:
             return None
-        (a, b), (c, d) = spans
-        ends = {
-            "add": (a + c, b + d),
-            "sub": (a - d, b - c),
-            "mul": (a * c, a * d, b * c, b * d),
-        }[expr.op]
-        span = (min(ends), max(ends))
+        ends = [_ON_ENDS[expr.op](a, b) for a in lhs for b in rhs]
+        low, high = min(ends), max(ends)
     else:
         return None
-    fits = span[0] > _LEAST and span[1] < _MOST
-    return span if fits else None
+    return (low, high) if low > _LEAST and high < _MOST else None
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
@@ -123,20 +120,20 @@ def _narrow(expr: Expr) -> Expr:
 
 
 def _narrow_operator(
-    operator: Operator, identity: tuple[Number, ...], places: Sequence[int]
+    best: Operator, identity: tuple[Number, ...], places: Sequence[int]
 ) -> Operator:
-    types = tuple(_I32 if n in places else dtype for n, dtype in enumerate(operator.dtypes))
+    types = tuple(_I32 if n in places else dtype for n, dtype in enumerate(best.dtypes))
     params = [param(n, dtype) for n, dtype in enumerate(types * 2)]
 
     def retyped(results: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(_retyped(result, params) for result in results)
 
     return replace(
-        operator,
+        best,
         dtypes=types,
-        results=retyped(operator.results),
+        results=retyped(best.results),
         identity=tuple(_neutral(v) if n in places else v for n, v in enumerate(identity)),
-        in_order=None if operator.in_order is None else retyped(operator.in_order),
+        in_order=None if best.in_order is None else retyped(best.in_order),
     )
 
 
