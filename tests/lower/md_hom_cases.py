@@ -13,6 +13,7 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.generalised import generalised
+from mdtensor.lower.narrow_places import with_narrow_places
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.combine import Combine, Concat
@@ -43,12 +44,16 @@ UNROLLED = 12  # computations in one register tile: scalar functions are longer 
 
 @dataclass(frozen=True)
 class MDHomCase:
-    """An md_hom, and a schedule for every stage of it; general ones have run-time sizes."""
+    """An md_hom, and a schedule for every stage of it; general ones have run-time sizes.
+
+    Those for vectors hold places that are as `narrow` as they can be.
+    """
 
     drawn: Drawn
     schedules: tuple[Schedule, ...]
     general: bool = False
     seed: int = 0
+    narrow: bool = False
 
     def md_hom(self) -> MDHom:
         return self.drawn.md_hom
@@ -69,7 +74,13 @@ class MDHomCase:
         return stages(self.drawn.md_hom)
 
     def problems(self) -> list[Problem]:
-        return [_problem(stage, general=self.general) for stage in self.stages]
+        fixed = map(self.fixed, self.stages)
+        return [generalised(problem)[0] if self.general else problem for problem in fixed]
+
+    def fixed(self, stage: Stage) -> Problem:
+        """The problem of a stage with numbers for extents."""
+        problem = problem_from_md_hom(stage.md_hom)
+        return with_narrow_places(problem) if self.narrow else problem
 
 
 def single_case(
@@ -81,16 +92,12 @@ def single_case(
     return MDHomCase(whole, (schedule,), general)
 
 
-def _problem(stage: Stage, *, general: bool) -> Problem:
-    problem = problem_from_md_hom(stage.md_hom)
-    return generalised(problem)[0] if general else problem
-
-
 def random_md_hom_case(name: str) -> MDHomCase:
     """The case of a name such as "0/cpu/17/md_hom": seed, family, number."""
     rng = random.Random(name)
     family = name.split("/")[1]
-    case = MDHomCase(random_md_hom(rng), (), rng.random() < 0.25, rng.getrandbits(32))
+    narrow = family == "cpu"
+    case = MDHomCase(random_md_hom(rng), (), rng.random() < 0.25, rng.getrandbits(32), narrow)
     schedules = [random_schedule(rng, p, family, UNROLLED) for p in case.problems()]
     return replace(case, schedules=tuple(schedules))
 
@@ -104,7 +111,7 @@ def check_md_hom(case: MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
     runs = [StagedRun(one.drawn, one.stages, case.seed) for one in (case, *others)]
     accepted = True
     for number, schedule in enumerate(case.schedules):
-        problems = [problem_from_md_hom(each.stages[number].md_hom) for each in runs]
+        problems = [case.fixed(each.stages[number]) for each in runs]
         problem = generalised(problems[0])[0] if case.general else problems[0]
         try:
             source = program_of(problem, schedule, dialect)
