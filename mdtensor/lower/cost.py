@@ -92,7 +92,7 @@ def estimate(
     far = schedule.ahead and facts.moved > target.l2_bytes
     apart = APART_AHEAD if far and reads_around(problem) else APART
     in_memory = transfers and facts.moved > target.l3_bytes
-    if far and in_memory and runs_along_lanes(problem, schedule):
+    if far and in_memory and runs_along_lanes(schedule):
         transfers = (*transfers[:-1], transfers[-1] * RUN_AHEAD)
     times = (cycles, *transfers)
     work = max(times) + apart * (sum(times) - max(times)) + packing
@@ -421,7 +421,7 @@ def _load_cycles(
     return cycles
 
 
-def runs_along_lanes(problem: Problem, schedule: Schedule) -> bool:
+def runs_along_lanes(schedule: Schedule) -> bool:
     """Whether the innermost loop walks through memory in one run, vector by vector."""
     order = schedule.reduce_order
     return bool(order) and order[-1] == schedule.lane

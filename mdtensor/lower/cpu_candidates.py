@@ -180,7 +180,7 @@ def _beyond_caches(
         return
     ahead = _ahead(problem, flat)
     # Where distances are names, it can't be told which reads another iteration has made before.
-    asks = runs_along_lanes(problem, flat) or (not general and reads_around(problem))
+    asks = runs_along_lanes(flat) or (not general and reads_around(problem))
     if asks:
         yield replace(flat, ahead=ahead)
     order = _innermost(flat.loop_order, flat.lane)
@@ -219,7 +219,7 @@ def _ahead(problem: Problem, schedule: Schedule) -> int:
     """Iterations of the innermost loop that walk through a page of memory, or two in one run."""
     d = (schedule.reduce_order or schedule.loop_order)[-1]
     nbytes = schedule.registers[d] * max(dtype.itemsize for dtype in problem.inputs)
-    if runs_along_lanes(problem, schedule):
+    if runs_along_lanes(schedule):
         fitting = max(1, min(MOST_AHEAD, 2 * _AHEAD_BYTES // nbytes))
         return 1 << (fitting.bit_length() - 1)
     return max(1, min(16, _AHEAD_BYTES // nbytes))
