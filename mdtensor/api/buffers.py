@@ -24,6 +24,8 @@ class ScalarType:
 
     dtype: np.dtype
 
+    __iter__ = None  # indexing it never ends
+
     def __getitem__(self, count: int | tuple[int, ...]) -> np.dtype:
         return as_dtype((self.dtype, count))
 

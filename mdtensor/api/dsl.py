@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ from mdtensor.api.buffers import BufferType, dtype_of
 from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, as_array, check_mask
-from mdtensor.errors import TranslationError, count_of
+from mdtensor.errors import DTypeError, ShapeError, TranslationError, count_of
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
@@ -41,7 +42,16 @@ class View:
 
 @dataclass(frozen=True)
 class _ViewOf:
-    """`inp_view[T, T]`, which takes the index functions."""
+    """`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`: what is read, and where.
+
+    `out_view[T](w=[lambda i, k: (i)])` says so of what is written. A basic type for every buffer,
+    and for every access of the buffer a function from indices to places; the types may be left
+    out. Raises DTypeError for what is no type, TranslationError for another number of them.
+
+    >>> from mdtensor.directive import fp64
+    >>> inp_view[fp64](x=[lambda i: i, lambda i: i + 1]).dtypes
+    (dtype('float64'),)
+    """
 
     kind: str
     dtypes: tuple[np.dtype, ...] = ()
@@ -65,9 +75,7 @@ class _ViewOf:
 
 
 inp_view = _ViewOf("inp_view")
-"""`inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)])`"""
 out_view = _ViewOf("out_view")
-"""`out_view[T](w=[lambda i, k: (i)])`"""
 
 
 @dataclass(frozen=True)
@@ -81,14 +89,30 @@ class MdHom:
 
 @dataclass(frozen=True)
 class _MdHomOf:
-    """`md_hom[I, K]`, which takes the scalar function and the operators."""
+    """`md_hom[I, K](f_mul, (cc, pw(add)))`: sizes, scalar function, an operator for every size.
+
+    Raises DTypeError and ShapeError for what is no size, TranslationError for what is no operator.
+
+    >>> from mdtensor.directive import add, cc, fp64, mdh, pw
+    >>> def matvec(T, I, K):
+    ...     @mdh()
+    ...     def matvec__T_I_K():
+    ...         return (
+    ...             out_view[T](w=[lambda i, k: (i)]),
+    ...             md_hom[I, K](f_mul, (cc, pw(add))),
+    ...             inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)]),
+    ...         )
+    ...     return matvec__T_I_K
+    >>> matvec(fp64, 2, 3)(np.ones((2, 3)), np.arange(3.0))
+    array([3., 3.])
+    """
 
     extents: tuple[int, ...] = ()
 
     __iter__ = None  # indexing it never ends
 
     def __getitem__(self, said: Any) -> _MdHomOf:
-        return _MdHomOf(tuple(int(size) for size in as_tuple(said)))
+        return _MdHomOf(tuple(map(_extent, as_tuple(said))))
 
     def __call__(
         self, function: Callable[..., Any], combinations: Combination | Sequence[Combination]
@@ -103,22 +127,17 @@ class _MdHomOf:
         return MdHom(self.extents, function, whole)
 
 
-md_hom = _MdHomOf()
-"""`md_hom[I, K](f_mul, (cc, pw(add)))`
+def _extent(size: Any) -> int:
+    try:
+        extent = operator.index(size)
+    except TypeError:
+        raise DTypeError(f"{size!r} is no size of md_hom", hint="whole numbers") from None
+    if extent < 0:
+        raise ShapeError(f"{size} is no size of md_hom", hint="whole numbers from 0 on")
+    return extent
 
->>> from mdtensor.directive import add, cc, fp64, mdh, pw
->>> def matvec(T, I, K):
-...     @mdh()
-...     def matvec__T_I_K():
-...         return (
-...             out_view[T](w=[lambda i, k: (i)]),
-...             md_hom[I, K](f_mul, (cc, pw(add))),
-...             inp_view[T, T](M=[lambda i, k: (i, k)], v=[lambda i, k: (k)]),
-...         )
-...     return matvec__T_I_K
->>> matvec(fp64, 2, 3)(np.ones((2, 3)), np.arange(3.0))
-array([3., 3.])
-"""
+
+md_hom = _MdHomOf()
 
 
 @dataclass(frozen=True)

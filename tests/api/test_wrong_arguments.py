@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.directive import fp64
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
 
 A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
@@ -115,6 +116,10 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "no order for operator 'argmax'\n  hint: combine their real parts or",
     ),
     (lambda: list(mdt.md_hom), TypeError, "not iterable"),  # type: ignore[call-overload]
+    (lambda: list(fp64), TypeError, "not iterable"),  # type: ignore[call-overload]
+    (lambda: mdt.md_hom[2.5], DTypeError, "2.5 is no size of md_hom"),
+    (lambda: mdt.md_hom["a"], DTypeError, "'a' is no size of md_hom"),
+    (lambda: mdt.md_hom[3, -1], ShapeError, "-1 is no size of md_hom"),
     (lambda: list(mdt.inp_view[float]), TypeError, "not iterable"),  # type: ignore[call-overload]
     (
         lambda: mdt.einsum("ij,jk->ik", A, "x"),

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 class Combination:
     """How one dim is combined: `cc` keeps it, `pw(op)` reduces it, `ps(op)` makes prefix sums.
 
-    The kinds are those of 002, section 4.2.2, Examples 1 and 2, and appendix .2.
+    The kinds are those of 002, section 4.2.2, Examples 1 and 2, and appendix .2; `operator` is as
+    `operators.operator_of` takes it.
+
+    >>> cc, pw("add"), ps(max)
+    (cc, pw('add'), ps(max))
     """
 
     kind: str
@@ -23,11 +27,6 @@ class Combination:
 
 
 cc = Combination("cc")
-"""Concatenation: the dim stays in the result.
-
->>> cc
-cc
-"""
 
 
 def pw(operator: object) -> Combination:
