@@ -149,7 +149,9 @@ def _cache_tiles(problem: Problem) -> list[Parameter]:
     for d in problem.dims:
         extent = problem.extent(d)
         tileable = not problem.reduced[d] or _may_be_tiled(problem, d)
-        sizes = [t for t in _TILES if t < extent] if tileable else []
+        # Steps of a window one by one, whose inputs then find place in nearer caches.
+        window = problem.reduced[d] and 1 < extent <= _WINDOW
+        sizes = [t for t in ((1, *_TILES) if window else _TILES) if t < extent] if tileable else []
         parameters.append(Parameter(f"t{d}", (0, *sizes)))
     return parameters
 

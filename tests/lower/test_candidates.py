@@ -196,3 +196,11 @@ def test_configurations_of_the_space_are_valid(name):
         assert transposed == {True, False}
     if name in ("box", "star", "product"):
         assert {peel for peel, _, _ in seen} == {True, False}
+
+
+def test_steps_of_a_window_can_be_tiles_of_one():
+    problem = einsum("h+r w+s c, k r s c -> h w k", (9, 9, 512), (512, 3, 3, 512))
+    rows = next(d for d in problem.contracted if problem.extent(d) == 3)
+    values = {parameter.name: parameter.values for parameter in parameters_of(problem, CPU)}
+    assert values[f"t{rows}"] == (0, 1)
+    assert 1 not in values[f"t{problem.kept[0]}"]
