@@ -58,14 +58,26 @@ def _key(value: Any, depth: int) -> Hashable:
 def _of_function(function: types.FunctionType, depth: int) -> Hashable:
     code = function.__code__
     around = function.__globals__
-    cells = [cell for cell in function.__closure__ or () if _is_filled(cell)]
-    return (
-        code,
-        _key(function.__defaults__, depth),
-        _key(function.__kwdefaults__, depth),
-        *(_key(cell.cell_contents, depth) for cell in cells),
-        *((name, _key(around[name], depth)) for name in _names(code) if name in around),
-    )
+    parts: list[Hashable] = [code]
+    for given in (function.__defaults__, function.__kwdefaults__):
+        parts.append(None if given is None else _key(given, depth))
+    for cell in function.__closure__ or ():
+        if _is_filled(cell):
+            parts.append(_key(cell.cell_contents, depth))
+    known = _names_of.get(id(code))
+    if known is None or known[0] is not code:
+        if len(_names_of) >= _MOST_CODES:
+            _names_of.clear()
+        known = _names_of[id(code)] = code, tuple(_names(code))
+    for name in known[1]:
+        if name in around:
+            parts += name, _key(around[name], depth)
+    return tuple(parts)
+
+
+# The names that code may look up among the globals, by where it lies; it is kept alive here.
+_names_of: dict[int, tuple[types.CodeType, tuple[str, ...]]] = {}
+_MOST_CODES = 1024
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -83,9 +83,14 @@ class Plan(ABC):
                     into(a, b, out)  # most calls of small kernels
                     self._tally.calls += 1
                     return out
+            elif out is None and len(operands) == 2:
+                a, b = operands
+                given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
             else:
-                arrays = operands if out is None else (*operands, out)
-                given = tuple(f for x in arrays for f in (x.shape, x.strides, x.dtype))
+                parts: list[object] = []
+                for x in operands if out is None else (*operands, out):
+                    parts += x.shape, x.strides, x.dtype
+                given = tuple(parts)
         except AttributeError:
             if type(out) is tuple:
                 return self._called_into_several(operands, out)

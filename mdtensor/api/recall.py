@@ -118,6 +118,9 @@ def recalled(
                 parts.append(name)
                 if type(value) is str:
                     parts.append(value)
+                elif type(value) is _ndarray:
+                    parts += value.shape, value.strides, value.dtype
+                    arrays.append(value)
                 else:
                     _describe(value, parts, arrays, numbers)
         if dispatch.cupy_array is not None:
