@@ -11,6 +11,8 @@ import numpy as np
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.reference import run
 from tests.lower.random_problems import Placed, guarded
 from tests.workers import MismatchError
 
@@ -30,6 +32,23 @@ def guarded_scratch(on, nbytes: int, *, inline: bool):
     memory[:] = 0xFF
     memory = memory[memory.size - -(-max(nbytes, 8) // 8) * 8 :]
     return memory, on.argument(memory)
+
+
+def compute_from_byte(md_hom: MDHom, program, inputs: Sequence[np.ndarray], byte: int) -> None:
+    """Runs a program whose result begins so many bytes behind a cache line, between guards.
+
+    AssertionError where the result is not the reference's, or where anything else was written.
+    """
+    (result,) = md_hom.outputs
+    shape, dtype = result.spec.shape, result.spec.dtype
+    memory = np.full(dtype.itemsize * int(np.prod(shape)) + 256, 0xA5, np.uint8)
+    first = -memory.ctypes.data % 64 + 64 + byte
+    out = np.ndarray(shape, dtype, memory.data, first)
+    device().compile(program)(*inputs, out)
+    (expected,) = run(md_hom, inputs)
+    np.testing.assert_array_equal(out, expected)
+    rest = np.delete(memory, np.s_[first : first + out.nbytes])
+    assert (rest == 0xA5).all()
 
 
 def launch_sizes(problem: Problem, schedule: Schedule, seed: int) -> tuple[int, ...]:

@@ -15,12 +15,11 @@ from mdtensor.lower.passes.join_rows import begun_rows, ended_rows, joined_rows,
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.reference import run
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from tests.kernels.kernel_cases import CASES, cpu, source
-from tests.lower.running import device
+from tests.lower.running import compute_from_byte
 
 ROWS = (1, 2, 3, 4, 6, 8)
 
@@ -42,20 +41,11 @@ def inside(function, shape, dtype):
 
 
 def check(md_hom, schedule: Schedule, byte: int) -> None:
-    """Runs a schedule on results that begin so many bytes behind a line, between guards."""
-    problem = problem_from_md_hom(md_hom)
-    spec, (result,) = md_hom.inputs[0].spec, md_hom.outputs
-    rng = np.random.default_rng(byte)
-    x = rng.integers(-9, 9, spec.shape).astype(spec.dtype)
-    shape, dtype = result.spec.shape, result.spec.dtype
-    memory = np.full(dtype.itemsize * int(np.prod(shape)) + 256, 0xA5, np.uint8)
-    first = -memory.ctypes.data % 64 + 64 + byte
-    out = np.ndarray(shape, dtype, memory.data, first)
-    device().compile(program_of(problem, schedule, OPENCL))(x, out)
-    (expected,) = run(md_hom, (x,))
-    np.testing.assert_array_equal(out, expected)
-    rest = np.delete(memory, np.s_[first : first + out.nbytes])
-    assert (rest == 0xA5).all()
+    """Runs a schedule on results that begin so many bytes behind a cache line."""
+    (spec,) = (buffer.spec for buffer in md_hom.inputs)
+    x = np.random.default_rng(byte).integers(-9, 9, spec.shape).astype(spec.dtype)
+    program = program_of(problem_from_md_hom(md_hom), schedule, OPENCL)
+    compute_from_byte(md_hom, program, (x,), byte)
 
 
 def joined(rows: int, vectors: int, width: int, **values: object) -> Schedule:
@@ -110,15 +100,7 @@ def test_wherever_the_results_lie(name, byte):
     md_hom = CASES[name].stages[0].md_hom
     rng = np.random.default_rng(byte)
     inputs = [rng.integers(-4, 4, i.spec.shape).astype("f4") for i in md_hom.inputs]
-    shape = md_hom.outputs[0].spec.shape
-    memory = np.full(4 * int(np.prod(shape)) + 256, 0xA5, np.uint8)
-    first = -memory.ctypes.data % 64 + 64 + byte
-    out = np.ndarray(shape, "f4", memory.data, first)
-    device().compile(source(name, OPENCL))(*inputs, out)
-    (expected,) = run(md_hom, inputs)
-    np.testing.assert_array_equal(out, expected)
-    rest = np.delete(memory, np.s_[first : first + out.nbytes])
-    assert (rest == 0xA5).all()
+    compute_from_byte(md_hom, source(name, OPENCL), inputs, byte)
 
 
 def test_whole_lines_bypass_the_caches():

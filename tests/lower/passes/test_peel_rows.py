@@ -10,10 +10,9 @@ from mdtensor.lower.index import as_index
 from mdtensor.lower.nest import Comment, indented
 from mdtensor.lower.passes.peel_rows import peeled_loops
 from mdtensor.lower.passes.write_outputs import Destination
-from mdtensor.translate.reference import run
 from tests.kernels.kernel_cases import CASES, source
 from tests.lower.passes.frames import frame_of
-from tests.lower.running import device
+from tests.lower.running import compute_from_byte
 
 NAMES = ("peeled_stencil", "peeled_rows", "peeled_general")
 
@@ -33,15 +32,7 @@ def test_loops(name, golden):
 def test_wherever_the_results_lie(name, byte):
     md_hom = CASES[name].stages[0].md_hom
     x = np.arange(md_hom.inputs[0].spec.size, dtype="f4").reshape(md_hom.inputs[0].spec.shape)
-    shape = md_hom.outputs[0].spec.shape
-    memory = np.full(4 * int(np.prod(shape)) + 256, 0xA5, np.uint8)
-    first = -memory.ctypes.data % 64 + 64 + byte
-    out = np.ndarray(shape, "f4", memory.data, first)
-    device().compile(source(name, OPENCL))(x, out)
-    (expected,) = run(md_hom, (x,))
-    np.testing.assert_array_equal(out, expected)
-    rest = np.delete(memory, np.s_[first : first + out.nbytes])
-    assert (rest == 0xA5).all()
+    compute_from_byte(md_hom, source(name, OPENCL), (x,), byte)
 
 
 def test_whole_vectors_bypass_the_caches_without_a_test_of_the_address():
