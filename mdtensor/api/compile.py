@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.api.arguments import Arguments, specs_of
 from mdtensor.api.directive import Directive
 from mdtensor.api.einsum import Options, einsum
-from mdtensor.api.operands import array_module, as_array, no_kernels, reason_of_types
+from mdtensor.api.operands import array_module, as_array, check_mask, no_kernels, reason_of_types
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_call import CallPlan
 from mdtensor.api.plan_of_einsum import EinsumPlan
@@ -71,6 +71,8 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
     """
     if "out" in options:
         raise TranslationError("out is no option of a plan", hint="plan(…, out=array)")
+    for operand in operands:
+        check_mask("an operand", operand)
     if what is einsum and operands and isinstance(operands[0], str):
         what, operands = operands[0], operands[1:]
     plan = _plan(what, operands, options)

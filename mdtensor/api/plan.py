@@ -12,7 +12,7 @@ from mdtensor.api import pipeline, statistics
 from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
-from mdtensor.api.operands import read_only, spec_of
+from mdtensor.api.operands import check_mask, read_only, spec_of
 from mdtensor.api.tune import TuningReport, tune
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
@@ -68,6 +68,8 @@ class Plan(ABC):
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
         plan was made for, or where `out` shares memory with an operand. The arrays of the last
         call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
+        A masked array is refused by `compile` and by the first call; later calls read what lies
+        in memory, whatever the class.
         """
         try:
             if out is not None and len(operands) == 2:
@@ -99,9 +101,13 @@ class Plan(ABC):
             self._compare(operands, () if out is None else (out,))
         if out is None:
             launch = self._launch
-            return self._first(operands) if launch is None else launch(*operands)
+            if launch is not None:
+                return launch(*operands)
+            self._check_masks(operands)
+            return self._first(operands)
         into = self._launch_into
         if into is None:
+            self._check_masks(operands)
             self._first_into(operands, (out,))
             return out
         into(*operands, out)
@@ -130,6 +136,10 @@ class Plan(ABC):
             text=self.label,
             hint="numpy.asarray of many other objects shares their memory",
         )
+
+    def _check_masks(self, operands: Sequence[Array]) -> None:
+        for number, operand in enumerate(operands):
+            check_mask(f"operand {number}", operand)
 
     @abstractmethod
     def _first(self, operands: Sequence[Array]) -> Any:

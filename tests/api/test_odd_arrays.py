@@ -100,6 +100,18 @@ def test_masks_are_not_overlooked(name: str) -> None:
     assert "a.filled(…)" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("what", ["ij->i", mdt.reduce], ids=["einsum", "call"])
+def test_plans_see_masks_when_they_are_made_and_first_run(what: Any) -> None:
+    text = () if isinstance(what, str) else ("ij->i",)
+    with pytest.raises(DTypeError, match="is a masked array, and kernels see no masks"):
+        mdt.compile(what, *text, MASKED)
+    plan = mdt.compile(what, *text, A)
+    for options in ({}, {"out": np.empty(2)}):
+        with pytest.raises(DTypeError, match="operand 0 is a masked array, and kernels see no"):
+            plan(MASKED, **options)
+    np.testing.assert_array_equal(plan(A), A.sum(1))
+
+
 @pytest.mark.parametrize("name", ["einsum", "convolve", "filter"])
 def test_masks_are_overlooked_where_numpy_and_scipy_do_so(name: str) -> None:
     np.testing.assert_allclose(CALLS[name](MASKED), CALLS[name](A))
