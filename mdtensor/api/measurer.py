@@ -28,7 +28,7 @@ COMPILER = "mdtensor.api.trial:open_compiler"
 TRIAL_SECONDS = 20.0
 COMPILE_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 OPEN_SECONDS = 120.0
-# Those for processors have an OpenCL context each: 270 MB, most of it the compiler itself.
+# Those for processors have an OpenCL context each, and take 270 MB.
 _MOST_COMPILERS = {"cpu": 8, "gpu": 14}
 # Shorter searches on processors are over before compilers of their own have paid for their start.
 _WORTH_COMPILERS = 4.0

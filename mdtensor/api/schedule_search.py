@@ -45,6 +45,8 @@ _BEGINNINGS = 3
 # Of the first schedules, those that are measured even where the space does not hold them.
 _OUTSIDE = 8
 _CONFIRMED = 5
+# Once this much of a budget is spent, nothing but favourites is compiled before the first trial.
+_START_SHARE = 0.25
 # Seconds that kernels have to be ready which calls had compiled in the background.
 _SETTLE = 3.0
 _CONFIRM_SHARE = 0.12
@@ -159,7 +161,7 @@ def searched(
     candidates.tried.update((schedule, trial) for _, schedule, trial in before)
     seeds = [configuration_from(problem, schedule) for schedule in first]
     seeds += _foreseen(candidates, space, seeds, budget)
-    if measurer.apart:
+    if measurer.apart and time.monotonic() - started < budget * _START_SHARE:
         for seed in seeds[len(first) :][: measurer.ahead]:
             candidates.prepare_schedule(candidates.schedule_of(seed))
     try:
