@@ -298,7 +298,10 @@ def _reference(
     function: str,
     options: dict[str, Any],
 ) -> np.ndarray:
-    values = np.asarray(_FUNCTIONS[function](*_space(structure, extents, arrays)))
+    elements = _space(structure, extents, arrays)
+    if function == "product":  # factors are brought to their common type first
+        elements = [element.astype(np.result_type(*elements)) for element in elements]
+    values = np.asarray(_FUNCTIONS[function](*elements))
     stored = values.dtype
     if operator in ("argmin", "argmax"):
         return _positions(structure, values, operator)
