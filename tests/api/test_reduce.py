@@ -487,7 +487,9 @@ WRONG: dict[str, tuple[Call, type[MdtensorError], str]] = {
     "complex numbers have no order": (
         lambda: reduce("i->", np.ones(2, "c8"), combine="max"),
         TranslationError,
-        "complex numbers have no order for operator 'max'",
+        """\
+        complex numbers have no order for operator 'max'
+          hint: combine their real parts or absolute values: f=lambda z: abs(z)""",
     ),
     "nothing to multiply": (
         lambda: reduce("->", extents={"i": 3}),
