@@ -23,7 +23,7 @@ from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.asm import asm_of
@@ -40,7 +40,7 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.translate.md_hom import MDHom
 
-DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
+DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
 # A better general schedule is worth compiling when it promises this much.
 WORTH_COMPILING = 1.15
 # Points of a problem from which a kernel with constants is worth its compilation on a GPU.

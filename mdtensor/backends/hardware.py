@@ -60,6 +60,11 @@ def vector_unit() -> tuple[int, int]:
     return 16, 32 if platform.machine() in ("aarch64", "arm64") else 16
 
 
+def has_fma() -> bool:
+    """Whether one instruction computes a product and a sum, rounded once."""
+    return "fma" in cpu_flags() or platform.machine() in ("aarch64", "arm64")
+
+
 def multiply_adds_per_cycle() -> int:
     """Vectors of products and sums that a core computes a cycle; two, but for half-wide units."""
     halves = "avx512f" in cpu_flags() and processor_model().startswith("25-")  # Zen 4

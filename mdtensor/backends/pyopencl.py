@@ -158,7 +158,7 @@ def _target(cl: Any, device: Any) -> Target:
     return Target(
         kind="cpu" if is_cpu else "gpu",
         name=f"{device.name.strip()} {hardware.processor_model() if is_cpu else ''}".strip(),
-        dialect="opencl",
+        dialect="opencl-fma" if is_cpu and hardware.has_fma() else "opencl",
         driver=f"{device.platform.name.strip()} {device.driver_version}",
         cores=cores,
         vector_bytes=vector_bytes,

@@ -24,7 +24,8 @@ class Dialect:
     declares the pointer by what is `received`, where that is not the argument itself. `vectors`
     tells whether the language has vector types with arithmetic; a nest that computes with lanes is
     rendered only in such a language.
-    A language with vectors picks lanes of two of them by a `shuffle`.
+    A language with vectors picks lanes of two of them by a `shuffle`. Where products are `fused`
+    with sums, no compiler decides which are: vectors and single elements give the same bits.
     `wide_types` are the first parts of names of vector types, by element type; `wide_load`,
     `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
     `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
@@ -90,3 +91,4 @@ class Dialect:
     long_lanes: int = 0
     in_order_alone: tuple[str, ...] = ()
     shuffle: str = ""
+    fused: str = ""

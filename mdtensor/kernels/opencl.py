@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mdtensor.kernels.dialect import Dialect, ShortFloat
 
 _TYPES = {
@@ -155,3 +157,5 @@ OPENCL = Dialect(
     # As a vector of single lanes it is no shuffle to Intel's compiler, but as slow as its parts.
     shuffle="__builtin_shufflevector({first}, {second}, {picks})",
 )
+# For processors with such an instruction; others compute it by hundreds of theirs.
+OPENCL_FMA = replace(OPENCL, fused="fma({x}, {y}, {addend})")

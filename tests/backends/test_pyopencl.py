@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mdtensor.backends import hardware
 from mdtensor.backends import pyopencl as backend
 from mdtensor.backends.compiled import Compiled, MachineCode
 from mdtensor.backends.select import open_compiler
@@ -172,7 +173,7 @@ def test_a_wrong_number_of_sizes_is_refused(device):
 def test_target_tells_what_the_device_is(device):
     target = device.target
     assert target.kind == "cpu"
-    assert target.dialect == "opencl"
+    assert target.dialect == ("opencl-fma" if hardware.has_fma() else "opencl")
     assert target.cores >= 1
     assert target.vector_bytes in (16, 32, 64)
     assert target.l1_bytes <= target.l2_bytes

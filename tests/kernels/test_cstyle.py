@@ -10,7 +10,7 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
-from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.kernels.source import numbered
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
@@ -117,6 +117,31 @@ D4 = Ref("d", F8, 4)
 LESS, LESS_4 = Calc("lt", (A4, A4), U1), Calc("lt", (B4, B4), U1, 4)
 MORE_4 = Calc("gt", (D4, D4), U1, 4)
 BOTH = "(convert_uchar4((b < b) & convert_int4(d > d)) & (uchar4)(1))"
+
+
+PRODUCT, PRODUCT_4 = Calc("mul", (A4, A4), F4), Calc("mul", (A4, B4), F4, 4)
+TWICE = Calc("mul", (A4, Literal(2, F4)), F4)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Calc("add", (A4, PRODUCT), F4), "fma(a, a, a)"),
+        (Calc("add", (PRODUCT, A4), F4), "fma(a, a, a)"),
+        (Calc("add", (TWICE, PRODUCT), F4), "fma(a, a, (a * 2.0f))"),
+        (Calc("add", (B4, PRODUCT_4), F4, 4), "fma((float4)(a), b, b)"),
+        (Calc("sub", (A4, PRODUCT), F4), "fma((((float)(-0.0f)) - a), a, a)"),
+        (Calc("sub", (PRODUCT, A4), F4), "fma(a, a, (((float)(-0.0f)) - a))"),
+        # Once, before it is in all lanes.
+        (Calc("add", (B4, PRODUCT), F4, 4), "(b + (float4)((a * a)))"),
+        (
+            Calc("add", (X, Calc("mul", (X, X), I4)), I4),
+            "(int)((uint)(x) + (uint)((int)((uint)(x) * (uint)(x))))",
+        ),
+    ],
+)
+def test_products_are_fused_with_sums(value, text):
+    assert value_text(value, OPENCL_FMA) == text
 
 
 @pytest.mark.parametrize(
