@@ -59,11 +59,10 @@ def _of_function(function: types.FunctionType, depth: int) -> Hashable:
     code = function.__code__
     around = function.__globals__
     parts: list[Hashable] = [code]
-    for given in (function.__defaults__, function.__kwdefaults__):
-        parts.append(None if given is None else _key(given, depth))
-    for cell in function.__closure__ or ():
-        if _is_filled(cell):
-            parts.append(_key(cell.cell_contents, depth))
+    defaults = function.__defaults__, function.__kwdefaults__
+    parts += [None if given is None else _key(given, depth) for given in defaults]
+    cells = filter(_is_filled, function.__closure__ or ())
+    parts += [_key(cell.cell_contents, depth) for cell in cells]
     known = _names_of.get(id(code))
     if known is None or known[0] is not code:
         if len(_names_of) >= _MOST_CODES:
