@@ -1,4 +1,4 @@
-"""Every error that mdtensor raises: one base class, rendered in one place."""
+"""Every error that mdtensor raises: one base class, rendered in one place; and its warning."""
 
 from __future__ import annotations
 
@@ -121,6 +121,14 @@ class TuningError(MdtensorError):
 
 class StoreError(MdtensorError):
     """The store of tuning results cannot be read or written."""
+
+
+class StoreWarning(UserWarning):
+    """The store could not be used as it should; `error` says why."""
+
+    def __init__(self, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class NoDeviceError(MdtensorError):

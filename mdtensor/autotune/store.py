@@ -32,7 +32,7 @@ from mdtensor.autotune.rows import (
 from mdtensor.autotune.sqlite_shelf import SqliteShelf, is_corrupt, is_sound, winners_read_only
 from mdtensor.autotune.trial import Trial
 from mdtensor.closing import Closing
-from mdtensor.errors import StoreError
+from mdtensor.errors import StoreError, StoreWarning
 from mdtensor.paths import cache_directory
 
 T = TypeVar("T")
@@ -42,14 +42,6 @@ MAX_DETAIL = 10_000  # characters: a compiler's message may be a megabyte
 EXPORT_HEADER = '{"kind": "mdtensor store", "version": 1}'
 
 _warned: set[tuple[Path | None, str]] = set()
-
-
-class StoreWarning(UserWarning):
-    """The store could not be used as it should; `error` says why."""
-
-    def __init__(self, error: StoreError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class Store(Closing):

@@ -11,7 +11,8 @@ import warnings
 
 import pytest
 
-from mdtensor.autotune.store import Store, StoreWarning
+from mdtensor.autotune.store import Store
+from mdtensor.errors import StoreWarning
 
 # Writes a trial and a winner in turn, and says so after each: what it said must survive.
 WRITER = """

@@ -11,9 +11,9 @@ import pytest
 
 from mdtensor.autotune import store as store_module
 from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
-from mdtensor.autotune.store import Store, StoreWarning
+from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
-from mdtensor.errors import StoreError
+from mdtensor.errors import StoreError, StoreWarning
 
 PROBLEM, HERE = "md_hom[i:64](mul)", "cpu-1"
 
@@ -64,7 +64,8 @@ def test_a_read_only_store_still_serves_its_winners(tmp_path, monkeypatch):
 
 FULL_DISK = """
 import resource, sys, warnings
-from mdtensor.autotune.store import Store, StoreWarning
+from mdtensor.autotune.store import Store
+from mdtensor.errors import StoreWarning
 from mdtensor.autotune.trial import Trial
 warnings.simplefilter("always")
 store = Store.open(sys.argv[1])
