@@ -63,11 +63,13 @@ class OpenCLDevice:
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """Compiles a program; CompileError carries the compiler's words and numbered source."""
-        return self._program(self.build(source.text), source, sizes)
+        return self._program(self.build(source.text, fragile=source.fragile), source, sizes)
 
     def compiled(self, source: KernelSource) -> Compiled:
         """A program as machine code, which `load` takes in another process, 30 times as fast."""
-        (code,) = self.build(source.text).get_info(self.cl.program_info.BINARIES)
+        (code,) = self.build(source.text, fragile=source.fragile).get_info(
+            self.cl.program_info.BINARIES
+        )
         return Compiled(source, MachineCode(code))
 
     def load(self, compiled: Compiled) -> OpenCLProgram:
@@ -88,10 +90,10 @@ class OpenCLDevice:
         """Never: what goes wrong on a processor ends the process."""
         return False
 
-    def build(self, text: str) -> Any:
+    def build(self, text: str, *, fragile: bool = False) -> Any:
         """A built `pyopencl.Program`."""
         options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
-        if self.mistakes_barriers and "barrier(" in text:
+        if self.mistakes_barriers and (fragile or "barrier(" in text):
             options.append("-cl-opt-disable")
         try:
             with self._building:
@@ -144,7 +146,8 @@ def _mistakes_barriers(cl: Any, device: Any) -> bool:
     """Whether the device's compiler, when it optimises, gets some kernels with barriers wrong.
 
     Intel's for processors does (ADR 4). Schedules for processors have groups of one work-item,
-    and no barriers; what has them was written for GPUs, and is run on a processor to test it.
+    and no barriers; what has them was written for GPUs, and is run on a processor to test it. Nor
+    does it get loops right of which the last iteration alone decides.
     """
     return bool(device.type & cl.device_type.CPU) and "Intel" in device.platform.vendor
 

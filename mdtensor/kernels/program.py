@@ -12,6 +12,7 @@ from mdtensor.lower.lowering import lowered
 from mdtensor.lower.nest import LoopNest
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
+from mdtensor.translate.rewrites.total_operators import forgets
 
 
 def program_of(
@@ -28,9 +29,11 @@ def program_of(
     for others, unless the caller has `only_aligned` ones. Raises LoweringError where the schedule
     does not fit the problem.
     """
+    fragile = problem.operator is not None and forgets(problem.operator)
 
     def rendered(nests: Sequence[LoopNest]) -> KernelSource:
-        return render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
+        source = render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
+        return replace(source, fragile=fragile)
 
     if only_aligned:
         return rendered(lowered(problem, schedule, head, aligned=schedule.resident))

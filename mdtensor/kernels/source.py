@@ -41,7 +41,9 @@ class KernelSource:
     `sizes_by_value`. Counters are 0 before the first launch; a launch leaves them as the next one
     on the same queue needs them, so no two that may overlap share them. Where there is a program
     `unaligned`, this one is for buffers at multiples of `ALIGNMENT`, that one for all others.
-    Behind all other arguments come `maps`, by which bulk copies see some of the buffers.
+    Behind all other arguments come `maps`, by which bulk copies see some of the buffers. A
+    `fragile` program has loops of which the last iteration alone decides: optimised, some
+    compilers' results are those of one iteration more.
     """
 
     text: str
@@ -54,6 +56,7 @@ class KernelSource:
     streaming: bool = False
     unaligned: KernelSource | None = None
     maps: tuple[TensorMap, ...] = ()
+    fragile: bool = False
 
     @property
     def arrays(self) -> tuple[Argument, ...]:

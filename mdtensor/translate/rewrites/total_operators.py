@@ -11,7 +11,7 @@ from dataclasses import replace
 from mdtensor.translate.combine import Concat, Operator
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, const, param, select
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import params_in, substitute
 
 
 def with_total_operators(md_hom: MDHom) -> MDHom:
@@ -54,6 +54,32 @@ def total(operator: Operator) -> Operator:
     results.append(apply("or", lhs[-1], rhs[-1]))
     neutral = operator.identity or (0,) * width
     return replace(operator, dtypes=types, results=tuple(results), identity=(*neutral, False))
+
+
+def forgets(operator: Operator) -> bool:
+    """Whether an element of the combined tuple is the same whatever the left one is, if both count.
+
+    >>> from mdtensor.translate.combine import named
+    >>> add = named("add", ["f4"])
+    >>> last = replace(add, results=(param(1, "f4"),), identity=None, commutative=False)
+    >>> forgets(last), forgets(total(last)), forgets(total(add))
+    (True, True, False)
+    """
+    width = len(operator.dtypes)
+    return any(
+        all(n >= width for n in params_in(_of_two_that_count(result, width)))
+        for result in operator.results
+    )
+
+
+def _of_two_that_count(result: Expr, width: int) -> Expr:
+    """What `total` made of an element, where both flags are set; all others as they are."""
+    flags = [param(n, BOOL) for n in (width - 1, 2 * width - 1)]
+    if result.op == "select" and result.args[0] == flags[0]:
+        inner = result.args[1]
+        if inner.op == "select" and inner.args[0] == flags[1]:
+            return inner.args[1]
+    return result
 
 
 def _without_flag(epilogue: Epilogue | None, types: tuple[object, ...]) -> Epilogue:
