@@ -124,10 +124,10 @@ def first_calls(makers: dict[str, Maker] | None = None, samples: int = SAMPLES) 
     here = threading.get_ident()
     build = OpenCLDevice.build
 
-    def counted(self: Any, text: str) -> Any:
+    def counted(self: Any, text: str, **options: Any) -> Any:
         nonlocal compiled
         compiled += threading.get_ident() == here
-        return build(self, text)
+        return build(self, text, **options)
 
     engine = pipeline.engine_for()
     other = np.ones(OTHER_BYTES, np.uint8)
