@@ -64,3 +64,12 @@ def test_arrays_may_begin_anywhere(moved, streaming):
         arrays[2][...] = np.nan
         run(*arrays)
         np.testing.assert_allclose(arrays[2], lhs @ rhs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["41/cpu/1070/md_hom", "41/cpu/1864/md_hom"])
+def test_operators_that_forget_all_but_the_last_element_make_fragile_programs(name):
+    """Optimised, Intel's results were those of one iteration more (ADR 4)."""
+    case = fuzz.random_case(name)
+    (problem,) = case.problems()
+    assert program_of(problem, case.schedule, OPENCL).fragile
+    assert fuzz.check(case)
