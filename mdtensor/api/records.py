@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.operands import Array
+from mdtensor.api.operands import Array, array_module
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.records.columns import Column, Path, at_path, codes_of, columns_of
+from mdtensor.translate.records.columns_on_gpu import column_on_gpu, put_on_gpu
 from mdtensor.translate.records.records import has_parts
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.reductions.reduction_of_records import RecordReduction, reduction_of_records
@@ -33,20 +34,27 @@ class ByColumns:
     _names: tuple[str, ...] | None
     _dtype: np.dtype | None
     _given: Array | None
+    _xp: Any = np
 
     def joined(self, results: Any) -> Any:
         """What the caller gets: one array of records where results have names."""
-        if self._given is not None:
+        is_host = self._xp is np
+        if self._given is not None and is_host:
             return self._given
         if self._names is None:
             return results
         several = as_tuple(results)
         pairs = list(zip(self._names, several, strict=True))
-        dtype = self._dtype or np.dtype([(name, np.asarray(r).dtype) for name, r in pairs])
-        joined = np.empty(np.shape(several[0]), dtype)
+        dtype = self._dtype or np.dtype([(name, r.dtype) for name, r in pairs])
+        joined = self._given
+        if joined is None:
+            joined = self._xp.empty(np.shape(several[0]), dtype)
         for name, values in pairs:
-            joined[name] = values
-        return joined[()] if joined.ndim == 0 else joined
+            if is_host:
+                joined[name] = values
+            else:
+                put_on_gpu(joined, name, values, self._xp)
+        return joined[()] if joined.ndim == 0 and is_host else joined
 
 
 def by_columns(
@@ -61,21 +69,37 @@ def by_columns(
     result = _result_dtype(reduction, out)
     if result is None and not any(_has_parts(operand) for operand in operands):
         return None
-    arrays = [_array(operand) for operand in operands]
-    seen = (key, result, tuple((array.dtype, array.shape) for array in arrays))
+    xp = array_module(operands)
+    arrays = [_array(operand, xp) for operand in operands]
+    seen = (key, result, xp is np, tuple((array.dtype, array.shape) for array in arrays))
     found = _table.get(seen)
     if found is None:
         specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
-        found = reduction_of_records(reduction, specs, result)
+        found = reduction_of_records(reduction, specs, result, coded=xp is np)
         if len(_table) >= _TABLE_SIZE:
             _table.clear()
         _table[seen] = found
-    columns = _columns(arrays, found)
+    columns = _columns(arrays, found) if xp is np else _columns_on_gpu(arrays, found, xp)
     is_structured = getattr(getattr(out, "dtype", None), "names", None) is not None
-    given = tuple(out[name] for name in out.dtype.names) if is_structured else out
-    return ByColumns(
-        found.reduction, tuple(columns), given, found.names, result, out if is_structured else None
-    )
+    if is_structured and xp is not np and type(out) is not xp.ndarray:
+        raise DTypeError(
+            f"out is a {type(out).__module__}.{type(out).__name__}, but operands are on a GPU",
+            hint="results are written where operands lie: cupy.empty(…)",
+        )
+    given = out
+    if is_structured:
+        given = tuple(out[name] for name in out.dtype.names) if xp is np else None
+    records = out if is_structured else None
+    return ByColumns(found.reduction, tuple(columns), given, found.names, result, records, xp)
+
+
+def _columns_on_gpu(arrays: Sequence[Array], wanted: RecordReduction, xp: Any) -> list[Array]:
+    """The same of CuPy's arrays, whose columns are read where they lie."""
+    found: list[Array] = []
+    for array, listed in zip(arrays, wanted.columns, strict=True):
+        is_plain = listed == (Column(),)
+        found += [array] if is_plain else [column_on_gpu(array, c, xp) for c in listed]
+    return found
 
 
 def _columns(arrays: Sequence[Array], wanted: RecordReduction) -> list[Array]:
@@ -104,8 +128,11 @@ def _has_parts(operand: Any) -> bool:
     return isinstance(getattr(operand, "dtype", None), np.dtype) and has_parts(operand.dtype)
 
 
-def _array(operand: Any) -> Array:
-    return operand if hasattr(operand, "strides") and operand.ndim else np.asarray(operand)
+def _array(operand: Any, xp: Any) -> Array:
+    is_whole = hasattr(operand, "strides") and operand.ndim
+    if is_whole or (xp is not np and type(operand) is xp.ndarray):
+        return operand
+    return np.asarray(operand)
 
 
 def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:

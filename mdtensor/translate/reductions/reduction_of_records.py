@@ -48,9 +48,15 @@ class RecordReduction:
 
 
 def reduction_of_records(
-    reduction: Reduction, specs: Sequence[TensorSpec], result: np.dtype | None = None
+    reduction: Reduction,
+    specs: Sequence[TensorSpec],
+    result: np.dtype | None = None,
+    *,
+    coded: bool = True,
 ) -> RecordReduction:
     """The same reduction on columns of the operands.
+
+    `coded` says whether strings that are compared often may become codes, which NumPy makes.
 
     `result` is a structured type for the results. Its fields are the elements of the tuple that
     `f` returns, or of the dict, by name; operators have them by name, too.
@@ -68,7 +74,7 @@ def reduction_of_records(
     _check_plain(reduction, specs, space.index_operands, len(space.inputs))
     elements = [n for n in range(len(space.inputs)) if n not in space.index_operands]
     points = math.prod(space.extents.values())
-    encoded = points >= WORTH_CODES * max((spec.size for spec in specs), default=1)
+    encoded = coded and points >= WORTH_CODES * max((spec.size for spec in specs), default=1)
     columns: dict[int, Columns] = {}
     names = None if result is None else result.names
     if reduction.function is not None:
