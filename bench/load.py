@@ -2,7 +2,7 @@
 
 One process tunes a product of matrices and ends; then fresh ones import mdtensor, open the device
 (the OpenCL runtime starts), and load the winner from the store: the three times in the result.
-Run as `python -m bench.load`.
+Python keeps its bytecode, as it does for installed packages. Run as `python -m bench.load`.
 """
 
 from __future__ import annotations
@@ -88,11 +88,15 @@ def main() -> int:
 
 def _run(code: str, cache: str) -> str:
     """What a fresh process prints, on a store of its own."""
-    dropped = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
+    dropped = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONDONTWRITEBYTECODE"}
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**kept, "MDTENSOR_CACHE_DIR": str(Path(cache))},
+        env={
+            **kept,
+            "MDTENSOR_CACHE_DIR": str(Path(cache)),
+            "PYTHONPYCACHEPREFIX": str(Path(cache, "bytecode")),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from mdtensor.api.structure import Decision, Structure
+from mdtensor.api.winners import Winners
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
@@ -89,6 +90,9 @@ class Engine:
         self._open_store = store
         self.structures: dict[Problem, Structures] = {}
         self.own: dict[Problem, Choice] = {}
+        self._winners = Winners(
+            device, f"{self.environment} {self.target.vector_bytes} {self.target.dialect}"
+        )
         self._with_own: set[str] = set()  # by their keys
         self.lock = threading.RLock()
         self.changed: list[Callable[[], None]] = []
@@ -142,7 +146,9 @@ class Engine:
             return None
         try:
             schedule = Schedule.from_json(row.schedule)
-            return self.specialised(problem, schedule, "tuned", row.seconds)
+            make = lambda: self.source(problem, schedule)  # noqa: E731
+            source, program = self._winners.program(problem, schedule, make)
+            return Choice(problem, schedule, "tuned", row.seconds, source, program)
         except (LoweringError, CompileError):
             return None  # a winner that no longer compiles is no better than none
 

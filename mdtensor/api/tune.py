@@ -174,6 +174,8 @@ def _tuned(
         measurer = measurers.of(engine, item.arrays)
         outcome, best = searched(engine, problem, budget, progress, measurer)
     pipeline.forget()
+    if not outcome.interrupted:
+        engine.tuned(problem)  # which keeps its program for other processes
     made = [measured for measured in outcome.trials if measured.trial.status != "rejected"]
     failed = sum(measured.trial.status != "ok" for measured in made)
     elapsed = time.monotonic() - started

@@ -36,18 +36,18 @@ class Compiled:
     machine: MachineCode
 
 
-class Binaries:
-    """Machine code in a folder, by keys; what cannot be read or written is not there.
+class Files:
+    """Bytes in a folder, by keys; what cannot be read or written is not there.
 
     Files are published whole and carry the digest of their content. Of the oldest files some are
     removed where there are too many.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     binaries = Binaries(Path(folder))
-    ...     binaries.put("text, options", MachineCode(b"code", 32))
-    ...     binaries.get("text, options"), binaries.get("another text")
-    (MachineCode(code=b'code', registers=32, spilled=0), None)
+    ...     files = Files(Path(folder))
+    ...     files.put("key", b"content")
+    ...     files.get("key"), files.get("another key")
+    (b'content', None)
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,27 +56,22 @@ class Binaries:
     def _path(self, key: str) -> Path:
         return self.folder / hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def get(self, key: str) -> MachineCode | None:
-        """The machine code of a key, or None."""
+    def get(self, key: str) -> bytes | None:
+        """What was put under a key, or None."""
         try:
-            head, _, code = self._path(key).read_bytes().partition(b"\n")
-            fields = json.loads(head)
-            if fields["digest"] == _digest(code):
-                return MachineCode(code, fields["registers"], fields["spilled"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        return None
+            digest, _, content = self._path(key).read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        return content if digest == _digest(content) else None
 
-    def put(self, key: str, machine: MachineCode) -> None:
-        """Keeps machine code under a key."""
-        fields = {"registers": machine.registers, "spilled": machine.spilled}
-        head = json.dumps({**fields, "digest": _digest(machine.code)}).encode()
+    def put(self, key: str, content: bytes) -> None:
+        """Keeps bytes under a key."""
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, draft = tempfile.mkstemp(dir=self.folder, prefix=".")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(head + b"\n" + machine.code)
+                    file.write(_digest(content) + b"\n" + content)
                 Path(draft).replace(self._path(key))
             finally:
                 with suppress(OSError):
@@ -90,5 +85,34 @@ class Binaries:
                 file.unlink(missing_ok=True)
 
 
-def _digest(code: bytes) -> str:
-    return hashlib.sha256(code).hexdigest()
+class Binaries:
+    """Machine code in a folder, by keys.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     binaries = Binaries(Path(folder))
+    ...     binaries.put("text, options", MachineCode(b"code", 32))
+    ...     binaries.get("text, options"), binaries.get("another text")
+    (MachineCode(code=b'code', registers=32, spilled=0), None)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files = Files(folder)
+
+    def get(self, key: str) -> MachineCode | None:
+        """The machine code of a key, or None."""
+        head, _, code = (self._files.get(key) or b"").partition(b"\n")
+        try:
+            fields = json.loads(head)
+            return MachineCode(code, fields["registers"], fields["spilled"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, key: str, machine: MachineCode) -> None:
+        """Keeps machine code under a key."""
+        fields = {"registers": machine.registers, "spilled": machine.spilled}
+        self._files.put(key, json.dumps(fields).encode() + b"\n" + machine.code)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()

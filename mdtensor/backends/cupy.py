@@ -119,6 +119,10 @@ class CupyDevice:
         """Compiles a program for this device, or takes what an earlier process compiled."""
         return self._loaded(source, self.nvrtc.kept(source.text), sizes)
 
+    def compiled(self, source: KernelSource) -> Compiled:
+        """A program as machine code, which `load` takes."""
+        return Compiled(source, self.nvrtc.kept(source.text))
+
     def load(self, compiled: Compiled) -> CudaProgram:
         """The program that another process compiled, which need not have its text."""
         return self._loaded(compiled.source, compiled.machine, ())

@@ -70,8 +70,12 @@ class Device(Protocol):
         """What `select.open_compiler` takes; None where the device itself must compile."""
         ...
 
+    def compiled(self, source: KernelSource) -> Compiled:
+        """Compiles a program without sizes, for `load`; CompileError where it is refused."""
+        ...
+
     def load(self, compiled: Compiled) -> Program:
-        """The program that a compiler made in another process."""
+        """The program that a compiler made, in this process or another; CompileError if refused."""
         ...
 
     def is_lost(self) -> bool:

@@ -73,9 +73,11 @@ class OpenCLDevice:
         return Compiled(source, MachineCode(code))
 
     def load(self, compiled: Compiled) -> OpenCLProgram:
-        """The program of machine code that another process made."""
+        """The program of machine code that this or another process made."""
+        code = compiled.machine.code
         try:
-            program = self.cl.Program(self.context, [self.device], [compiled.machine.code]).build()
+            with self._building:
+                program = self.cl.Program(self.context, [self.device], [code]).build()
         except self.cl.Error as error:
             raise CompileError(f"{self.target.name} refused machine code: {error}") from None
         return self._program(program, compiled.source, ())

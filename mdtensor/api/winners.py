@@ -1,0 +1,81 @@
+"""Programs of winners, kept from one process to the next: lowered and compiled once.
+
+The store has a winner's schedule. To lower its problem by it, and to write the program's text,
+takes longer than to load machine code; so beside the store lie the programs themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import mdtensor
+from mdtensor.backends.compiled import Compiled, Files
+from mdtensor.backends.protocol import Device, Program
+from mdtensor.errors import CompileError
+from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.paths import cache_directory
+
+
+@dataclass(frozen=True, slots=True)
+class _Winner:
+    """What a file holds: a key may be that of several problems, as one in the store may."""
+
+    problem: Problem
+    schedule: Schedule
+    compiled: Compiled
+
+
+class Winners:
+    """The programs of one device, in an environment that says what decides their machine code."""
+
+    def __init__(self, device: Device, environment: str) -> None:
+        self._device = device
+        self._environment = environment
+
+    def program(
+        self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
+    ) -> tuple[KernelSource, Program]:
+        """The program of a problem by a schedule, as it was kept; else compiled now, and kept.
+
+        Raises what `source` raises, and CompileError.
+        """
+        files = Files(cache_directory() / "winners")
+        head = self._environment, _state_of_the_code(), *problem.labels
+        key = "\n".join((*head, problem_key(problem), schedule.to_json()))
+        content = files.get(key)
+        if content is not None:
+            kept: _Winner = pickle.loads(content)
+            if (kept.problem, kept.schedule) == (problem, schedule):
+                with suppress(CompileError):  # another driver by the same name and number
+                    return kept.compiled.source, self._device.load(kept.compiled)
+        compiled = self._device.compiled(source())
+        files.put(key, pickle.dumps(_Winner(problem, schedule, compiled)))
+        return compiled.source, self._device.load(compiled)
+
+
+@cache
+def _state_of_the_code() -> str:
+    """What changes when mdtensor's files do: their times and sizes, as for Python's bytecode."""
+    found = list(_times_and_sizes(Path(mdtensor.__file__).parent))
+    return " ".join(
+        map(str, (mdtensor.__version__, len(found), *map(sum, zip(*found, strict=True))))
+    )
+
+
+def _times_and_sizes(folder: Path | os.DirEntry[str]) -> Iterator[tuple[int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield status.st_mtime_ns, status.st_size
+            elif entry.is_dir():
+                yield from _times_and_sizes(entry)

@@ -1,0 +1,140 @@
+"""Programs of winners: what was kept is loaded, and only for what it was kept for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api import pipeline, winners
+from mdtensor.api.winners import Winners
+from mdtensor.autotune.store import Store
+from mdtensor.errors import CompileError
+from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.plain import plain
+from mdtensor.lower.problem import Problem
+
+A, B = np.random.default_rng(0).random((2, 24, 24), np.float32)
+
+
+def problem_of(text: str = "ij,jk->ik") -> Problem:
+    (md_hom,) = mdt.compile(text, A, B).md_homs
+    return pipeline.engine_for().problem_of(md_hom)
+
+
+@pytest.fixture
+def lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Whether a problem had to be lowered; its program is checked."""
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    engine = pipeline.engine_for()
+
+    def was_lowered(problem: Problem, environment: str = "here", *, tile: int = 1) -> bool:
+        schedule = replace(plain(problem), registers=(tile, 1, 1))
+        made: list[None] = []
+
+        def source() -> KernelSource:
+            made.append(None)
+            return engine.source(problem, schedule)
+
+        found, program = Winners(engine.device, environment).program(problem, schedule, source)
+        assert found == engine.source(problem, schedule)
+        program(A, B, result := np.empty_like(A))
+        np.testing.assert_allclose(result, A @ B, rtol=1e-5)
+        return bool(made)
+
+    return was_lowered
+
+
+def test_what_was_kept_is_loaded_and_not_lowered(lowered: Callable[..., bool]) -> None:
+    assert lowered(problem_of())
+    assert not lowered(problem_of())
+
+
+def test_another_problem_schedule_or_environment_is_another_program(
+    lowered: Callable[..., bool],
+) -> None:
+    assert lowered(problem_of())
+    assert lowered(problem_of(), tile=2)
+    assert lowered(problem_of(), "elsewhere")
+    assert lowered(problem_of("ab,bc->ac"))
+    assert not lowered(problem_of())
+
+
+def test_a_problem_of_the_same_key_is_told_apart(lowered: Callable[..., bool]) -> None:
+    problem = problem_of()
+    other = replace(problem, reaches=())
+    assert problem_key(problem) == problem_key(other)
+    assert lowered(problem)
+    assert lowered(other)
+    assert not lowered(other)
+
+
+def test_changed_code_lowers_again(
+    lowered: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lowered(problem_of())
+    monkeypatch.setattr(winners, "_state_of_the_code", lambda: "changed")
+    assert lowered(problem_of())
+
+
+def test_a_file_that_is_written_changes_the_state_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mdt, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "lower").mkdir()
+    state = winners._state_of_the_code.__wrapped__
+    before = state()
+    (tmp_path / "lower" / "pass.py").write_text("pass")
+    written = state()
+    (tmp_path / "lower" / "pass.py").write_text("...  ")
+    assert len({before, written, state()}) == 3
+
+
+def test_what_was_damaged_or_is_refused_is_compiled_again(
+    lowered: Callable[..., bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lowered(problem_of())
+    (file,) = (tmp_path / "winners").iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    assert lowered(problem_of())
+    device = pipeline.engine_for().device
+    load, refusals = device.load, [CompileError("refused")]
+
+    def refused_once(compiled: object) -> object:
+        if refusals:
+            raise refusals.pop()
+        return load(compiled)
+
+    monkeypatch.setattr(device, "load", refused_once)
+    assert lowered(problem_of())
+
+
+SECOND_PROCESS = """
+import numpy as np, mdtensor as mdt
+from mdtensor.api.engine import Engine
+def refused(*_): raise AssertionError("a winner was lowered")
+Engine.source = refused
+plan = mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41)))
+print(plan.choices()[0].origin, plan(np.ones((37, 29), "f4"), np.ones((29, 41), "f4"))[0, 0])
+"""
+
+
+def test_a_process_that_tunes_keeps_the_program_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    store = Store.open()
+    monkeypatch.setattr(pipeline.engine_for(), "_open_store", lambda: store)
+    mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41))).tune(1.5, quiet=True)
+    pipeline.forget()
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "tuned 29.0\n"
