@@ -94,9 +94,11 @@ class Plan(ABC):
                     parts += x.shape, x.strides, x.dtype
                 given = tuple(parts)
         except AttributeError:
+            given = None
+        if given is None:
             if type(out) is tuple:
                 return self._called_into_several(operands, out)
-            raise self._no_arrays(operands if out is None else (*operands, out)) from None
+            raise self._no_arrays(operands if out is None else (*operands, out))
         if given != (self._layouts if out is None else self._layouts_with_out):
             self._compare(operands, () if out is None else (out,))
         if out is None:

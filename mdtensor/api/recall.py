@@ -160,6 +160,8 @@ def recalled(
             key, arrays = described(args, options)
             launch = known_get(key)
         except (_NotPlainError, TypeError):  # TypeError: what cannot be hashed
+            key, arrays, launch = None, [], None
+        if key is None:  # out of the handler: what is raised now has nothing to do with keys
             return whole(*args, **options)
         if launch is not None and not (_active and is_noting()):
             result = launch(*arrays)

@@ -32,7 +32,9 @@ def aligned_allocator(
         try:
             memory = np.empty(nbytes, np.uint8)
         except (MemoryError, ValueError):
-            return np.empty(extents, dt)  # whose error tells of this array
+            memory = None
+        if memory is None:
+            return np.empty(extents, dt)  # whose error tells of this array, and of no other
         start = -ctypes.addressof(first_byte(memory)) % _ALIGNMENT
         return np.ndarray(extents, dt, memory, start, steps)
 

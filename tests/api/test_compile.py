@@ -248,8 +248,9 @@ def test_refusals_of_calls() -> None:
     x, out = np.ones(9, "f4"), (np.empty(7, "f4"), np.empty(7, "f4"))
     with pytest.raises(ShapeError, match=r"out is float32\[7\] but the result is float32\[7\], f"):
         plan(x, out=out[0])
-    with pytest.raises(ShapeError, match="out shares memory with another result"):
+    with pytest.raises(ShapeError, match="out shares memory with another result") as caught:
         plan(x, out=(out[0], out[0]))
+    assert caught.value.__context__ is None
     with pytest.raises(ShapeError, match="out shares memory with operand 0"):
         plan(x, out=(x[2:], out[0]))
     plan(x, out=out)

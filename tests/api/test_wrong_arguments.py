@@ -168,8 +168,10 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_wrong_arguments_are_named(
     wrong: Callable[[], Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as caught:
         wrong()
+    shows_another = caught.value.__context__ is not None and not caught.value.__suppress_context__
+    assert not shows_another, "what went before it is shown as well"
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -583,6 +583,8 @@ def type_without_buffer():
 def test_a_wrong_program_is_explained(program: Callable[[], Any]) -> None:
     with pytest.raises(MdtensorError) as caught:
         program()
+    shows_another = caught.value.__context__ is not None and not caught.value.__suppress_context__
+    assert not shows_another, "what went before it is shown as well"
     text = f"{type(caught.value).__name__}: {caught.value}"
     place = re.search(re.escape(__file__) + r":(\d+)", text)
     if place is not None:
