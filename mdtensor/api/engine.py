@@ -103,6 +103,8 @@ class Engine:
         self._closing = threading.Event()
         atexit.register(self.finish)
         keep_over_forks(self.lock)
+        self._first = threading.RLock()  # for the first kernel of a structure
+        keep_over_forks(self._first)
 
     @cached_property
     def environment(self) -> str:
@@ -181,7 +183,7 @@ class Engine:
         general, sizes = generalised(problem)
         structure = self.structure(general)
         if not structure.variants:
-            with structure.lock:
+            with self._first:
                 if not structure.variants:
                     self._compile_first(structure, problem)
         if self.target.kind == "gpu":

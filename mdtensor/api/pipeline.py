@@ -10,6 +10,7 @@ from typing import Any
 from mdtensor.api import modes
 from mdtensor.api.engine import Choice, Engine
 from mdtensor.autotune.store import Store
+from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.select import open_device
 from mdtensor.lower.key import problem_key
 from mdtensor.translate.md_hom import MDHom
@@ -19,6 +20,7 @@ Array = Any
 _programs: dict[tuple[int, MDHom], Choice] = {}
 _PROGRAMS_KEPT = 4096
 _opening = threading.RLock()
+keep_over_forks(_opening)
 _engines: dict[object, Engine] = {}
 _chosen: list[str] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -38,7 +37,6 @@ class Structure(Generic[Kernel]):
     general: Problem
     variants: dict[Schedule, Kernel] = field(default_factory=dict[Schedule, Kernel])
     wanted: set[Schedule] = field(default_factory=set[Schedule])
-    lock: threading.Lock = field(default_factory=threading.Lock)
     pattern: str | None = field(init=False)
     decisions: dict[tuple[int, ...], Decision] = field(
         default_factory=dict[tuple[int, ...], Decision]

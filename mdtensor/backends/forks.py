@@ -22,7 +22,16 @@ def keep_over_forks(lock: Lock) -> None:
     Where several are kept, the latest is taken first: what is kept later may be held while
     one that was kept earlier is taken, and not the other way round.
     """
+    taken: list[Lock] = []
+
+    def take() -> None:
+        lock.acquire()
+        taken.append(lock)
+
+    def give_back() -> None:
+        # A fork that began before the lock was kept, and waited for another one, did not take it.
+        if taken:
+            taken.pop().release()
+
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
-        )
+        os.register_at_fork(before=take, after_in_parent=give_back, after_in_child=give_back)

@@ -85,6 +85,7 @@ def run(program: str) -> str:
         env={**os.environ, "PYOPENCL_NO_CACHE": "1"},
     )
     assert done.returncode == 0, done.stderr
+    assert "Exception ignored" not in done.stderr
     return done.stdout
 
 
@@ -105,6 +106,47 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
         print(same, other, status)
     """)
     assert shown == "True True 0\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        pytest.param("pipeline", "open_device", id="while another thread opens the device"),
+        pytest.param(
+            "engine", "ranked", id="while another thread makes a structure's first kernel"
+        ),
+    ],
+)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_forked_in_the_middle_of_a_first_call_can_make_that_call(
+    where: str, name: str
+) -> None:
+    shown = run(f"""
+        import logging, os, signal, threading, time
+        import numpy as np
+        import mdtensor as mdt
+        from mdtensor.api import {where}
+        if {where!r} == "engine":
+            mdt.einsum("ij->i", np.ones((3, 4)))  # on a device that is open
+        a = np.random.default_rng(0).random((30, 40))
+        is_inside, whole = threading.Event(), {where}.{name}
+        def slowly(*given, **options):
+            is_inside.set()
+            time.sleep(0.3)
+            return whole(*given, **options)
+        {where}.{name} = slowly
+        thread = threading.Thread(target=mdt.einsum, args=("ij,kj->ik", a, a))
+        thread.start()
+        is_inside.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if np.allclose(mdt.einsum("ij,kj->ik", a, a), a @ a.T) else 1)
+        _, status = os.waitpid(child, 0)
+        thread.join()
+        print(status)
+    """)
+    assert shown == "0\n"
 
 
 def test_processes_begin_at_once_where_nothing_is_kept_yet(tmp_path: Path) -> None:
