@@ -7,9 +7,11 @@ platforms stay visible, a directory is made with copies of the system's files an
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.metadata
 import os
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -58,8 +60,15 @@ def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
         _synchronise(directory, entries)
     except OSError:
         directory = Path(tempfile.mkdtemp(prefix="mdtensor-icd-"))
+        atexit.register(_remove, directory, os.getpid())
         _synchronise(directory, entries)
     return directory
+
+
+def _remove(directory: Path, maker: int) -> None:
+    """Removes a directory, in the process that made it: not where a fork of that one ends."""
+    if os.getpid() == maker:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _synchronise(directory: Path, entries: dict[str, str]) -> None:
@@ -77,12 +86,12 @@ def _synchronise(directory: Path, entries: dict[str, str]) -> None:
 
 def _has_user_cache() -> bool:
     """Whether PyOpenCL can keep its binaries; without a place for them its imports would fail."""
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place):
             return True
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
         return False
 
 

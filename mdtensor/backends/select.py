@@ -27,12 +27,19 @@ def found_devices() -> list[Found]:
 
     Raises NoDeviceError where there is none; its hint says what to install.
     """
-    found = [*_opencl_devices(), *_cuda_devices()]
+    reasons: list[str] = []
+    found: list[Found] = []
+    try:
+        found += _opencl_devices()
+    except NoDeviceError as error:
+        reasons.append(error.message)
+    found += _cuda_devices()
     if not found:
         from mdtensor.backends import opencl_runtime
 
         raise NoDeviceError(
             "no device to compute on: no OpenCL implementation and no CUDA device was found",
+            notes=reasons,
             hint=opencl_runtime.hint_where_none_is_found(),
         )
     return found
@@ -41,15 +48,10 @@ def found_devices() -> list[Found]:
 def _opencl_devices() -> list[Found]:
     from mdtensor.backends import pyopencl
 
-    try:
-        listed = pyopencl.devices()
-    except NoDeviceError:
-        return []
-
     def opener(device: Any) -> Callable[[], Device]:
         return lambda: pyopencl.open_device(device)
 
-    return [Found(label, "numpy", opener(device)) for label, device in listed]
+    return [Found(label, "numpy", opener(device)) for label, device in pyopencl.devices()]
 
 
 def _cuda_devices() -> list[Found]:

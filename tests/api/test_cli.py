@@ -67,6 +67,11 @@ def test_the_version_is_told() -> None:
     assert run("--version") == f"mdtensor {mdtensor.__version__}\n"
 
 
+def test_the_module_is_the_program() -> None:
+    call = [sys.executable, "-m", "mdtensor", "--version"]
+    assert subprocess.check_output(call, text=True) == f"mdtensor {mdtensor.__version__}\n"
+
+
 def test_what_is_too_large_is_no_traceback() -> None:
     call = ("i,j,k->ijk", "100000", "100000", "100000")
     assert run("bench", *call, code=1).startswith("MemoryError: Unable to allocate ")

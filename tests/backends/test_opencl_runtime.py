@@ -38,8 +38,22 @@ def test_found_with_an_empty_home(tmp_path):
 def test_found_where_nothing_can_be_written(tmp_path):
     closed = tmp_path / "file"
     closed.write_text("no directory")
-    answer = python(LIST, HOME=str(closed), MDTENSOR_CACHE_DIR=str(closed / "cache"))
+    places = {"HOME": str(closed), "MDTENSOR_CACHE_DIR": str(closed / "cache")}
+    answer = python(LIST, **places, TMPDIR=str(tmp_path))
     assert answer.returncode == 0, answer.stderr
+    assert list(tmp_path.iterdir()) == [closed], "what was made for the time being is left behind"
+
+
+def test_a_user_without_a_home_gets_right_results(tmp_path):
+    """As in a container that is run by a number."""
+    homeless = (
+        "import pathlib\n"
+        "def home():\n    raise RuntimeError('Could not determine home directory.')\n"
+        "pathlib.Path.home = home\n"
+    )
+    answer = python(homeless + CALL, TMPDIR=str(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+    assert "set MDTENSOR_CACHE_DIR to a writable local directory" in answer.stderr
 
 
 CALL = """
@@ -147,6 +161,18 @@ def test_without_pyopencl_the_error_says_what_to_install(monkeypatch):
     with pytest.raises(NoDeviceError, match="PyOpenCL cannot be imported") as caught:
         opencl_runtime.load_pyopencl()
     assert caught.value.hint == opencl_runtime.INSTALL_HINT
+
+
+def test_a_broken_pyopencl_is_no_missing_device(tmp_path):
+    (tmp_path / "pyopencl.py").write_text("raise ImportError('libOpenCL.so.1 is not there')\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{CALL}"
+    answer = python(code, HOME=str(tmp_path))
+    assert answer.returncode == 1
+    _, told = answer.stderr.split("NoDeviceError: ")
+    assert told.splitlines()[:2] == [
+        "no device to compute on: no OpenCL implementation and no CUDA device was found",
+        "  PyOpenCL cannot be imported: libOpenCL.so.1 is not there",
+    ]
 
 
 class TestVendorsDirectory:
