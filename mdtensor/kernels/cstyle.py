@@ -14,20 +14,24 @@ from mdtensor.kernels.source import KernelSource
 from mdtensor.kernels.value_text import ValueText
 from mdtensor.kernels.vector_text import lanes_text
 from mdtensor.lower.bulk_nest import BulkStatement
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest import (
-    Allocate,
+from mdtensor.lower.group_nest import (
     Arrive,
     Atomic,
     Await,
     AwaitCopies,
     Barrier,
-    Block,
-    Comment,
     CommitCopies,
     CopyAsync,
-    Declare,
     Exchange,
+    MatrixProduct,
+    Post,
+)
+from mdtensor.lower.index import Index
+from mdtensor.lower.nest import (
+    Allocate,
+    Block,
+    Comment,
+    Declare,
     If,
     Let,
     LetHead,
@@ -35,9 +39,7 @@ from mdtensor.lower.nest import (
     Load,
     Loop,
     LoopNest,
-    MatrixProduct,
     Pointer,
-    Post,
     Prefetch,
     Set,
     Statement,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.nest import Arrive, Atomic, Await, Exchange, LoopNest, Post
+from mdtensor.lower.group_nest import Arrive, Atomic, Await, Exchange, Post
+from mdtensor.lower.nest import LoopNest
 
 
 def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.nest import F16, MatrixOperand, MatrixProduct
+from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
+from mdtensor.lower.nest import F16
 
 DEPTH, GROUP = 16, 8  # elements of a reduction, rows or columns of a group
 

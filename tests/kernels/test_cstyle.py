@@ -12,14 +12,12 @@ from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.kernels.source import numbered
+from mdtensor.lower.group_nest import AwaitCopies, CommitCopies, CopyAsync
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     Allocate,
     Argument,
-    AwaitCopies,
     Calc,
-    CommitCopies,
-    CopyAsync,
     Declare,
     If,
     IndexCalc,

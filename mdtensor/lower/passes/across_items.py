@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.group_nest import Barrier, Exchange
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     EXCHANGE,
     Allocate,
-    Barrier,
-    Exchange,
     If,
     IndexCalc,
     Let,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.group_nest import CopyAsync
 from mdtensor.lower.index import ZERO, Index, as_index, name
 from mdtensor.lower.nest import (
     Calc,
-    CopyAsync,
     Declare,
     If,
     IndexCalc,

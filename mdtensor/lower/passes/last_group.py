@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mdtensor.lower.group_nest import Arrive
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import Allocate, Arrive, If, LetIndex, Pointer, Statement
+from mdtensor.lower.nest import Allocate, If, LetIndex, Pointer, Statement
 from mdtensor.lower.partial_results import Partials, by_one_group, combination, sources
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles

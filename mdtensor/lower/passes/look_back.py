@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from mdtensor.lower.group_nest import Await, Barrier, Exchange, Post
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     EXCHANGE,
@@ -17,10 +18,7 @@ from mdtensor.lower.nest import (
     I64,
     U8,
     Allocate,
-    Await,
-    Barrier,
     Calc,
-    Exchange,
     If,
     IndexCalc,
     Let,
@@ -28,7 +26,6 @@ from mdtensor.lower.nest import (
     Literal,
     Load,
     Loop,
-    Post,
     Ref,
     Set,
     Statement,

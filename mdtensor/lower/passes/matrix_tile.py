@@ -16,15 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
-    F32,
-    MatrixOperand,
-    MatrixProduct,
-    Ref,
-    Statement,
-    is_short_float,
-)
+from mdtensor.lower.nest import F32, Ref, Statement, is_short_float
 from mdtensor.lower.passes.micro_kernel import READ_STAGE, Frame, Tile
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, Layout
 from mdtensor.lower.problem import Problem

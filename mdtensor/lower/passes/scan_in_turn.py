@@ -9,20 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdtensor.lower.group_nest import Await, Post
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import (
-    Await,
-    If,
-    Let,
-    Load,
-    Loop,
-    Post,
-    Ref,
-    Set,
-    Statement,
-    Store,
-    register_dtype,
-)
+from mdtensor.lower.nest import If, Let, Load, Loop, Ref, Set, Statement, Store, register_dtype
 from mdtensor.lower.partial_results import Partials
 from mdtensor.lower.passes.look_back import words_of
 from mdtensor.lower.passes.micro_kernel import Frame

@@ -12,13 +12,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mdtensor.lower.group_nest import Barrier, Exchange
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     EXCHANGE,
     Allocate,
-    Barrier,
     Declare,
-    Exchange,
     If,
     IndexCalc,
     Let,

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.group_nest import Atomic, Barrier
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     I64,
     Allocate,
-    Atomic,
-    Barrier,
     If,
     Let,
     LetIndex,

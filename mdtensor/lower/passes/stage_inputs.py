@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     BOOL,
     Allocate,
-    Barrier,
     Calc,
     Comment,
     If,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     Allocate,
-    Barrier,
     If,
     IndexCalc,
     Let,

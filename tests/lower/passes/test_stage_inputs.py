@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import Barrier, indented
+from mdtensor.lower.nest import indented
 from mdtensor.lower.passes.stage_inputs import copy, declare, layouts_of
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import CASES

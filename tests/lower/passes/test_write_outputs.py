@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import Barrier, If, Store, indented
+from mdtensor.lower.nest import If, Store, indented
 from mdtensor.lower.passes.micro_kernel import tile_of
 from mdtensor.lower.passes.write_outputs import (
     Destination,
