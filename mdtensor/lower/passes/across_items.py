@@ -31,6 +31,7 @@ from mdtensor.lower.values import combined
 from mdtensor.translate.combine import Operator
 
 PLACE = "place"  # number of a work-item among those that share its points
+_WORTH_SHARING_OUT = 4  # points from which work-items combine some each
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +86,56 @@ class Sharing:
         return statements if warps == 1 else [*statements, *self._among_warps(warps)]
 
     def _in_memory(self, apart: int) -> Iterator[Statement]:
-        """A tree whose every step goes through local memory."""
-        item, place = name("item"), name(PLACE)
+        """Through local memory: each work-item combines some points, or a tree all together."""
+        for u, refs in enumerate(self.accumulators):
+            yield from self._stores(name("item") + u * self.items, refs)
+        if self.count > 2 and len(self.accumulators) >= _WORTH_SHARING_OUT:
+            yield from self._shared_out(apart)
+        else:
+            yield from self._in_a_tree(apart)
+
+    def _shared_out(self, apart: int) -> Iterator[Statement]:
+        """Each work-item combines every `count`-th point, one after the other in their order.
+
+        Two steps in place of a tree's many; the first work-items then get all of their points.
+        """
+        place, points = name(PLACE), len(self.accumulators)
+        types = [ref.dtype for ref in self.accumulators[0]]
+        first = name("item") + place * -apart
+        if self.neighbours:
+            first = name("item") - place
+        yield Barrier()
+        for n in range(-(-points // self.count)):
+            base = first + (place + n * self.count) * self.items
+            held = [Ref(f"s{n}_{k}", dtype) for k, dtype in enumerate(types)]
+            body: list[Statement] = [
+                Let(ref, Load(f"L{k}", ref.dtype, base), mutable=True) for k, ref in enumerate(held)
+            ]
+            for q in range(1, self.count):
+                others = [
+                    Load(f"L{k}", ref.dtype, base + q * apart) for k, ref in enumerate(held)
+                ]
+                after = [Ref(f"s{n}_{q}_{k}", ref.dtype) for k, ref in enumerate(held)]
+                results = combined(self.operator, held, others)
+                body += [Let(ref, value) for ref, value in zip(after, results, strict=True)]
+                body += [Set(ref, value) for ref, value in zip(held, after, strict=True)]
+            body += self._stores(base, held)
+            if (n + 1) * self.count > points:
+                body = [If(place + n * self.count, "<", as_index(points), tuple(body))]
+            yield from body
+        yield Barrier()
+        for u, refs in enumerate(self.accumulators):
+            where = first + u * self.items
+            yield from (Set(ref, Load(f"L{k}", ref.dtype, where)) for k, ref in enumerate(refs))
+
+    def _in_a_tree(self, apart: int) -> Iterator[Statement]:
+        """Every step combines two neighbours each, of all points."""
+        place = name(PLACE)
         pairs = list(enumerate(self.accumulators))
-        for u, refs in pairs:
-            yield from self._stores(item + u * self.items, refs)
         for distance in _distances(self.count):
             body: list[Statement] = []
             for u, refs in pairs:
-                index = item + u * self.items
+                index = name("item") + u * self.items
                 others = [
                     Load(f"L{k}", ref.dtype, index + distance * apart) for k, ref in enumerate(refs)
                 ]
