@@ -28,8 +28,8 @@ def rows(**values: object) -> Case:
     return Case(einsum("ij,j->i", {"i": 13, "j": 203}), gpu(2, (1,), **(plain | values)))
 
 
-def best(items: int) -> MDHomCase:
-    schedule = gpu(2, (1,), threads=(1, items), registers=(2, 2), staged=("",), resident=True)
+def best(items: int, rows: int = 2) -> MDHomCase:
+    schedule = gpu(2, (1,), threads=(1, items), registers=(rows, 2), staged=("",), resident=True)
     return single_case(largest(5, 301), schedule, ((-9, 9),))
 
 
@@ -43,6 +43,14 @@ CASES = {
     "rows by half warps": rows(threads=(4, 16)),
     "rows by two warps each": rows(threads=(2, 64), parts=(3, 2)),
     "rows that are neighbours": rows(group_order=(1, 0)),
+    "each combines some of its neighbours' rows": rows(registers=(5, 4), threads=(2, 3)),
+    "each combines some of the rows": rows(
+        registers=(4, 4), threads=(2, 8), group_order=(1, 0), parts=(2, 3)
+    ),
+    "each combines several of the rows": rows(
+        registers=(8, 2), threads=(1, 3), group_order=(1, 0), parts=(2, 1)
+    ),
+    "pairs of several rows": best(3, rows=5),
     "pairs": best(64),
     "pairs, less than a warp": best(16),
 }
@@ -68,6 +76,13 @@ def test_warps_meet_twice():
     text = text_of("several warps")
     assert text.count("__syncthreads") == 2
     assert text.count("__shfl_down_sync") == 5 + 2
+
+
+def test_no_tree_where_each_combines_some():
+    text = text_of("each combines some of the rows")
+    assert "long long turn" not in text
+    # Before all points are stored, after that, and when they are combined.
+    assert text.count("__syncthreads") == 3
 
 
 def test_all_points_are_exchanged_together():
