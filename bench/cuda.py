@@ -63,7 +63,14 @@ class Device:
 
     def operands(self, workload: Workload) -> list[Any]:
         """The operands of a case."""
-        return [self.cupy.asarray(operand) for operand in workload.operands()]
+        return [self._copied(operand) for operand in workload.operands()]
+
+    def _copied(self, operand: np.ndarray) -> Any:
+        """A copy on the device; of records, of whose fields CuPy knows some, by their bytes."""
+        if operand.dtype.names is None:
+            return self.cupy.asarray(operand)
+        memory = self.cupy.asarray(operand.view(np.uint8)).data
+        return self.cupy.ndarray(operand.shape, operand.dtype, memory)
 
     def outputs(self, workload: Workload) -> Arrays:
         """Arrays for the results."""
@@ -75,8 +82,7 @@ class Device:
             wide = [self.torch.from_dlpack(operand.astype("f8")) for operand in operands]
             found = self.torch.einsum(workload.subscripts, *wide)
             return (self.cupy.from_dlpack(found.contiguous()),)
-        hosted = [operand.get() for operand in operands]
-        return tuple(self.cupy.asarray(result) for result in workload.reference(hosted))
+        return tuple(map(self.cupy.asarray, workload.reference(workload.operands())))
 
     def error(self, results: Any, references: Arrays) -> float:
         """The largest error, relative to an element plus the typical size of all."""

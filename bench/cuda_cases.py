@@ -32,6 +32,7 @@ _KERNELS = tuple(
         "histogram-2^24x256-int32",
         "argmax-rows-4096x4096",
         "min-plus-1024x1024x1024",
+        "prl-2^10x2^15",
         "mcc-1x7x7x512-512x3x3",
         "mcc-resnet-1x230x230x3-64x7x7-s2",
         "mcc-resnet-16x230x230x3-64x7x7-s2",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api import modes, pipeline, recall, statistics
+from mdtensor.api import dispatch, modes, pipeline, recall, statistics
 from mdtensor.api.family import Family, is_typical
 from mdtensor.api.launch import Launch, launch_of, scalar_result
 from mdtensor.api.operands import (
@@ -184,6 +184,8 @@ def _einsum(
             raise no_kernels(reason, f", and NumPy says: {error}") from error
     arrays = [a if addressable(a) else addressable_copy(a, xp) for a in arrays]
     kind = "numpy" if xp is np else "cupy"
+    if xp is not np:
+        dispatch.knows_cupy(xp)
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
         if prepared.steps and not _watched():

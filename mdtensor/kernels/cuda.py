@@ -26,6 +26,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// Counts after all that the group wrote, and before all that it reads then.
+__device__ __forceinline__ unsigned count_one(unsigned* counter) {
+  unsigned before;
+  asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
   const unsigned place = __cvta_generic_to_shared(to);
@@ -219,14 +225,12 @@ CUDA = Dialect(
     },
     arrive=(
         "__shared__ int arrived;",
-        "__threadfence();",
         "__syncthreads();",
         "if (threadIdx.x == 0) {{",
-        "  arrived = atomicAdd(counters + {counter}, 1u) + 1 == {count};",
+        "  arrived = count_one(counters + {counter}) + 1 == {count};",
         "  if (arrived) counters[{counter}] = 0;",
         "}}",
         "__syncthreads();",
-        "__threadfence();",
         "const long long {name} = arrived;",
     ),
     in_order=(

@@ -45,6 +45,9 @@ class Program:
         self.made.append("launcher")
         return self._run
 
+    def __call__(self, *arrays: Any) -> None:
+        self._run(*arrays)
+
     def beginner(self) -> tuple[Callable[..., None], None]:
         self.made.append("beginner")
         return self._run, None
@@ -122,6 +125,20 @@ def test_numpy_arrays_of_the_same_layout_go_to_their_own_device(made: list[str])
         assert type(mdt.scan("i->i", Array.of(x))) is Array
         assert type(mdt.scan("i->i", x)) is np.ndarray
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("into", [False, True], ids=["new", "out"])
+def test_contractions_are_recalled_by_their_second_call(made: list[str], into: bool) -> None:
+    a, b = Array.of(np.ones((3, 4), "f4")), Array.of(np.ones((4, 5), "f4"))
+    out = Array.of(np.zeros((3, 5), "f4")) if into else None
+    for _ in range(2):
+        mdt.einsum("ij,jk->ik", a, b, out=out)
+    kernels = len(made)
+    for _ in range(3):
+        found = mdt.einsum("ij,jk->ik", a, b, out=out)
+        np.testing.assert_array_equal(found.host, np.full((3, 5), 4, "f4"))
+    assert len(made) == kernels
+    assert out is None or found is out
 
 
 def test_results_go_into_arrays_of_the_callers(made: list[str]) -> None:

@@ -112,9 +112,7 @@ class Sharing:
                 Let(ref, Load(f"L{k}", ref.dtype, base), mutable=True) for k, ref in enumerate(held)
             ]
             for q in range(1, self.count):
-                others = [
-                    Load(f"L{k}", ref.dtype, base + q * apart) for k, ref in enumerate(held)
-                ]
+                others = [Load(f"L{k}", ref.dtype, base + q * apart) for k, ref in enumerate(held)]
                 after = [Ref(f"s{n}_{q}_{k}", ref.dtype) for k, ref in enumerate(held)]
                 results = combined(self.operator, held, others)
                 body += [Let(ref, value) for ref, value in zip(after, results, strict=True)]

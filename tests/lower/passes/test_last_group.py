@@ -102,7 +102,7 @@ def test_there_is_one_kernel_and_a_counter_for_each_set_of_groups():
     assert len([s for s in nest.body if isinstance(s, Arrive)]) == 1
     text = program_of(case.problem(), case.schedule, CUDA).text
     assert text.count("__global__") == 1
-    assert text.count("atomicAdd(counters + ") == 1
+    assert text.count("count_one(counters + ") == 1
 
 
 def test_local_memory_is_used_for_both():

@@ -27,6 +27,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// Counts after all that the group wrote, and before all that it reads then.
+__device__ __forceinline__ unsigned count_one(unsigned* counter) {
+  unsigned before;
+  asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
   const unsigned place = __cvta_generic_to_shared(to);
