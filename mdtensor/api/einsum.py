@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +58,23 @@ _families: dict[tuple[object, ...], Family | None] = {}
 _ndarray = np.ndarray
 
 
-@recalled
+def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
+    """What runs a call like those before on a new shape, where that takes no translation.
+
+    Families are of processors, to which a precision means nothing.
+    """
+    if options and (len(options) > 1 or type(options.get("optimize")) is not bool):
+        return None
+    if not _are_plain(args):
+        return None
+    operands = args[1:]
+    family = _families.get((args[0], *[(array.ndim, array.dtype) for array in operands]))
+    if family is None or _watched() or family.engine is not pipeline.engine_for():
+        return None
+    return family.launch(operands) if all(map(is_typical, operands)) else None
+
+
+@functools.partial(recalled, at_once=_at_once)
 def einsum(
     *operands: object,
     out: Array | None = None,
@@ -114,9 +131,6 @@ def einsum(
         and (optimize is False or optimize is True)
         and (precision is None or precision in PRECISIONS)
     )
-    if plain and out is None and (launch := _launch_of_family(operands)):
-        arrays = operands[1:]
-        return _noted(launch, arrays, None, launch(*arrays))
     if classic:
         return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision, plain)
     from mdtensor.api.einsum_reduction import Said, einsum_reduction
@@ -214,21 +228,6 @@ def _noted(launch: Launch, arrays: Sequence[Array], out: Array | None, result: A
     return result
 
 
-def _launch_of_family(operands: Sequence[Any]) -> Launch | None:
-    """What runs a call like those before on a new shape, where that takes no translation.
-
-    Families are of processors, to which a precision means nothing.
-    """
-    if not _are_plain(operands):
-        return None
-    family = _families.get((operands[0], *[(a.ndim, a.dtype) for a in operands[1:]]))
-    if family is None or _watched() or not all(map(is_typical, operands[1:])):
-        return None
-    if family.engine is not pipeline.engine_for():
-        return None
-    return family.launch(operands[1:])
-
-
 def _found_family(operands: Sequence[Any]) -> None:
     """Lets later calls like one that was right do without a translation, where that can be."""
     if not _are_plain(operands):
@@ -246,7 +245,7 @@ def _are_plain(operands: Sequence[Any]) -> bool:
     """Whether operands are a string and arrays of NumPy."""
     if len(operands) < 2 or type(operands[0]) is not str:
         return False
-    return all(type(array) is _ndarray for array in operands[1:])
+    return {*map(type, operands[1:])} == {_ndarray}
 
 
 def _watched() -> bool:

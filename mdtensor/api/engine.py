@@ -10,11 +10,13 @@ structure waits for a compiler.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from queue import SimpleQueue
 
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
@@ -94,12 +96,15 @@ class Engine:
             device, f"{self.environment} {self.target.vector_bytes} {self.target.dialect}"
         )
         self._with_own: set[str] = set()  # by their keys
+        # The problems that had winners when the store was in some state.
+        self._winners_seen: tuple[object, frozenset[str]] = None, frozenset()
         self.lock = threading.RLock()
         self.changed: list[Callable[[], None]] = []
         self._background: threading.Thread | None = None
+        self._process = 0  # the one whose thread that is
         self._waiting: dict[tuple[int, tuple[int, ...]], _Chosen] = {}
+        self._to_improve: SimpleQueue[tuple[int, tuple[int, ...]] | None] = SimpleQueue()
         self._work = threading.Condition(self.lock)
-        self._is_improving = False
         self._closing = threading.Event()
         atexit.register(self.finish)
         keep_over_forks(self.lock)
@@ -224,13 +229,26 @@ class Engine:
         if decision is None or structure.pattern is None:
             return None
         key = structure.pattern % sizes
-        if key in self._with_own or (use_store and self.store.winner(key, self.environment)):
+        if key in self._with_own or (use_store and self._has_winner(key)):
             return None
         parts = self._parts(structure, sizes, decision)
         self._improve_later(_Chosen(structure, sizes, problem, decision))
         _, program = structure.variants[decision.variant]
         launch = _launch_sizes(sizes, decision.variant, parts)
         return program.bound((*sizes, *launch), decision.groups == 1)
+
+    def _has_winner(self, key: str) -> bool:
+        """Whether the store has a winner; it is asked itself only where it was written since."""
+        state, keys = self._winners_seen
+        if state is None or state != self.store.state():
+            return self.store.winner(key, self.environment) is not None
+        return key in keys
+
+    def _look_for_winners(self) -> None:
+        """Sees which problems have winners, so that calls need not ask."""
+        state = self.store.state()
+        if state is not None and state != self._winners_seen[0]:
+            self._winners_seen = state, self.store.problems(self.environment)
 
     def _decided(self, structure: Structures, sizes: tuple[int, ...]) -> Decision | None:
         return structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
@@ -293,36 +311,47 @@ class Engine:
 
     def _improve_later(self, chosen: _Chosen) -> None:
         """Has a clearly better kernel found or compiled by a thread of its own."""
+        if self._background is None or self._process != os.getpid():
+            self._begin_improving()
+        key = id(chosen.structure), chosen.sizes
+        if key not in self._waiting:
+            self._waiting[key] = chosen
+            self._to_improve.put(key)
+
+    def _begin_improving(self) -> None:
+        """Starts the thread; a process that was forked has none."""
         with self._work:
-            is_awaited = self._waiting or self._is_improving
-            self._waiting[id(chosen.structure), chosen.sizes] = chosen
-            # A process that was forked has none.
-            if self._background is None or not self._background.is_alive():
+            is_known = self._background is not None and self._process == os.getpid()
+            if not is_known and not self._closing.is_set():
+                self._waiting, self._to_improve, self._process = {}, SimpleQueue(), os.getpid()
                 self._background = threading.Thread(target=self._improve_all, daemon=True)
                 self._background.start()
-            elif not is_awaited:
-                self._work.notify_all()
 
     def _improve_all(self) -> None:
         """Works off what waits, after a pause in which the calls that caused it can finish."""
-        while True:
-            with self._work:
-                self._is_improving = False
-                self._work.notify_all()
-                self._work.wait_for(lambda: self._waiting or self._closing.is_set())
-                self._is_improving = True
-            if self._closing.wait(_PAUSE):
-                return
-            with self._work:
-                chosen = self._waiting.pop(next(iter(self._waiting)))
-            problem = chosen.problem()
-            decision = self._confirmed(chosen, problem)
-            if self._improve_alone(problem, decision):
-                continue
-            structure = chosen.structure
-            has_room = len(structure.wanted) < _MAX_VARIANTS
-            if has_room and structure.is_unlike_others(chosen.sizes):
-                self._improve(structure, problem, decision)
+        try:
+            while (key := self._to_improve.get()) is not None:
+                if self._closing.wait(_PAUSE):
+                    return
+                try:
+                    self._improve_one(self._waiting[key])
+                    self._look_for_winners()
+                finally:
+                    with self._work:
+                        del self._waiting[key]
+                        self._work.notify_all()
+        finally:
+            self._background = None
+
+    def _improve_one(self, chosen: _Chosen) -> None:
+        problem = chosen.problem()
+        decision = self._confirmed(chosen, problem)
+        if self._improve_alone(problem, decision):
+            return
+        structure = chosen.structure
+        has_room = len(structure.wanted) < _MAX_VARIANTS
+        if has_room and structure.is_unlike_others(chosen.sizes):
+            self._improve(structure, problem, decision)
 
     def _confirmed(self, chosen: _Chosen, problem: Problem) -> Decision:
         """What the cost model says of a shape; later calls do that where it is clearly better."""
@@ -379,18 +408,14 @@ class Engine:
             self._work.wait_for(self._is_settled, timeout)
 
     def _is_settled(self) -> bool:
-        thread = self._background
-        if thread is None or not thread.is_alive():
-            return True
-        return not self._waiting and not self._is_improving
+        return not self._waiting or self._background is None or self._process != os.getpid()
 
     def finish(self) -> None:
         """Ends background work, so that no thread outlives what it uses."""
         self._closing.set()
-        with self._work:
-            self._work.notify_all()
+        self._to_improve.put(None)
         thread = self._background
-        if thread is not None:
+        if thread is not None and self._process == os.getpid():
             thread.join(timeout=10)
 
 

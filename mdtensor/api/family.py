@@ -8,6 +8,7 @@ it multiplies extents.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +18,22 @@ import numpy as np
 from mdtensor.api import modes, statistics
 from mdtensor.api.engine import Engine, Structures
 from mdtensor.api.launch import Launch, scalar_result, single_launch
-from mdtensor.api.operands import allocator
+from mdtensor.api.operands import ordered_allocator
 from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.views import AffineIndex
 
 Array = Any
 
+_TYPICAL = 0x101  # bits of `flags.num`: in C order without gaps, and aligned
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71)
 # The numbers of a complex one, which come after all extents.
 _HALVES = 2
-# Numbers of the extents that a size is the product of.
+# Of a result that is made at once.
+_MOST_ELEMENTS = 2**48
+# The axes, counted over all operands, whose extents a size is the product of.
 Factors = tuple[int, ...]
 
 
@@ -37,20 +41,21 @@ Factors = tuple[int, ...]
 class Family:
     """Calls of one string on contiguous operands of given types and numbers of axes.
 
-    `axes` has the number of the extent of every axis of every operand; `sizes`, `shape` and
-    `strides` are those of the structure and of the result.
+    `equal` are pairs of axes, counted over all operands, whose extents are one of the string's.
+    `products` are the structure's sizes, so many as are `sized`, and behind them the extents of the
+    result, whose axes lie in memory in this order; `axes` says where each of its axes is there.
     """
 
     text: str
     dtypes: tuple[np.dtype, ...]
-    axes: tuple[tuple[int, ...], ...]
-    count: int
     engine: Engine
     structure: Structures
-    sizes: tuple[Factors, ...]
+    equal: tuple[tuple[int, int], ...]
+    products: tuple[Factors, ...]
+    sized: int
+    axes: tuple[int, ...]
     dtype: np.dtype
-    shape: tuple[Factors, ...]
-    strides: tuple[Factors, ...]
+    tally: statistics.Tally
 
     @classmethod
     def of(cls, text: str, operands: Sequence[Array], engine: Engine) -> Family | None:
@@ -67,71 +72,72 @@ class Family:
         if len(md_hom.dims) > len(_PRIMES):
             return None
         numbers = {dim.name: number for number, dim in enumerate(md_hom.dims)}
-        axes: list[tuple[int, ...]] = []
+        axes: list[list[int]] = []
         for access in md_hom.inp_view:
             names = [name for axis in access.index for name in axis.dims]
             if access.index != tuple(map(AffineIndex.of, names)) or len(set(names)) < len(names):
                 return None
-            axes.append(tuple([numbers[name] for name in names]))
-        told = _prepared(text, [[_PRIMES[n] for n in numbers] for numbers in axes], dtypes)
+            axes.append([numbers[name] for name in names])
+        told = _prepared(text, [[_PRIMES[n] for n in of_operand] for of_operand in axes], dtypes)
         general, sizes = generalised(problem_from_md_hom(told.steps[0].md_hom))
-        result = told.result
-        found = [_factors(size) for size in (*sizes, *result.shape, *result.strides)]
+        shape, strides = told.result.shape, told.result.strides
+        inwards = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+        in_memory = [shape[axis] for axis in inwards]
+        if [strides[axis] for axis in inwards] != [*contiguous_strides(in_memory)]:
+            return None
+        flat = [n for of_operand in axes for n in of_operand]
+        found = [_factors(size, flat) for size in (*sizes, *in_memory)]
         products = [factors for factors in found if factors is not None]
         if len(products) < len(found):
             return None
-        end, count = len(sizes), len(result.shape)
         return cls(
             text,
             dtypes,
-            tuple(axes),
-            len(numbers),
             engine,
             engine.structure(general),
-            tuple(products[:end]),
-            result.dtype,
-            tuple(products[end : end + count]),
-            tuple(products[end + count :]),
+            tuple([(flat.index(n), axis) for axis, n in enumerate(flat) if flat.index(n) < axis]),
+            tuple(products),
+            len(sizes),
+            tuple([inwards.index(axis) for axis in range(len(shape))]),
+            told.result.dtype,
+            statistics.tally(statistics.GENERATED, told.result.dtype),
         )
 
     def launch(self, operands: Sequence[Array]) -> Launch | None:
         """What runs a call on a new shape; None where its `md_hom` is needed, or it is wrong."""
-        extents = self.extents(operands)
-        if extents is None:
-            return None
         shapes = [operand.shape for operand in operands]
+        values = self.values_of(shapes)
+        if values is None:
+            return None
+        sizes, shape = values[: self.sized], values[self.sized :]
+        if math.prod(shape) > _MOST_ELEMENTS:
+            return None
         program = self.engine.at_once(
             self.structure,
-            self.sizes_of(extents),
+            sizes,
             lambda: self._problem(shapes),
             use_store=modes.current_mode() != "off",
         )
         if program is None:
             return None
-        make = allocator(self.result_of(extents), np)
-        tally = statistics.tally(statistics.GENERATED, self.dtype)
-        launch = single_launch(program.launcher(), make, tally, len(operands))
-        return launch if self.shape else scalar_result(launch)
+        make = ordered_allocator(shape, self.axes, self.dtype)
+        launch = single_launch(program.launcher(), make, self.tally, len(operands))
+        return launch if shape else scalar_result(launch)
 
-    def extents(self, operands: Sequence[Array]) -> list[int] | None:
-        """The string's extents, or None where operands contradict each other."""
-        extents = [*[0] * self.count, _HALVES]
-        for operand, numbers in zip(operands, self.axes, strict=True):
-            for number, extent in zip(numbers, operand.shape, strict=True):
-                if extents[number] not in (0, extent):
-                    return None
-                extents[number] = extent
-        return extents
-
-    def sizes_of(self, extents: Sequence[int]) -> tuple[int, ...]:
-        """The values of the structure's sizes."""
-        return tuple([_product(extents, factors) for factors in self.sizes])
-
-    def result_of(self, extents: Sequence[int]) -> TensorSpec:
-        """The spec of the result."""
-        shape = tuple([_product(extents, factors) for factors in self.shape])
-        strides = tuple([_product(extents, factors) for factors in self.strides])
-        return TensorSpec(self.dtype, shape, strides)
+    def values_of(self, shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+        """The products for operands of some shapes, or None where these contradict each other."""
+        flat = [extent for shape in shapes for extent in shape]
+        for first, again in self.equal:
+            if flat[first] != flat[again]:
+                return None
+        flat.append(_HALVES)
+        values: list[int] = []
+        for factors in self.products:
+            product = 1
+            for axis in factors:
+                product *= flat[axis]
+            values.append(product)
+        return tuple(values)
 
     def _problem(self, shapes: Sequence[Sequence[int]]) -> Problem:
         return problem_from_md_hom(_prepared(self.text, shapes, self.dtypes).steps[0].md_hom)
@@ -139,8 +145,7 @@ class Family:
 
 def is_typical(array: np.ndarray) -> bool:
     """Whether an array lies in C order without gaps, and each axis has two elements or more."""
-    flags = array.flags
-    return flags.c_contiguous and flags.aligned and min(array.shape, default=2) > 1
+    return array.flags.num & _TYPICAL == _TYPICAL and min(array.shape, default=2) > 1
 
 
 def _prepared(text: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[np.dtype]) -> Prepared:
@@ -148,22 +153,20 @@ def _prepared(text: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[np.dt
     return prepare(text, specs)
 
 
-def _factors(size: int) -> Factors | None:
-    """The numbers of the primes that a size is the product of; None where it is none.
+def _factors(size: int, numbers: Sequence[int]) -> Factors | None:
+    """The axes whose extents a size is the product of; None where it is none.
 
-    >>> _factors(37 * 43 * 43), _factors(1), _factors(2 * 37), _factors(3)
-    ((0, 2, 2), (), (-1, 0), None)
+    `numbers` are those of the axes' primes. The number 2 counts as an axis behind all others.
+
+    >>> [_factors(size, (1, 0, 1)) for size in (37 * 41 * 41, 1, 2 * 37, 3)]
+    [(1, 0, 0), (), (3, 1), None]
     """
     found: list[int] = []
-    for number, prime in ((-1, _HALVES), *enumerate(_PRIMES)):
-        while size % prime == 0:
-            size //= prime
-            found.append(number)
+    for axis, factor in (
+        (len(numbers), _HALVES),
+        *((numbers.index(n), _PRIMES[n]) for n in sorted({*numbers})),
+    ):
+        while size % factor == 0:
+            size //= factor
+            found.append(axis)
     return tuple(found) if size == 1 else None
-
-
-def _product(extents: Sequence[int], factors: Factors) -> int:
-    product = 1
-    for number in factors:
-        product *= extents[number]
-    return product

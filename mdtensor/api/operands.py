@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import operator
 import string
 from collections.abc import Callable, Iterable, Sequence
@@ -249,10 +250,27 @@ def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
         base = allocator(TensorSpec.of([spec.shape[axis] for axis in axes], spec.dtype), xp)
         order = tuple(np.argsort(axes).tolist())
         return lambda: base().transpose(order)
-    if xp is np and spec.nbytes >= LARGE:
-        return aligned_allocator(spec.shape, spec.dtype)
+    if xp is np:
+        return _numpy_allocator(spec.shape, spec.dtype)
     # CuPy's class does what its `empty` calls it for.
-    return functools.partial(np.empty if xp is np else xp.ndarray, spec.shape, spec.dtype)
+    return functools.partial(xp.ndarray, spec.shape, spec.dtype)
+
+
+def ordered_allocator(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype
+) -> Callable[[], np.ndarray]:
+    """A function that makes arrays of NumPy with axes that lie in memory in another order.
+
+    `shape` has their extents in the order in memory, `axes` says where each axis is there.
+    """
+    base = _numpy_allocator(shape, dtype)
+    return base if axes == (*range(len(axes)),) else lambda: base().transpose(axes)
+
+
+def _numpy_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
+    if math.prod(shape) * dtype.itemsize >= LARGE:
+        return aligned_allocator(shape, dtype)
+    return functools.partial(np.empty, shape, dtype)
 
 
 def allocate(spec: TensorSpec, xp: Any) -> Array:

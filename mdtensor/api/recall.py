@@ -25,6 +25,8 @@ from mdtensor.translate.operators.operators import OperatorFunction
 
 P = ParamSpec("P")
 Array = Any
+# From the arguments of a call to what runs it, where that takes no call in full.
+AtOnce = Callable[[Sequence[Any], Mapping[str, Any]], Launch | None]
 # From the arguments of a call to its key, and the arrays among them.
 Described = Callable[[Sequence[Any], Mapping[str, Any]], tuple[tuple[object, ...], list[Any]]]
 
@@ -84,11 +86,13 @@ def recalled(
     of: Callable[[Any], Hashable] | None = None,
     *,
     numbers: bool = False,
+    at_once: AtOnce | None = None,
 ) -> Callable[P, Any]:
     """A function of arrays and options whose calls are recalled.
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
+    `at_once` gives what runs a call with a new key on the arrays in it, if it knows that.
     """
     whole: Callable[..., Any] = function
     known: dict[tuple[object, ...], Launch] = {}
@@ -127,6 +131,17 @@ def recalled(
             _add_place(parts, arrays)
         return tuple(parts), arrays
 
+    def kept_at_once(
+        key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Launch | None:
+        """What runs a call with a new key, which is known from now on."""
+        assert at_once is not None
+        generation = dispatch.generation()
+        launch = at_once(args, options)
+        if launch is not None:
+            _keep(known, key, launch, generation)
+        return launch
+
     @functools.wraps(function)
     def called(
         first: Any = _ABSENT,
@@ -149,10 +164,13 @@ def recalled(
             if kind is not _ndarray:
                 key = (*key, dispatch.current_device())
             launch = known_get(key)
-            if launch is not None and not _active:
-                result = launch(second, third)
-                if result is not REFUSED:
-                    return result
+            if not _active:
+                if launch is None and at_once is not None:
+                    launch = kept_at_once(key, (first, second, third), options)
+                if launch is not None:
+                    result = launch(second, third)
+                    if result is not REFUSED:
+                        return result
         args = (first, second, third, *more)
         if third is _ABSENT:
             args = args[: 0 if first is _ABSENT else 1 if second is _ABSENT else 2]
@@ -171,6 +189,10 @@ def recalled(
                 return result
         if is_noting():  # a part of the call that is being made
             return whole(*args, **options)
+        if at_once is not None:
+            launch = kept_at_once(key, args, options)
+            if launch is not None:
+                return launch(*arrays)
         return _in_full(whole, known, described, args, options)
 
     return cast("Callable[P, Any]", called)
@@ -248,11 +270,22 @@ def _in_full(
         _recording.reset(token)
     if len(notes) == 1 and notes[0] is not None and len(set(map(id, arrays))) == len(arrays):
         launch = launch_of(notes[0], arrays, result, options.get("out"), known.get(key))
-        if launch is not None and generation == dispatch.generation():
-            if len(known) >= SIZE:
-                known.clear()
-            known[key] = launch
+        if launch is not None:
+            _keep(known, key, launch, generation)
     return originals.get(id(result), result)
+
+
+def _keep(
+    known: dict[tuple[object, ...], Launch],
+    key: tuple[object, ...],
+    launch: Launch,
+    generation: int,
+) -> None:
+    """Keeps a launch that was chosen in a generation, as long as there is no later one."""
+    if generation == dispatch.generation():
+        if len(known) >= SIZE:
+            known.clear()
+        known[key] = launch
 
 
 def _told_apart(

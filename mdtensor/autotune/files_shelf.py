@@ -65,6 +65,14 @@ class FilesShelf:
         row = _read(self._folder(problem, environment) / "winner.json", WinnerRow)
         return row if row and (row.problem, row.environment) == (problem, environment) else None
 
+    def state(self) -> object:
+        """None: no file tells of all others."""
+        return None
+
+    def problems(self, environment: str) -> list[str]:
+        """The problems that have a winner in an environment."""
+        return [row.problem for row in self.winners() if row.environment == environment]
+
     def winners(self, problem: str | None = None) -> list[WinnerRow]:
         """The winners of a problem in all environments, or all there are."""
         pattern = f"{_digest(problem)}/*/winner.json" if problem else "*/*/winner.json"

@@ -79,6 +79,14 @@ class Shelf(Protocol):
         """The winner of a problem in an environment."""
         ...
 
+    def state(self) -> object:
+        """What differs once any process has written; None where that cannot be told."""
+        ...
+
+    def problems(self, environment: str) -> list[str]:
+        """The problems that have a winner in an environment."""
+        ...
+
     def winners(self, problem: str | None = None) -> list[WinnerRow]:
         """The winners of a problem in all environments, or all there are."""
         ...

@@ -56,6 +56,7 @@ class SqliteShelf:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self._log = f"{path or ''}-wal"
         self._pid = os.getpid()
         self._idle: list[sqlite3.Connection] = []
         # In memory the rows live in the connection, which threads take in turns.
@@ -127,6 +128,19 @@ class SqliteShelf:
         sql = "select * from winners where problem = ? and environment = ?"
         rows = self._read(sql, (problem, environment))
         return _winner(rows[0]) if rows else None
+
+    def state(self) -> object:
+        """The file, time and size of the log, to which every transaction adds."""
+        try:
+            log = os.stat(self._log)
+        except OSError:
+            return None
+        return log.st_ino, log.st_mtime_ns, log.st_size
+
+    def problems(self, environment: str) -> list[str]:
+        """The problems that have a winner in an environment."""
+        sql = "select problem from winners where environment = ?"
+        return [problem for (problem,) in self._read(sql, (environment,))]
 
     def winners(self, problem: str | None = None) -> list[WinnerRow]:
         """The winners of a problem in all environments, or all there are."""

@@ -117,6 +117,14 @@ class Store(Closing):
         """The winner of a problem in an environment."""
         return self._attempt(lambda shelf: shelf.winner(problem, environment))
 
+    def state(self) -> object:
+        """What differs once any process has written; None where that cannot be told."""
+        return self._shelf.state()
+
+    def problems(self, environment: str) -> frozenset[str]:
+        """The problems that have a winner in an environment."""
+        return frozenset(self._attempt(lambda shelf: shelf.problems(environment)))
+
     def hints(self, problem: str, environment: str | None = None) -> list[WinnerRow]:
         """Winners of a problem in other environments than the given one, newest first."""
         rows = self._attempt(lambda shelf: shelf.winners(problem))

@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -83,7 +83,7 @@ class OpenCLDevice:
         return self._program(program, compiled.source, ())
 
     def _program(self, built: Any, source: KernelSource, sizes: Sequence[int]) -> OpenCLProgram:
-        kernels = Kernels(self.cl, built, [entry.name for entry in source.entries])
+        kernels = Kernels(self.cl, built, source)
         # Code is made for the first kernel object: milliseconds that are a compiler's.
         kernels.shared()
         return OpenCLProgram(self, kernels, source, sizes, source.inline)
@@ -131,9 +131,20 @@ class OpenCLDevice:
     def argument(self, array: np.ndarray) -> Any:
         """The argument of a generated kernel for an array that starts at its first element."""
         if self.takes_addresses:
-            return np.uint64(array.__array_interface__["data"][0])
+            return np.uint64(self.cl.SVM(array).svm_ptr)
         flags = self.cl.mem_flags
         return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
+
+    def set_arguments(self, kernel: Any, first: int, arguments: Iterable[Any]) -> None:
+        """Sets what `argument` gave as arguments of a kernel, from the first position on."""
+        if not self.takes_addresses:
+            for position, argument in enumerate(arguments, first):
+                kernel.set_arg(position, argument)
+            return
+        packed: list[Any] = []  # so PyOpenCL need not try what each of them could be
+        for position, argument in enumerate(arguments, first):
+            packed += position, _ADDRESS, int(argument)
+        kernel._set_arg_buf_pack_multi(tuple(packed))
 
 
 def _takes_addresses(cl: Any, device: Any) -> bool:
@@ -189,10 +200,12 @@ class Kernels:
     that set all arguments.
     """
 
-    def __init__(self, cl: Any, program: Any, names: Sequence[str]) -> None:
+    def __init__(self, cl: Any, program: Any, source: KernelSource) -> None:
         self.cl = cl
         self.program = program
-        self.names = names
+        self.names = [entry.name for entry in source.entries]
+        self.threads = [(entry.threads,) for entry in source.entries]
+        self.arrays = len(source.arrays)
         self._local = threading.local()
 
     def made(self) -> list[Any]:
@@ -225,10 +238,12 @@ class OpenCLProgram:
         self.inline = inline
         values = dict(zip(source.sizes, sizes, strict=True))
         self.sizes = np.array(sizes, np.int64)
-        self.groups = [(max(1, evaluated(e.groups, values)) * e.threads,) for e in source.entries]
-        self.threads = [(e.threads,) for e in source.entries]
-        self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
-        self.counter_count = max(evaluated(e.counters, values) for e in source.entries)
+        self.groups: list[tuple[int]] = []
+        self.scratch_bytes = self.counter_count = 0
+        for entry in source.entries:
+            self.groups.append((max(1, evaluated(entry.groups, values)) * entry.threads,))
+            self.scratch_bytes = max(self.scratch_bytes, evaluated(entry.scratch, values))
+            self.counter_count = max(self.counter_count, evaluated(entry.counters, values))
         self.queue = device.inline_queue if inline else device.queue
         self.waits = self.queue is device.queue
         self._local = threading.local()
@@ -254,14 +269,15 @@ class OpenCLProgram:
 
     def _prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
         memory, scratch = self.device.scratch(self.scratch_bytes, inline=not self.waits)
-        arrays = (np.zeros(self.counter_count, np.uint32), self.sizes)
-        fixed = [scratch, *[self.device.argument(array) for array in arrays if len(array)]]
-        first = len(self.source.arrays)  # scratch memory, counters and sizes come after them
+        arrays: list[np.ndarray] = [self.sizes] if len(self.sizes) else []
+        if self.counter_count:
+            arrays.insert(0, np.zeros(self.counter_count, np.uint32))
+        fixed = [scratch, *map(self.device.argument, arrays)]
+        first = self.kernels.arrays  # scratch memory, counters and sizes come after them
         for kernel in kernels:
-            for position, argument in enumerate(fixed, start=first):
-                kernel.set_arg(position, argument)
+            self.device.set_arguments(kernel, first, fixed)
         self._local.keep = (memory, arrays, fixed)  # of which kernels have but the addresses
-        return list(zip(kernels, self.groups, self.threads, strict=True))
+        return list(zip(kernels, self.groups, self.kernels.threads, strict=True))
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
@@ -337,10 +353,10 @@ class OpenCLProgram:
                 ((kernel, groups, threads),) = self._launches()
             try:
                 a, b, c = svm(first).svm_ptr, svm(second).svm_ptr, svm(third).svm_ptr
+                addresses = (0, b"L", a, 1, b"L", b, 2, b"L", c)
             except ValueError:
-                self(first, second, third)
-                return
-            kernel._set_arg_buf_pack_multi((0, b"L", a, 1, b"L", b, 2, b"L", c))
+                addresses = self._addresses((first, second, third))
+            kernel._set_arg_buf_pack_multi(addresses)
             try:
                 enqueue(queue, kernel, groups, threads)
             finally:  # also where an interrupt comes: the kernel has the arrays' memory
@@ -354,10 +370,10 @@ class OpenCLProgram:
                 ((kernel, groups, threads),) = self._launches()
             try:
                 a, b = svm(first).svm_ptr, svm(second).svm_ptr
+                addresses = (0, b"L", a, 1, b"L", b)
             except ValueError:
-                self(first, second)
-                return
-            kernel._set_arg_buf_pack_multi((0, b"L", a, 1, b"L", b))
+                addresses = self._addresses((first, second))
+            kernel._set_arg_buf_pack_multi(addresses)
             try:
                 enqueue(queue, kernel, groups, threads)
             finally:  # also where an interrupt comes: the kernel has the arrays' memory
@@ -365,7 +381,7 @@ class OpenCLProgram:
                     finish()
 
         spelt_out = {2: launch_of_two, 3: launch_of_three}
-        return spelt_out.get(len(self.source.arrays), launch)
+        return spelt_out.get(self.kernels.arrays, launch)
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
         """A launcher that sets only the arguments that are other arrays than the last time.
@@ -384,7 +400,7 @@ class OpenCLProgram:
             return launch_all
         local, enqueue = own._local, _enqueue
         queue, finish, waits = own.queue, own.queue.finish, own.waits
-        nothing = [_nothing] * len(self.source.arrays)
+        nothing = [_nothing] * self.kernels.arrays
 
         def with_arguments(*arrays: np.ndarray) -> tuple[Any, ...]:
             """The state of this thread once the arrays are its kernel's arguments."""

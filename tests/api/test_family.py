@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from mdtensor.api import einsum as einsum_module
 from mdtensor.api import pipeline
 from mdtensor.api.engine import Engine
 from mdtensor.api.family import Family, is_typical
+from mdtensor.api.operands import ordered_allocator, spec_of
 from mdtensor.api.prepare import prepare
+from mdtensor.autotune.store import Store
 from mdtensor.errors import SubscriptError
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import problem_key
-from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.lower.plain import plain
+from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
 
 TEXTS = ("ij,jk->ik", "ik,kj->ji", "bij,bjk->bik", "abcd,dce->abe", "gdab,efcg->abcdef", "ij->j")
@@ -44,14 +48,15 @@ def test_sizes_and_results_are_those_of_the_translation(
     assert family is not None
     for _ in range(8):
         operands = arrays(text, rng, dtype)
-        extents = family.extents(operands)
-        assert extents is not None
+        values = family.values_of([a.shape for a in operands])
+        assert values is not None
         prepared = prepare(text, [TensorSpec.of(a.shape, a.dtype) for a in operands])
         problem = problem_from_md_hom(prepared.steps[0].md_hom)
         general, sizes = generalised(problem)
         assert family.structure is engine.structure(general)
-        assert family.sizes_of(extents) == sizes
-        assert family.result_of(extents) == prepared.result
+        assert values[: family.sized] == sizes
+        made = ordered_allocator(values[family.sized :], family.axes, family.dtype)()
+        assert spec_of(made) == prepared.result
         pattern = family.structure.pattern
         assert pattern is not None
         assert pattern % sizes == problem_key(problem)
@@ -114,7 +119,7 @@ def test_operands_that_do_not_fit_are_refused_as_ever() -> None:
         mdt.einsum("uv,vw->uw", np.ones((10, 12)), np.ones((14, 13)))
 
 
-def test_a_winner_in_the_store_is_found_by_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_is_asked_by_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = np.ones((24, 25), "f4"), np.ones((25, 26), "f4")
     mdt.einsum("xy,yz->xz", a, b)
     asked: list[str] = []
@@ -123,7 +128,49 @@ def test_a_winner_in_the_store_is_found_by_the_first_call(monkeypatch: pytest.Mo
     def winner(self: object, key: str, environment: str) -> None:
         asked.append(key)
 
+    monkeypatch.setattr(type(store), "state", lambda self: None)
     monkeypatch.setattr(type(store), "winner", winner)
     mdt.einsum("xy,yz->xz", a[:23], b)
     assert asked
     assert asked[0].startswith("mul/add 23,25+,26 float32(25,1,0) ")
+
+
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_winner_is_found_where_the_store_was_seen_before_and_after(
+    by_another: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    """It is written when the thread in the background knows of none, or before that looked."""
+    store = Store.open(tmp_path)
+    other = Store.open(tmp_path) if by_another else store
+    monkeypatch.setattr(engine, "_open_store", lambda: store)
+    pipeline.forget()
+    a, b = np.ones((34, 35), "f4"), np.ones((35, 36), "f4")
+    known = [(rows, mdt.compile("vx,xy->vy", a[:rows], b)) for rows in (31, 32, 33)]
+    mdt.einsum("vx,xy->vy", a, b)
+    engine.settle()
+    made: list[Problem] = []
+    tuned = engine.tuned
+    monkeypatch.setattr(engine, "tuned", lambda problem: (made.append(problem), tuned(problem))[1])
+    for number, (rows, plan) in enumerate(known):
+        problem = engine.problem_of(plan.md_homs[0])
+        if number:
+            schedule = plain(problem).to_json()
+            key = problem_key(problem), engine.environment
+            other.set_winner(*key, schedule, seconds=1e-6, trials=1)
+        if number == 2:
+            engine._look_for_winners()
+            assert problem_key(problem) in engine._winners_seen[1]
+        assert mdt.einsum("vx,xy->vy", a[:rows], b)[0, 0] == 35
+        assert len(made) == number
+        engine.settle()
+    pipeline.forget()
+
+
+def test_calls_that_are_too_large_or_wrong_have_no_launch(engine: Engine) -> None:
+    family = Family.of("i,j->ij", [np.ones(4), np.ones(5)], engine)
+    assert family is not None
+    huge = np.lib.stride_tricks.as_strided(np.ones(1), (2**30,), (8,), writeable=False)
+    assert family.launch([huge, huge]) is None
+    family = Family.of("ij,jk->ik", [np.ones((4, 5)), np.ones((5, 6))], engine)
+    assert family is not None
+    assert family.launch([np.ones((4, 5)), np.ones((6, 5))]) is None
