@@ -28,9 +28,10 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import (
     Filter,
-    computed_dtype,
     md_homs_from_filter,
+    weights_dtype,
 )
+from mdtensor.translate.stencils.rounded_weights import rounded_weights
 
 
 def weighted(
@@ -220,7 +221,7 @@ def _taken(window: np.ndarray, array: Array, dtype: np.dtype) -> Array:
     """Weights in the type that is computed in, where the array is; footprints as they are."""
     if window.dtype != np.bool_:
         is_complex = "c" in (array.dtype.kind, window.dtype.kind)
-        window = window.astype(computed_dtype(array.dtype, dtype, is_complex=is_complex))
+        window = rounded_weights(window, weights_dtype(array.dtype, dtype, is_complex=is_complex))
     return array_module([array]).asarray(np.ascontiguousarray(window))
 
 

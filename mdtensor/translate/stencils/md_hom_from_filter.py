@@ -47,8 +47,8 @@ def md_homs_from_filter(
 ) -> tuple[MDHom, ...]:
     """The `md_hom`s of a filter on an array; the weights are a second input.
 
-    Sums are computed in the type of the weights, or by `computed_dtype`; those that go to integers
-    lose their fraction.
+    Sums are computed in the type of the weights, means in double; those that go to integers lose
+    their fraction.
 
     >>> mean = Filter("add", (1, 3), (0, -1), Border("wrap"), divisor=3)
     >>> spec = TensorSpec.of((64, 64))
@@ -57,7 +57,7 @@ def md_homs_from_filter(
     md_hom[i0:64, i1:62, r1:3](f, (cc, cc, pw(add)))
     md_hom[i0:64, s1:2, i1:1, r1:3](f, (cc, cc, cc, pw(add)))
     """
-    dtype = _combined_dtype(given, field.dtype, out.dtype, weights)
+    dtype = _combined_dtype(given, field.dtype, weights)
     inputs = [Buffer("u", field)]
     reads = [Access(0, tuple(map(_index, range(len(given.sizes)), given.sizes, given.starts)))]
     params, element = [dtype], param(0, dtype)
@@ -89,8 +89,11 @@ def md_homs_from_filter(
     return md_homs_from_stencil(stencil, given.border, [out])
 
 
-def computed_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dtype:
-    """The type in which sums are computed: float64 unless array and result are narrower floats."""
+def weights_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dtype:
+    """The type of weights, and of their sums: double unless array and result are narrower floats.
+
+    Sums of weighted elements in double, which scipy has, take up to twice as long as in single.
+    """
     narrow = all(
         dtype.kind in "fc" and np.result_type(dtype, np.complex64) == np.complex64
         for dtype in (field, out)
@@ -100,13 +103,11 @@ def computed_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dt
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def _combined_dtype(
-    given: Filter, field: np.dtype, out: np.dtype, weights: TensorSpec | None
-) -> np.dtype:
+def _combined_dtype(given: Filter, field: np.dtype, weights: TensorSpec | None) -> np.dtype:
     if given.combine == "add":
         if weights is not None:
             return weights.dtype
-        return computed_dtype(field, out, is_complex=field.kind == "c")
+        return np.dtype(np.complex128 if field.kind == "c" else np.float64)
     held = np.asarray(given.border.cval).astype(field)
     fits = given.border.mode != "constant" or field.kind == "f" or held == given.border.cval
     return field if fits else np.dtype(np.float64)

@@ -7,8 +7,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import (
     Filter,
-    computed_dtype,
     md_homs_from_filter,
+    weights_dtype,
 )
 
 
@@ -66,7 +66,14 @@ def test_extremes_are_computed_in_the_type_of_the_array(
         ("f8", "c8", True, "c16"),
     ],
 )
-def test_sums_are_computed_in_double_unless_all_is_single(
+def test_weights_are_double_unless_all_is_single(
     field: str, out: str, is_complex: bool, expected: str
 ) -> None:
-    assert computed_dtype(np.dtype(field), np.dtype(out), is_complex=is_complex) == expected
+    assert weights_dtype(np.dtype(field), np.dtype(out), is_complex=is_complex) == expected
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("f4", "f8"), ("i2", "f8"), ("c8", "c16")])
+def test_means_are_computed_in_double(dtype: str, expected: str) -> None:
+    given = Filter("add", (3,), (-1,), Border("wrap"), divisor=3)
+    inside, _ = md_homs_from_filter(given, spec(dtype, 9), spec(dtype, 9))
+    assert inside.scalar.result_dtypes == (np.dtype(expected),)
