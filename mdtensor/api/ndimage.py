@@ -1,8 +1,8 @@
 """Filters with the signatures and the semantics of scipy.ndimage.
 
-Two things differ. Arrays of float32 are computed in float32, unless the output is wider. And sums
-are rounded in another order, which can change the last bit, and so an integer result by one where
-a sum of weighted elements falls on an integer.
+Two things differ. Arrays of float32 are weighted in float32, unless the output is wider; their
+weights are rounded so that the sum stays. And sums are rounded in another order, which can change
+the last bit, and so an integer result by one where a sum of weighted elements falls on an integer.
 """
 
 # ruff: noqa: A002 - scipy calls the array `input`.
@@ -128,7 +128,7 @@ def gaussian_filter1d(
     radius: int | None = None,
 ) -> Array:
     """Smoothing along one axis; as scipy.ndimage.gaussian_filter1d."""
-    row = gaussian_row(float(sigma), order, truncate, radius)
+    row = gaussian_row(sigma, order, truncate, radius)
     return correlate1d(input, row, axis, output, mode, cval)
 
 
@@ -159,7 +159,7 @@ def uniform_filter1d(
 ) -> Array:
     """The mean of some elements along one axis; as scipy.ndimage.uniform_filter1d."""
     return separable(
-        "add", input, checked_size(size), output, mode, cval, origin, axis_of(input, axis)
+        "add", input, checked_size(size, origin), output, mode, cval, origin, axis_of(input, axis)
     )
 
 
@@ -213,7 +213,7 @@ def minimum_filter1d(
 ) -> Array:
     """The smallest element along one axis; as scipy.ndimage.minimum_filter1d."""
     return separable(
-        "min", input, checked_size(size), output, mode, cval, origin, axis_of(input, axis)
+        "min", input, checked_size(size, origin), output, mode, cval, origin, axis_of(input, axis)
     )
 
 
@@ -229,5 +229,5 @@ def maximum_filter1d(
 ) -> Array:
     """The largest element along one axis; as scipy.ndimage.maximum_filter1d."""
     return separable(
-        "max", input, checked_size(size), output, mode, cval, origin, axis_of(input, axis)
+        "max", input, checked_size(size, origin), output, mode, cval, origin, axis_of(input, axis)
     )

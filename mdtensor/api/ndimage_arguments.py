@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.operands import Array, array_module, as_array
+from mdtensor.api.operands import Array, array_module, as_array, no_array
 from mdtensor.api.recall import in_full
-from mdtensor.errors import FilterError
+from mdtensor.errors import AxisError, DTypeError, FilterError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
 
@@ -49,6 +49,8 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
         if dtype.kind not in "biufc":
             raise FilterError("output must have numeric dtype")
         return dtype, None
+    if not hasattr(output, "strides"):
+        raise no_array("output", output)
     if tuple(output.shape) != tuple(array.shape):
         raise FilterError(f"output shape not correct: {tuple(output.shape)} for {array.shape}")
     if is_complex and output.dtype.kind != "c":
@@ -60,10 +62,11 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     """The axes to filter along, from 0 on."""
     if axes is None:
         return tuple(range(ndim))
-    listed = [operator.index(axis) for axis in (axes if isinstance(axes, Iterable) else [axes])]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    given: list[Any] = list(axes) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    listed = [whole_number("an axis", axis) for axis in given]
     for axis in listed:
         if not -ndim <= axis < ndim:
-            raise FilterError(f"specified axis: {axis} is out of range")
+            raise AxisError(f"specified axis: {axis} is out of range")
     chosen = tuple(axis % ndim for axis in listed)
     if len(set(chosen)) != len(chosen):
         raise FilterError("axes must be unique")
@@ -87,19 +90,69 @@ def for_each_axis(value: Any, count: int) -> list[Any]:
     return values
 
 
+def weights_of(weights: Any) -> np.ndarray:
+    """Weights in double, on the host."""
+    window = _on_host("weights", weights)
+    try:
+        return window.astype(np.complex128 if window.dtype.kind == "c" else np.float64)
+    except (TypeError, ValueError) as error:
+        raise FilterError(f"weights are no numbers: {error}") from error
+
+
+def footprint_of(footprint: Any) -> np.ndarray:
+    """Which elements of a window count, on the host."""
+    counted = _on_host("footprint", footprint).astype(bool)
+    if not counted.any():
+        raise FilterError("All-zero footprint is not supported.")
+    return counted
+
+
+def _on_host(name: str, window: Any) -> np.ndarray:
+    xp = array_module([window])
+    array = as_array(name, window, xp)
+    return array if xp is np else array.get()
+
+
 def row_of(weights: Any) -> np.ndarray:
     """Weights along one axis."""
-    row = np.asarray(weights)
+    row = weights_of(weights)
     if row.ndim != 1 or not row.size:
         raise FilterError("no filter weights given", hint="weights are a sequence of numbers")
     return row
 
 
-def checked_size(size: int) -> int:
-    """The size of a window along one axis."""
-    if size < 1:
+def checked_size(size: Any, origin: Any) -> int:
+    """The size of a window along one axis, in which the origin lies."""
+    checked = whole_number("size", size)
+    if checked < 1:
         raise FilterError("incorrect filter size", hint="at least 1")
-    return size
+    check_origin(checked, whole_number("origin", origin))
+    return checked
+
+
+def check_origin(size: int, origin: int) -> None:
+    """Raises FilterError where the point lies outside of its own window."""
+    if not 0 <= size // 2 + origin < size:
+        raise FilterError(
+            f"Invalid origin {origin} for a window of {size}",
+            hint=f"from {-(size // 2)} to {(size - 1) // 2}",
+        )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A whole number; raises DTypeError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{name} is {value!r}, which is no whole number") from None
+
+
+def number(name: str, value: Any) -> float:
+    """A real number; raises FilterError for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise FilterError(f"{name} is {value!r}, which is no number") from None
 
 
 def on_all_axes(
@@ -110,7 +163,7 @@ def on_all_axes(
     As in scipy, the window's axes are those of the array in the array's order, whatever the order
     of `axes` is, which says whose the origins are; unless they are all axes.
     """
-    origins = for_each_axis(origin, len(axes))
+    origins = [whole_number("origin", shift) for shift in for_each_axis(origin, len(axes))]
     if len(axes) == ndim:
         return window, origins
     shifts = [0] * ndim
@@ -129,9 +182,15 @@ def border_of(mode: Any, cval: Any, array: Array) -> Border:
     return Border(_MODES[mode], value)
 
 
-def gaussian_row(sigma: float, order: int, truncate: float, radius: Any) -> np.ndarray:
-    """Weights of a Gaussian, or of its derivative of an order: a polynomial times it."""
-    reach = int(truncate * sigma + 0.5) if radius is None else radius
+def gaussian_row(given: Any, derivative: Any, truncate: Any, radius: Any) -> np.ndarray:
+    """Weights of a Gaussian of width `given`, or of a derivative of it: a polynomial times it."""
+    sigma, order = number("sigma", given), whole_number("order", derivative)
+    if not (sigma**2):
+        raise FilterError(
+            f"sigma is {sigma}: a Gaussian needs a width",
+            hint="gaussian_filter keeps an axis as it is for 0",
+        )
+    reach = int(number("truncate", truncate) * sigma + 0.5) if radius is None else radius
     if not isinstance(reach, numbers.Integral) or reach < 0:
         raise FilterError("Radius must be a nonnegative integer.")
     if order < 0:

@@ -16,10 +16,15 @@ from mdtensor.api.ndimage_arguments import (
     array_of,
     axes_of,
     border_of,
+    check_origin,
+    footprint_of,
     for_each_axis,
     gaussian_row,
+    number,
     on_all_axes,
     output_of,
+    weights_of,
+    whole_number,
 )
 from mdtensor.api.operands import Array, array_module
 from mdtensor.api.recall import in_full
@@ -46,7 +51,7 @@ def weighted(
     flipped: bool,
 ) -> Array:
     """The sum of a window's elements times weights, which are flipped for a convolution."""
-    array, window = array_of(input), np.asarray(weights)
+    array, window = array_of(input), weights_of(weights)
     is_complex = "c" in (array.dtype.kind, window.dtype.kind)
     dtype, out = output_of(output, array, is_complex=is_complex)
     chosen = axes_of(axes, array.ndim)
@@ -92,8 +97,8 @@ def gaussian(
         for_each_axis(radius, count),
         strict=True,
     ):
-        if width > 1e-15:
-            row = gaussian_row(float(width), int(derivative), truncate, reach)
+        if number("sigma", width) > 1e-15:
+            row = gaussian_row(width, derivative, truncate, reach)
             border = border_of(word, cval, array)
             passes.append(_along("add", array.ndim, axis, len(row), 0, border, weighted=True))
             rows.append(row)
@@ -126,7 +131,14 @@ def separable(
         for_each_axis(mode, count),
     )
     passes = [
-        _along(combine, array.ndim, axis, int(extent), shift, border_of(word, cval, array))
+        _along(
+            combine,
+            array.ndim,
+            axis,
+            int(extent),
+            whole_number("origin", shift),
+            border_of(word, cval, array),
+        )
         for axis, extent, shift, word in zip(chosen, sizes, shifts, words, strict=True)
         if extent > 1
     ]
@@ -154,9 +166,7 @@ def extreme(
     if size is not None:
         in_full()
         warnings.warn("ignoring size because footprint is set", UserWarning, stacklevel=5)
-    counted = np.asarray(footprint, bool)
-    if not counted.any():
-        raise FilterError("All-zero footprint is not supported.")
+    counted = footprint_of(footprint)
     if counted.all():
         return separable(combine, input, counted.shape, output, mode, cval, origin, axes)
     array = array_of(input)
@@ -207,10 +217,10 @@ def _computation(
     result = len(specs)
     steps: list[Step] = []
     slot, field = 0, specs[0]
-    for number, given in enumerate(passes):
-        weights = specs[1 + number] if given.weighted else None
-        target = result if number == len(passes) - 1 else result + 1 + number
-        reads = (slot, 1 + number) if given.weighted else (slot,)
+    for position, given in enumerate(passes):
+        weights = specs[1 + position] if given.weighted else None
+        target = result if position == len(passes) - 1 else result + 1 + position
+        reads = (slot, 1 + position) if given.weighted else (slot,)
         md_homs = md_homs_from_filter(given, field, out, weights)
         steps += [Step(md_hom, reads, (target,)) for md_hom in md_homs]
         slot, field = target, out
@@ -246,12 +256,8 @@ def _window(
 ) -> Filter:
     """A window around the point; a sum of elements without weights becomes their mean."""
     for size, shift in zip(sizes, shifts, strict=True):
-        if not 0 <= size // 2 + shift < size:
-            raise FilterError(
-                f"Invalid origin {shift} for a window of {size}",
-                hint=f"from {-(size // 2)} to {(size - 1) // 2}",
-            )
-    starts = tuple(-(size // 2) - int(shift) for size, shift in zip(sizes, shifts, strict=True))
+        check_origin(size, shift)
+    starts = tuple(-(size // 2) - shift for size, shift in zip(sizes, shifts, strict=True))
     divisor = math.prod(sizes) if combine == "add" and not weighted else 1
     return Filter(combine, tuple(sizes), starts, border, weighted, divisor)
 

@@ -9,7 +9,7 @@ import scipy.ndimage
 
 import mdtensor as mdt
 from mdtensor.api import modes
-from mdtensor.errors import DTypeError, FilterError
+from mdtensor.errors import AxisError, DTypeError, FilterError, MdtensorError, ShapeError
 from tests.cases import tolerance, values
 
 RNG = np.random.default_rng(0)
@@ -22,7 +22,8 @@ def check(name: str, *args: Any, **kwargs: Any) -> None:
     expected = getattr(scipy.ndimage, name)(*args, **kwargs)
     result = getattr(mdt.ndimage, name)(*args, **kwargs)
     assert result.dtype == expected.dtype
-    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 * scale)
 
 
 @pytest.mark.usefixtures("by_reference")
@@ -78,6 +79,29 @@ def test_types(dtype: str) -> None:
             is_single = result.dtype.char in "fF"
             rtol = tolerance("float32" if is_single else "float64", 9)
             np.testing.assert_allclose(result, expected, rtol=0, atol=rtol * max(1.0, scale))
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4", "c8", "c16"])
+@pytest.mark.parametrize("image", [IMAGE, 1j * IMAGE, (100 * IMAGE).astype("i4")])
+def test_types_of_weights(dtype: str, image: np.ndarray) -> None:
+    """Footprints of extremes say which elements count; weights of booleans are numbers."""
+    weights = values(RNG, (2, 3), dtype)
+    output = np.complex128 if "c" in image.dtype.kind + weights.dtype.kind else np.float64
+    check("correlate", image, weights, output)
+    check("convolve1d", image, weights[0].tolist(), output=output)
+
+
+def test_a_blur_keeps_the_mean() -> None:
+    """Of float32 too, whose weights would add up to 1.00000002, were each rounded for itself."""
+    image = (np.random.default_rng(1).uniform(-1, 1, (100, 101)) + 8).astype("f4")
+    mean = image.mean(dtype=float)
+    for result in (
+        mdt.ndimage.gaussian_filter(image, 1.0, mode="wrap"),
+        mdt.ndimage.uniform_filter(image, 3, mode="wrap"),
+    ):
+        assert result.dtype == np.float32
+        assert abs(result.mean(dtype=float) / mean - 1) < 1e-8
 
 
 @pytest.mark.usefixtures("by_reference")
@@ -139,9 +163,14 @@ def test_axes() -> None:
             "sequence argument must have length equal to input rank: 3 for 2",
         ),
         (lambda m: m.uniform_filter(IMAGE, axes=(0, 0)), "axes must be unique"),
-        (lambda m: m.uniform_filter(IMAGE, axes=2), "specified axis: 2 is out of range"),
         (lambda m: m.uniform_filter(IMAGE, mode="edge"), "boundary mode not supported: 'edge'"),
         (lambda m: m.uniform_filter1d(IMAGE, 0), "incorrect filter size"),
+        (lambda m: m.minimum_filter1d(IMAGE, 1, origin=1), "Invalid origin 1 for a window of 1"),
+        (lambda m: m.correlate1d(IMAGE, 3.0), "no filter weights given"),
+        (lambda m: m.correlate1d(IMAGE, ["a"]), "weights are no numbers: could not convert"),
+        (lambda m: m.gaussian_filter1d(IMAGE, 0), "sigma is 0.0: a Gaussian needs a width"),
+        (lambda m: m.gaussian_filter(IMAGE, "x"), "sigma is 'x', which is no number"),
+        (lambda m: m.gaussian_filter1d(IMAGE, 1, truncate=None), "truncate is None, which is no"),
         (lambda m: m.correlate(1.0, 2.0), "a filter needs an array with at least one axis"),
         (lambda m: m.minimum_filter(IMAGE), "no footprint provided"),
         (
@@ -172,6 +201,26 @@ def test_axes() -> None:
 )
 def test_wrong_arguments(call: Any, message: str) -> None:
     with pytest.raises(FilterError, match=f"^{re.escape(message)}"):
+        call(mdt.ndimage)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m: m.uniform_filter(IMAGE, axes=2), AxisError, "specified axis: 2 is out of range"),
+        (lambda m: m.correlate1d(IMAGE, [1], 2), AxisError, "specified axis: 2 is out of range"),
+        (lambda m: m.uniform_filter(IMAGE, axes=0.5), DTypeError, "an axis is 0.5, which is no"),
+        (lambda m: m.uniform_filter1d(IMAGE, 3, None), DTypeError, "an axis is None, which is no"),
+        (lambda m: m.uniform_filter1d(IMAGE, 2.5), DTypeError, "size is 2.5, which is no whole"),
+        (lambda m: m.uniform_filter(IMAGE, origin=0.5), DTypeError, "origin is 0.5, which is no"),
+        (lambda m: m.convolve(IMAGE, WINDOW, origin="0"), DTypeError, "origin is '0', which is no"),
+        (lambda m: m.gaussian_filter(IMAGE, 1, order=1.0), DTypeError, "order is 1.0, which is no"),
+        (lambda m: m.correlate(IMAGE, [[1, 2], [3]]), ShapeError, "weights is a list that is no"),
+        (lambda m: m.correlate(IMAGE, WINDOW, output=[0.0]), DTypeError, "output is list, not an"),
+    ],
+)
+def test_arguments_of_wrong_types(call: Any, error: type[MdtensorError], message: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
         call(mdt.ndimage)
 
 

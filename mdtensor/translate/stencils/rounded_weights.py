@@ -19,9 +19,9 @@ def rounded_weights(weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if np.can_cast(weights.dtype, dtype) or not np.isfinite(rounded).all():
         return rounded
     if dtype.kind == "c":
-        rounded.real = rounded_weights(weights.real, rounded.real.dtype)
-        rounded.imag = rounded_weights(weights.imag, rounded.imag.dtype)
-        return rounded
+        single = np.finfo(dtype).dtype
+        parts = [rounded_weights(part(weights), single) for part in (np.real, np.imag)]
+        return np.stack(parts, axis=-1).view(dtype)[..., 0]
     left = 0.0
     for place in np.argsort(-np.abs(rounded), axis=None, kind="stable"):
         if weight := float(weights.flat[place]):
