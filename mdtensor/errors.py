@@ -75,7 +75,7 @@ class DTypeError(MdtensorError, TypeError):
     """An argument has a type that cannot be used or cast as asked."""
 
 
-class PathError(MdtensorError, RuntimeError, KeyError):
+class PathError(MdtensorError, RuntimeError, KeyError, TypeError):
     """An order of contraction is unknown, or leads to no single result."""
 
 

@@ -30,7 +30,7 @@ from mdtensor.api.operands import (
     spec_of,
     split,
 )
-from mdtensor.api.path import Optimize
+from mdtensor.api.path import Optimize, checked_optimize
 from mdtensor.api.prepare import Prepared, prepare
 from mdtensor.api.recall import recalled
 from mdtensor.errors import ShapeError
@@ -145,7 +145,7 @@ def einsum(
         acc_dtype,
         _order(order),
         casting,
-        _hashable(optimize),
+        checked_optimize(optimize),
         checked_precision(precision),
     )
     return einsum_reduction(operands, said, out)
@@ -169,7 +169,7 @@ def _einsum(
     if out is not None and not isinstance(out, xp.ndarray):
         raise no_array("out", out)
 
-    overriding = reason_of_classes(given, optimized=optimize not in (False, None))
+    overriding = reason_of_classes(given, optimized=options.optimize not in (False, None))
     arrays = [] if overriding else as_arrays(given, xp)
     if len(arrays) == 1 and out is None and _is_view(text, arrays[0]):
         statistics.tally(statistics.VIEW, arrays[0].dtype).calls += 1
@@ -283,7 +283,7 @@ class Options:
         if accumulated is not None:
             check_types([accumulated])
         checked = checked_precision(precision)
-        return cls(wanted, order, casting, _hashable(optimize), accumulated, checked)
+        return cls(wanted, order, casting, checked_optimize(optimize), accumulated, checked)
 
     def prepared(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
@@ -381,6 +381,7 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
     >>> path
     ['einsum_path', (1, 2), (0, 1)]
     """
+    checked_optimize(optimize)
     text_or_lists: list[Any] = list(operands)
     if array_module(operands) is not np:
         text, arrays = split(operands)
@@ -419,10 +420,3 @@ def checked_precision(precision: Any) -> str | None:
         words = ", ".join(map(repr, PRECISIONS))
         raise ShapeError(f"precision is {precision!r}", hint=f"one of {words}, or None: float32")
     return precision
-
-
-def _hashable(optimize: Any) -> Optimize:
-    if isinstance(optimize, str) or not np.iterable(optimize):
-        return optimize
-    stages: Any = (tuple(s) if np.iterable(s) and not isinstance(s, str) else s for s in optimize)
-    return tuple(stages)

@@ -63,7 +63,7 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(ndim))
     given: list[Any] = list(axes) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    listed = [whole_number("an axis", axis) for axis in given]
+    listed = [whole_number("axis", axis) for axis in given]
     for axis in listed:
         if not -ndim <= axis < ndim:
             raise AxisError(f"specified axis: {axis} is out of range")
@@ -96,7 +96,7 @@ def weights_of(weights: Any) -> np.ndarray:
     try:
         return window.astype(np.complex128 if window.dtype.kind == "c" else np.float64)
     except (TypeError, ValueError) as error:
-        raise FilterError(f"weights are no numbers: {error}") from error
+        raise FilterError(f"weights are no numbers: {error}") from None
 
 
 def footprint_of(footprint: Any) -> np.ndarray:
@@ -144,7 +144,7 @@ def whole_number(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise DTypeError(f"{name} is {value!r}, which is no whole number") from None
+        raise DTypeError(f"{name} {value!r} cannot be interpreted as an integer") from None
 
 
 def number(name: str, value: Any) -> float:

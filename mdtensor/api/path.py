@@ -5,16 +5,44 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from mdtensor.errors import PathError
 from mdtensor.translate.einsum.contraction import Contraction
 
 Path = tuple[tuple[int, ...], ...]
-Optimize = bool | str | Sequence[object] | None
+Optimize = bool | str | Sequence[Any] | None
 
 # Work that takes as long as one more launch: a few microseconds of arithmetic on one core.
 LAUNCH_OPERATIONS = 50_000
+
+
+def checked_optimize(optimize: Any) -> Optimize:
+    """What a caller gave as `optimize`, as a value with a hash.
+
+    Raises PathError for what is neither True, False, None, a name, a name with a limit on the
+    elements of intermediates, nor a path that begins with "einsum_path".
+    """
+    if optimize is None or isinstance(optimize, str):
+        return optimize
+    if isinstance(optimize, bool | np.bool_):
+        return bool(optimize)
+    stages: tuple[Any, ...] = ()
+    if isinstance(optimize, list | tuple):
+        stages = tuple(cast("Sequence[Any]", optimize))
+    if stages and isinstance(stages[0], str):
+        if stages[0] == "einsum_path":
+            return tuple(
+                tuple(s) if np.iterable(s) and not isinstance(s, str) else s for s in stages
+            )
+        if len(stages) == 2 and isinstance(stages[1], int | float):
+            return stages
+    raise PathError(
+        f"{optimize!r} is no path",
+        hint="give a name, (name, limit) or ['einsum_path', (0, 1), …]",
+    )
 
 
 def contraction_path(
@@ -27,13 +55,14 @@ def contraction_path(
     intermediates, selects one of opt_einsum's algorithms; True, False and None leave the choice
     to mdtensor.
 
-    Raises PathError for a name or a form that nobody knows.
+    Raises PathError for a name that nobody knows, and for stages that are none.
     """
     whole = (tuple(range(len(shapes))),)
     if isinstance(optimize, Sequence) and not isinstance(optimize, str):
-        if len(optimize) and optimize[0] == "einsum_path":
+        if optimize[0] == "einsum_path":
             return _given(optimize[1:])
-        return _found(contraction, *_strategy(optimize)) if len(shapes) > 2 else whole
+        name, limit = optimize
+        return _found(contraction, name, int(limit)) if len(shapes) > 2 else whole
     if len(shapes) <= 2:
         return whole
     if isinstance(optimize, str):
@@ -73,16 +102,6 @@ def _given(stages: Sequence[Any]) -> Path:
         raise PathError(
             f"{list(stages)!r} is no path", hint="a path is a list of tuples of ints"
         ) from None
-
-
-def _strategy(optimize: Sequence[object]) -> tuple[str, int | None]:
-    name, *rest = optimize or [None]
-    if isinstance(name, str) and len(rest) == 1 and isinstance(rest[0], int | float):
-        return name, int(rest[0])
-    raise PathError(
-        f"{optimize!r} is no path",
-        hint="give a name, (name, limit) or ['einsum_path', (0, 1), …]",
-    )
 
 
 def _found(contraction: Contraction, name: str, limit: int | None) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api import pipeline, statistics
+from mdtensor.api import dispatch, pipeline, statistics
 from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
@@ -24,6 +24,8 @@ Array = Any
 # One array, or a tuple of several.
 Arrays = Any
 _may_share_memory = np.may_share_memory
+_ndarray = np.ndarray
+_type_of: Any = type
 
 
 class Plan(ABC):
@@ -68,27 +70,32 @@ class Plan(ABC):
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
         plan was made for, or where `out` shares memory with an operand. The arrays of the last
         call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
-        A masked array is refused by `compile` and by the first call; later calls read what lies
-        in memory, whatever the class.
+        Raises DTypeError for a masked array.
         """
         try:
-            if out is not None and len(operands) == 2:
+            if len(operands) == 2:
                 a, b = operands
-                # fmt: off
-                given = (
-                    a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype,
-                    out.shape, out.strides, out.dtype,
-                )
-                # fmt: on
-                into = self._launch_into
-                if into is not None and given == self._layouts_with_out:
-                    into(a, b, out)  # most calls of small kernels
-                    self._tally.calls += 1
-                    return out
-            elif out is None and len(operands) == 2:
-                a, b = operands
-                given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
+                kind = _type_of(a)
+                if kind is not _type_of(b) or (
+                    kind is not _ndarray and kind is not dispatch.cupy_array
+                ):
+                    _check_masks(operands)
+                if out is None:
+                    given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
+                else:
+                    # fmt: off
+                    given = (
+                        a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype,
+                        out.shape, out.strides, out.dtype,
+                    )
+                    # fmt: on
+                    into = self._launch_into
+                    if into is not None and given == self._layouts_with_out:
+                        into(a, b, out)  # most calls of small kernels
+                        self._tally.calls += 1
+                        return out
             else:
+                _check_masks(operands)
                 parts: list[object] = []
                 for x in operands if out is None else (*operands, out):
                     parts += x.shape, x.strides, x.dtype
@@ -105,11 +112,9 @@ class Plan(ABC):
             launch = self._launch
             if launch is not None:
                 return launch(*operands)
-            self._check_masks(operands)
             return self._first(operands)
         into = self._launch_into
         if into is None:
-            self._check_masks(operands)
             self._first_into(operands, (out,))
             return out
         into(*operands, out)
@@ -138,10 +143,6 @@ class Plan(ABC):
             text=self.label,
             hint="numpy.asarray of many other objects shares their memory",
         )
-
-    def _check_masks(self, operands: Sequence[Array]) -> None:
-        for number, operand in enumerate(operands):
-            check_mask(f"operand {number}", operand)
 
     @abstractmethod
     def _first(self, operands: Sequence[Array]) -> Any:
@@ -231,6 +232,13 @@ class Plan(ABC):
 
     def __repr__(self) -> str:
         return f"Plan({self._call})"
+
+
+def _check_masks(operands: Sequence[Array]) -> None:
+    """Raises DTypeError for a masked array, whose mask no launch sees."""
+    for number, operand in enumerate(operands):
+        if type(operand) is not _ndarray and type(operand) is not dispatch.cupy_array:
+            check_mask(f"operand {number}", operand)
 
 
 def explained(md_hom: MDHom, choice: Choice) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import mdtensor.api.einsum as module
+from mdtensor.api.compile import compile as planned
 from mdtensor.api.einsum import einsum, einsum_path
 from mdtensor.api.statistics import stats
 from mdtensor.api.tensordot import tensordot
@@ -125,6 +126,24 @@ def test_paths_that_lead_nowhere(optimize: Any, message: str) -> None:
     with pytest.raises(PathError, match=message) as caught:
         einsum("ij,jk,kl", a, a, a, optimize=optimize)
     assert isinstance(caught.value, RuntimeError)
+
+
+@pytest.mark.parametrize("text", ["ij->i", "ij,jk", "ij,jk,kl"])
+@pytest.mark.parametrize(
+    "optimize",
+    [3, 0, 1.5, b"greedy", [], ["greedy"], [(0, 1)], {"a": 1}, np.ones(2), ("greedy", None)],
+)
+def test_what_is_no_path_is_refused(text: str, optimize: Any) -> None:
+    """For any number of operands, by the class of errors that NumPy has for most of them."""
+    arrays = [np.ones((2, 2))] * (1 + text.count(","))
+    for call in (einsum, einsum_path, planned):
+        with pytest.raises(PathError, match=r"is no path\n  hint: give a name") as caught:
+            call(text, *arrays, optimize=optimize)
+        assert isinstance(caught.value, TypeError)
+    with pytest.raises(PathError, match="is no path"):
+        einsum(text, *arrays, optimize=optimize, semiring="min_plus")
+    for known in (np.True_, np.False_):
+        einsum(text, *arrays, optimize=known)
 
 
 def test_interleaved_form() -> None:

@@ -209,12 +209,36 @@ def test_wrong_arguments(call: Any, message: str) -> None:
     [
         (lambda m: m.uniform_filter(IMAGE, axes=2), AxisError, "specified axis: 2 is out of range"),
         (lambda m: m.correlate1d(IMAGE, [1], 2), AxisError, "specified axis: 2 is out of range"),
-        (lambda m: m.uniform_filter(IMAGE, axes=0.5), DTypeError, "an axis is 0.5, which is no"),
-        (lambda m: m.uniform_filter1d(IMAGE, 3, None), DTypeError, "an axis is None, which is no"),
-        (lambda m: m.uniform_filter1d(IMAGE, 2.5), DTypeError, "size is 2.5, which is no whole"),
-        (lambda m: m.uniform_filter(IMAGE, origin=0.5), DTypeError, "origin is 0.5, which is no"),
-        (lambda m: m.convolve(IMAGE, WINDOW, origin="0"), DTypeError, "origin is '0', which is no"),
-        (lambda m: m.gaussian_filter(IMAGE, 1, order=1.0), DTypeError, "order is 1.0, which is no"),
+        (
+            lambda m: m.uniform_filter(IMAGE, axes=0.5),
+            DTypeError,
+            "axis 0.5 cannot be interpreted as an integer",
+        ),
+        (
+            lambda m: m.uniform_filter1d(IMAGE, 3, None),
+            DTypeError,
+            "axis None cannot be interpreted as an integer",
+        ),
+        (
+            lambda m: m.uniform_filter1d(IMAGE, 2.5),
+            DTypeError,
+            "size 2.5 cannot be interpreted as an integer",
+        ),
+        (
+            lambda m: m.uniform_filter(IMAGE, origin=0.5),
+            DTypeError,
+            "origin 0.5 cannot be interpreted as an integer",
+        ),
+        (
+            lambda m: m.convolve(IMAGE, WINDOW, origin="0"),
+            DTypeError,
+            "origin '0' cannot be interpreted as an integer",
+        ),
+        (
+            lambda m: m.gaussian_filter(IMAGE, 1, order=1.0),
+            DTypeError,
+            "order 1.0 cannot be interpreted as an integer",
+        ),
         (lambda m: m.correlate(IMAGE, [[1, 2], [3]]), ShapeError, "weights is a list that is no"),
         (lambda m: m.correlate(IMAGE, WINDOW, output=[0.0]), DTypeError, "output is list, not an"),
     ],

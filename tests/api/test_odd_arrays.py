@@ -100,16 +100,34 @@ def test_masks_are_not_overlooked(name: str) -> None:
     assert "a.filled(…)" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("what", ["ij->i", mdt.reduce], ids=["einsum", "call"])
-def test_plans_see_masks_when_they_are_made_and_first_run(what: Any) -> None:
-    text = () if isinstance(what, str) else ("ij->i",)
-    with pytest.raises(DTypeError, match="is a masked array, and kernels see no masks"):
-        mdt.compile(what, *text, MASKED)
-    plan = mdt.compile(what, *text, A)
-    for options in ({}, {"out": np.empty(2)}):
-        with pytest.raises(DTypeError, match="operand 0 is a masked array, and kernels see no"):
-            plan(MASKED, **options)
-    np.testing.assert_array_equal(plan(A), A.sum(1))
+@pytest.mark.parametrize(
+    ("what", "operands"),
+    [
+        ("ij->i", (A,)),
+        ("ij,kj->ik", (A, A + 1)),
+        (lambda: mdt.reduce, ("ij->i", A)),
+        (lambda: mdt.reduce, ("ij,kj->ik", A, A + 1)),
+        (lambda: mdt.ndimage.correlate, (A, A[:, :2])),
+        (lambda: both_sides, (A[1],)),
+    ],
+)
+def test_plans_see_masks(what: Any, operands: tuple[Any, ...]) -> None:
+    """When they are made and at every call, with and without arrays for the results."""
+    what = what if isinstance(what, str) else what()
+    plan = mdt.compile(what, *operands)
+    arrays = [x for x in operands if isinstance(x, np.ndarray)]
+    expected = plan(*arrays)
+    out = tuple(map(np.empty_like, expected)) if len(plan.results) > 1 else np.empty_like(expected)
+    for number, array in enumerate(arrays):
+        masked = [*arrays]
+        masked[number] = np.ma.masked_array(array, mask=array > 3)
+        with pytest.raises(DTypeError, match="is a masked array, and kernels see no masks"):
+            mdt.compile(what, *[t for t in operands if isinstance(t, str)], *masked)
+        for made in (plan, mdt.compile(what, *operands)):
+            for options in ({}, {"out": out}):
+                with pytest.raises(DTypeError, match=f"operand {number} is a masked array, and"):
+                    made(*masked, **options)
+                np.testing.assert_array_equal(made(*arrays, **options), expected)
 
 
 @pytest.mark.parametrize("name", ["einsum", "convolve", "filter"])

@@ -474,6 +474,42 @@ def bound_that_is_data():
 
 
 @wrong
+def list_in_the_place_of_an_array():
+    """
+    ProgramError: x is a list, which no kernel can index by i
+      y[i] = 2 * x[i]
+                 ^
+      HERE, in doubled
+      hint: make it an array: numpy.asarray(x)
+    """
+
+    @mdh
+    def doubled(x, y):
+        for i in range(len(x)):
+            y[i] = 2 * x[i]
+
+    doubled([1.0, 2.0, 3.0], np.zeros(3))
+
+
+@wrong
+def list_in_the_place_of_a_result():
+    """
+    ProgramError: y is a list, which no kernel can index by i
+      y[i] += x[i]
+      ^
+      HERE, in added
+      hint: make it an array: numpy.asarray(y)
+    """
+
+    @mdh
+    def added(x, y):
+        for i in range(len(x)):
+            y[i] += x[i]
+
+    added(X, [0.0] * 6)
+
+
+@wrong
 def last_one_wins():
     """
     ProgramError: every iteration of loop 'j' writes the same element of y, and the last would win

@@ -157,10 +157,22 @@ class Expressions:
                 "return the value; kernels change no variables of Python",
             )
 
-    def _item(self, node: ast.AST, holder: Any, index: Any) -> Any:
+    def _item(self, node: ast.Subscript, holder: Any, index: Any) -> Any:
+        self._check_place(node, holder, index)
         if isinstance(holder, dict):
             return self._hashed(node, operator.getitem, holder, index)
         return self._guarded(node, operator.getitem, holder, index)
+
+    def _check_place(self, node: ast.Subscript, holder: Any, index: Any) -> None:
+        """Refuses to look into a list, of which only Python knows the places."""
+        kind = type(holder).__name__
+        if isinstance(holder, list | tuple | str) and is_symbolic(index):
+            name = ast.unparse(node.value)
+            raise self._error(
+                node,
+                f"{name} is a {kind}, which no kernel can index by {index!r}",
+                f"make it an array: numpy.asarray({name})",
+            )
 
     def _hashed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
         """The result of a function that looks for values by their hash, which no symbol has."""

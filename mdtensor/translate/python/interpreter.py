@@ -134,9 +134,10 @@ class Interpreter(Expressions):
             case _:
                 raise self._error(target, "a starred target cannot be traced", "name every element")
 
-    def _store(self, node: ast.expr, holder: Any, index: Any, value: Any, flow: _Flow) -> None:
+    def _store(self, node: ast.Subscript, holder: Any, index: Any, value: Any, flow: _Flow) -> None:
         """`holder[index] = value`; under a condition by the holder's own `set_where`."""
         self._check_change(node, holder)
+        self._check_place(node, holder, index)
         if flow.may_have_left:
             raise self._error(
                 node,
@@ -160,7 +161,7 @@ class Interpreter(Expressions):
         if isinstance(target, ast.Subscript):
             holder = self._value(target.value, variables)
             index = self._value(target.slice, variables)
-            before = self._guarded(target, operator.getitem, holder, index)
+            before = self._item(target, holder, index)
             result = self._updated(statement, before, variables)
             self._store(target, holder, index, result, flow)
             return
