@@ -27,7 +27,7 @@ def checked_optimize(optimize: Any) -> Optimize:
     """
     if optimize is None or isinstance(optimize, str):
         return optimize
-    if isinstance(optimize, bool | np.bool_):
+    if type(optimize) in (bool, np.bool_):
         return bool(optimize)
     stages: tuple[Any, ...] = ()
     if isinstance(optimize, list | tuple):
