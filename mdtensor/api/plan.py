@@ -95,11 +95,15 @@ class Plan(ABC):
                         self._tally.calls += 1
                         return out
             else:
-                _check_masks(operands)
                 parts: list[object] = []
+                are_numpys = True
                 for x in operands if out is None else (*operands, out):
                     parts += x.shape, x.strides, x.dtype
+                    if _type_of(x) is not _ndarray:
+                        are_numpys = False
                 given = tuple(parts)
+                if not are_numpys:
+                    _check_masks(operands)
         except AttributeError:
             given = None
         if given is None:
@@ -126,6 +130,7 @@ class Plan(ABC):
             given = tuple(f for x in (*operands, *out) for f in (x.shape, x.strides, x.dtype))
         except AttributeError:
             raise self._no_arrays((*operands, *out)) from None
+        _check_masks(operands)
         if given != self._layouts_with_out:
             self._compare(operands, out)
         into = self._launch_into
