@@ -23,6 +23,7 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.loop_computation import as_operand, computation_of_loops, with_fields
 from mdtensor.api.operands import Array, array_module
 from mdtensor.api.recall import recalled
+from mdtensor.decorated import Decorated
 from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of
@@ -107,7 +108,7 @@ def _meaning(directive: Directive) -> Hashable:
 
 
 @dataclass
-class Directive:
+class Directive(Decorated):
     """A function of loops that runs as kernels; `steps` shows its `md_hom`s."""
 
     function: Callable[..., Any]

@@ -13,6 +13,7 @@ import numpy as np
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
 from mdtensor.api.recall import recalled
+from mdtensor.decorated import Decorated
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Number
@@ -29,7 +30,7 @@ def _itself(stencil: StencilFunction) -> StencilFunction:
     return stencil
 
 
-class StencilFunction:
+class StencilFunction(Decorated):
     """A function on arrays made of what happens at one point; `mdtensor.stencil` makes it."""
 
     def __init__(self, function: Callable[..., object], border: Border) -> None:

@@ -39,8 +39,9 @@ class Compiled:
 class Files:
     """Bytes in a folder, by keys; what cannot be read or written is not there.
 
-    Files are published whole and carry the digest of their content. Of the oldest files some are
-    removed where there are too many.
+    Files are published whole and carry the digest of their content. They hold what is run, so
+    those of other users are not there either, but for the administrator's. Of the oldest files
+    some are removed where there are too many.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +60,13 @@ class Files:
     def get(self, key: str) -> bytes | None:
         """What was put under a key, or None."""
         try:
-            digest, _, content = self._path(key).read_bytes().partition(b"\n")
+            with self._path(key).open("rb") as file:
+                owner = os.fstat(file.fileno()).st_uid
+                digest, _, content = file.read().partition(b"\n")
         except OSError:
+            return None
+        # Where there are no users, all files are user 0's.
+        if owner and owner != os.geteuid():
             return None
         return content if digest == _digest(content) else None
 

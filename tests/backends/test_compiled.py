@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,24 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     binaries = Binaries(tmp_path / "file")
     binaries.put("key", CODE)
     assert binaries.get("key") is None
+
+
+@pytest.mark.parametrize(("owner", "trusted"), [("user", True), (0, True), (4711, False)])
+def test_what_another_user_put_there_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int | str, trusted: bool
+) -> None:
+    binaries = Binaries(tmp_path)
+    binaries.put("key", CODE)
+    owner = os.geteuid() if isinstance(owner, str) else owner
+    whole = os.fstat
+
+    def of_that_owner(handle: int) -> os.stat_result:
+        fields = list(whole(handle)[:10])
+        fields[stat.ST_UID] = owner
+        return os.stat_result(fields)
+
+    monkeypatch.setattr(os, "fstat", of_that_owner)
+    assert (binaries.get("key") == CODE) == trusted
 
 
 def test_the_oldest_files_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

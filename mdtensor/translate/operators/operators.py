@@ -10,6 +10,7 @@ from typing import Any, cast, overload
 
 import numpy as np
 
+from mdtensor.decorated import Decorated
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named, operator_from_function
 from mdtensor.translate.python.expr_from_function import traced
@@ -48,7 +49,7 @@ _OF_FUNCTIONS_ON_BOOLEANS: Mapping[Any, str] = {
 
 
 @dataclass(frozen=True)
-class OperatorFunction:
+class OperatorFunction(Decorated):
     """A function of two tuples with what is known of it, for tuples of any types.
 
     Where tuples have one element, the function gets the elements themselves.
