@@ -6,6 +6,7 @@ exist.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -23,7 +24,8 @@ def current_device() -> int:
 
 # The launches of the calls of each front end, by the key of a call.
 tables: list[dict[tuple[object, ...], Callable[..., Array]]] = []
-_clearings: list[int] = [0]
+_generations = itertools.count()  # of which no thread takes the number that another one takes
+_generation = next(_generations)
 
 
 class Forgetful(Protocol):
@@ -34,26 +36,31 @@ class Forgetful(Protocol):
         ...
 
 
-_listeners: weakref.WeakSet[Forgetful] = weakref.WeakSet()
+# By their numbers. No WeakSet: other threads may add to this one while it is gone through.
+_listeners: dict[int, weakref.ref[Forgetful]] = {}
 
 
 def when_cleared(keeper: Forgetful) -> None:
     """Has an object forget its launches, as long as it lives, whenever the tables are cleared."""
-    _listeners.add(keeper)
+    number = id(keeper)
+    _listeners[number] = weakref.ref(keeper, lambda _: _listeners.pop(number, None))
 
 
 def clear() -> None:
     """Empties the tables, and lets plans forget their launches; later calls make new ones."""
-    _clearings[0] += 1
+    global _generation
+    _generation = next(_generations)
     for table in tables:
         table.clear()
-    for keeper in list(_listeners):
-        keeper.forget()
+    for reference in list(_listeners.values()):
+        keeper = reference()
+        if keeper is not None:
+            keeper.forget()
 
 
 def generation() -> int:
-    """How often the tables were cleared; what was chosen in an earlier generation is not kept."""
-    return _clearings[0]
+    """A number that clearing the tables changes: what was chosen under another one is not kept."""
+    return _generation
 
 
 def knows_cupy(cupy: Any) -> None:

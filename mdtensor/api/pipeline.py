@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from mdtensor.api import modes
+from mdtensor.api import dispatch, modes
 from mdtensor.api.engine import Choice, Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
@@ -85,8 +85,6 @@ def use_cuda_device(name: str) -> None:
 
 def forget() -> None:
     """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
-    from mdtensor.api import dispatch
-
     _programs.clear()
     dispatch.clear()
 
@@ -106,16 +104,18 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     key = (id(engine), md_hom)
     choice = _programs.get(key)
     if choice is None:
-        mode = modes.current_mode()
+        mode, generation = modes.current_mode(), dispatch.generation()
         choice = engine.choose(md_hom, use_store=mode != "off")
         if mode == "tune" and choice.origin != "tuned":
             from mdtensor.api.tune import tune_md_hom
 
             tune_md_hom(md_hom, modes.tuning_budget(), arrays=arrays)
+            generation = dispatch.generation()
             choice = engine.choose(md_hom)
         if len(_programs) >= _PROGRAMS_KEPT:
             _programs.clear()
-        _programs[key] = choice
+        if generation == dispatch.generation():  # else better ones may exist
+            _programs[key] = choice
     return choice
 
 

@@ -268,8 +268,9 @@ def _in_full(
     finally:
         _active.pop()
         _recording.reset(token)
-    if len(notes) == 1 and notes[0] is not None and len(set(map(id, arrays))) == len(arrays):
-        launch = launch_of(notes[0], arrays, result, options.get("out"), known.get(key))
+    noted = notes[0] if len(notes) == 1 and generation == dispatch.generation() else None
+    if noted is not None and len(set(map(id, arrays))) == len(arrays):
+        launch = launch_of(noted, arrays, result, options.get("out"), known.get(key))
         if launch is not None:
             _keep(known, key, launch, generation)
     return originals.get(id(result), result)

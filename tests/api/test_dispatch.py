@@ -1,0 +1,88 @@
+"""Who is told that better kernels may exist, whatever other threads do meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+
+import numpy as np
+
+import mdtensor as mdt
+from mdtensor.api import dispatch, pipeline
+
+
+class Keeper:
+    def __init__(self) -> None:
+        self.forgot = 0
+
+    def forget(self) -> None:
+        self.forgot += 1
+
+
+def test_keepers_are_told_as_long_as_they_live() -> None:
+    keeper, gone = Keeper(), Keeper()
+    dispatch.when_cleared(keeper)
+    dispatch.when_cleared(gone)
+    kept = len(dispatch._listeners)
+    del gone
+    gc.collect()
+    assert len(dispatch._listeners) < kept
+    generation = dispatch.generation()
+    dispatch.clear()
+    assert keeper.forgot == 1
+    assert dispatch.generation() != generation
+
+
+def test_threads_make_keepers_while_others_clear() -> None:
+    failed: list[BaseException] = []
+    is_over = threading.Event()
+
+    def make() -> None:
+        try:
+            kept: list[Keeper] = []
+            for _ in range(20000):
+                kept.append(Keeper())
+                dispatch.when_cleared(kept[-1])
+                del kept[:-200]
+        except BaseException as error:
+            failed.append(error)
+        is_over.set()
+
+    def clear() -> None:
+        try:
+            while not is_over.is_set():
+                dispatch.clear()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for work in (make, clear, clear)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed
+
+
+def test_a_choice_made_while_a_better_one_was_found_is_made_again(monkeypatch) -> None:
+    engine, asked = pipeline.engine_for(), []
+    (md_hom,) = mdt.compile("ij->i", np.ones((5, 6))).md_homs
+    choose = engine.choose
+
+    def overtaken(md_hom, *, use_store=True):
+        asked.append(md_hom)
+        choice = choose(md_hom, use_store=use_store)
+        if len(asked) == 1:
+            pipeline.forget()  # a thread in the background has found something
+        return choice
+
+    monkeypatch.setattr(engine, "choose", overtaken)
+    pipeline.forget()
+    for _ in range(3):
+        pipeline.choice_for(md_hom)
+    assert len(asked) == 2
