@@ -143,6 +143,7 @@ def test_a_winner_is_found_where_the_store_was_seen_before_and_after(
     store = Store.open(tmp_path)
     other = Store.open(tmp_path) if by_another else store
     monkeypatch.setattr(engine, "_open_store", lambda: store)
+    monkeypatch.setattr(engine, "structures", {})  # which other tests may have made
     pipeline.forget()
     a, b = np.ones((34, 35), "f4"), np.ones((35, 36), "f4")
     known = [(rows, mdt.compile("vx,xy->vy", a[:rows], b)) for rows in (31, 32, 33)]
