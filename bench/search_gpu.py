@@ -1,0 +1,266 @@
+"""Are short searches as good as long ones? `python -m bench.search_gpu --out DIRECTORY` on GPUs.
+
+Of each case, one search with the `--short` budget and one with the `--long` one, each from an empty
+store; then the winners of both take turns. Every search is a process of its own with a GPU of its
+own and its share of the cores, outlives this one, and leaves a file: what is there is not done
+again, and what is under way is waited for, so that the whole can be done in several calls
+(`--within` says how many seconds one may take). `--table` writes what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bench.families import named
+from bench.search_table import table_of
+from bench.workload import Workload
+from bench.workloads import matmul
+
+ROOT = Path(__file__).parents[1]
+CASES = (
+    "matmul-1024x1024x1024",
+    "matmul-333x777x513",
+    "matmul-16x1000x2048",
+    "bmatmul-16x10x500x64",
+    "matmul-1x1000x2048",
+    "ccsdt-abcdef-gdab-efgc",
+    "mcc-1x7x7x512-512x3x3",
+    "mcc-resnet-1x230x230x3-64x7x7-s2",
+    "jacobi3d-256^3",
+    "argmax-rows-4096x4096",
+    "matmul-1024x1024x1024-float16",
+)
+_OWN = {each.name: each for each in (matmul(333, 777, 513), matmul(1024, 1024, 1024, "float16"))}
+COMPARED = "compared"
+_ROUNDS, _TIMES = 15, 5
+_LOOK = 0.2  # seconds between looks at what is under way
+
+Cores: TypeAlias = Sequence[int]
+
+
+def workload_of(name: str) -> Workload:
+    """The case of a name."""
+    return _OWN.get(name) or named(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A search of a case with so many seconds, or the comparison of what two searches found."""
+
+    case: str
+    what: str  # seconds of a budget, or COMPARED
+
+    @property
+    def stem(self) -> str:
+        """The name of the job's files."""
+        return f"{self.case}-{self.what}".replace("^", "_")
+
+    def needs(self, short: str, long: str) -> tuple[Job, ...]:
+        """What must be done before."""
+        if self.what != COMPARED:
+            return ()
+        return Job(self.case, short), Job(self.case, long)
+
+
+Command: TypeAlias = Callable[[Job, Cores], list[str]]
+
+
+class Desk:
+    """Begins jobs on so many GPUs, each with one at a time, and keeps account of them in files.
+
+    `command` makes the arguments of a job's process on some of the cores, which writes the job's
+    result when it is done.
+    """
+
+    def __init__(self, out: Path, gpus: Sequence[str], command: Command) -> None:
+        self.out, self.gpus, self.command = out, tuple(gpus), command
+        self._children: dict[Job, subprocess.Popen[bytes]] = {}
+
+    def result(self, job: Job) -> Path:
+        """Where a job leaves its result."""
+        return self.out / f"{job.stem}.json"
+
+    def _mark(self, job: Job) -> Path:
+        return self.out / f"{job.stem}.running"
+
+    def gpu_of(self, job: Job) -> str | None:
+        """The GPU on which a job runs, begun by this process or an earlier one; else None."""
+        if (child := self._children.get(job)) is not None and child.poll() is not None:
+            del self._children[job]
+            self._mark(job).unlink(missing_ok=True)
+            return None
+        try:
+            pid, gpu = self._mark(job).read_text().split()
+            running = job.stem in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except (OSError, ValueError):
+            return None
+        return gpu if running else None
+
+    def begin(self, job: Job, gpu: str) -> None:
+        """Begins a job, whose process outlives this one."""
+        environment = {
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": gpu,
+            "MDTENSOR_CACHE_DIR": str(self.out / "stores" / f"{job.stem}-{time.time_ns()}"),
+        }
+        with (self.out / f"{job.stem}.log").open("wb") as log:
+            child = subprocess.Popen(
+                [*self.command(job, self._cores(gpu)), job.stem],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._children[job] = child
+        self._mark(job).write_text(f"{child.pid} {gpu}")
+
+    def _cores(self, gpu: str) -> list[int]:
+        cores = sorted(os.sched_getaffinity(0))
+        share = max(1, len(cores) // len(self.gpus))
+        first = self.gpus.index(gpu) * share
+        return cores[first : first + share] or cores
+
+    def work(
+        self, jobs: Sequence[Job], needs: Callable[[Job], Sequence[Job]], within: float
+    ) -> bool:
+        """Does jobs in order, for so many seconds at most; whether all of them are done.
+
+        One that ends without a result is not begun again in this call.
+        """
+        end, begun = time.monotonic() + within, set[Job]()
+        while True:
+            running = {job: gpu for job in jobs if (gpu := self.gpu_of(job)) is not None}
+            left = [job for job in jobs if not self.result(job).exists()]
+            free = [gpu for gpu in self.gpus if gpu not in running.values()]
+            ready = [
+                job
+                for job in left
+                if job not in running
+                and job not in begun
+                and all(self.result(need).exists() for need in needs(job))
+            ]
+            for job, gpu in zip(ready, free, strict=False):
+                print(f"{job.stem} on GPU {gpu}", flush=True)
+                self.begin(job, gpu)
+                begun.add(job)
+            if not (ready and free) and (not running or time.monotonic() > end):
+                return not left
+            time.sleep(_LOOK)
+
+
+def search_case(case: str, seconds: float) -> dict[str, Any]:
+    """Searches for the best schedules of a case's programs, and tells how it went."""
+    from bench.search_watch import watched_search
+    from mdtensor.api import pipeline
+
+    started = time.monotonic()
+    engine = pipeline.engine_for("cupy")
+    device = pipeline.device_name("cupy")
+    programs = watched_search(engine, device, _md_homs(case), seconds)
+    return {
+        "case": case,
+        "budget": seconds,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "environment": engine.environment,
+        "seconds": time.monotonic() - started,
+        "programs": programs,
+    }
+
+
+def _md_homs(case: str) -> list[Any]:
+    """The programs of a case's call on CuPy's arrays."""
+    import cupy
+
+    import mdtensor
+    from bench.engines import Tuned
+    from bench.workload import CALL, PLAN
+
+    workload = workload_of(case)
+    operands = [cupy.asarray(operand) for operand in workload.operands()]
+    outputs = tuple(cupy.empty(spec.shape, spec.dtype) for spec in workload.outputs)
+    calls = Tuned().calls(workload, operands, outputs)
+    with mdtensor.tuning("record") as seen:
+        (calls[PLAN] if PLAN in calls else calls[CALL])()
+    return [item.md_hom for item in seen]
+
+
+def compare_case(case: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Seconds of the winners of several searches, program by program, by turns."""
+    from bench.search_watch import seconds_by_turns
+    from mdtensor.api import pipeline
+
+    engine = pipeline.engine_for("cupy")
+    schedules = [[each["winner"] for each in one["programs"]] for one in found]
+    times = [
+        seconds_by_turns(engine, md_hom, rivals, _ROUNDS, _TIMES)
+        for md_hom, rivals in zip(_md_homs(case), zip(*schedules, strict=True), strict=True)
+    ]
+    return {"case": case, "seconds": [sum(each) for each in zip(*times, strict=True)]}
+
+
+def do(job: Job, out: Path, short: str, long: str) -> None:
+    """Does a job in this process."""
+    if job.what == COMPARED:
+        needed = [out / f"{need.stem}.json" for need in job.needs(short, long)]
+        result = compare_case(job.case, [json.loads(path.read_text()) for path in needed])
+    else:
+        result = search_case(job.case, float(job.what))
+    path = out / f"{job.stem}.json"
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result))
+    part.replace(path)
+
+
+def main() -> int:
+    """Begins and awaits jobs, or does one; 1 where something is left to do."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--short", type=int, default=60, help="seconds of a budget")
+    parser.add_argument("--long", type=int, default=600)
+    parser.add_argument("--gpus", default=os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
+    parser.add_argument("--within", type=float, default=1e9, help="seconds for this call")
+    parser.add_argument("--table", action="store_true", help="only write what there is")
+    parser.add_argument("--do", help=argparse.SUPPRESS)
+    parser.add_argument("--cores", help=argparse.SUPPRESS)
+    parser.add_argument("stem", nargs="?", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    short, long = str(options.short), str(options.long)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.do:
+        if options.cores:
+            os.sched_setaffinity(0, set(map(int, options.cores.split(","))))
+        do(Job(*options.do.rsplit("=", 1)), options.out, short, long)
+        return 0
+    done, cases = True, options.cases.split(",")
+    if not options.table:
+        fixed = [sys.executable, "-m", "bench.search_gpu", "--out", str(options.out.resolve())]
+        fixed += ["--short", short, "--long", long]
+        desk = Desk(
+            options.out.resolve(),
+            options.gpus.split(","),
+            lambda job, cores: [
+                *fixed,
+                *("--do", f"{job.case}={job.what}", "--cores", ",".join(map(str, cores))),
+            ],
+        )
+        jobs = [Job(case, what) for case in cases for what in (long, short, COMPARED)]
+        jobs.sort(key=lambda job: (long, short, COMPARED).index(job.what))
+        done = desk.work(jobs, lambda job: job.needs(short, long), options.within)
+    print(table_of(options.out, cases, short, long, lambda case, what: Job(case, what).stem))
+    return int(not done)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
