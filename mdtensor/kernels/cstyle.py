@@ -65,6 +65,9 @@ def render(
         prelude += "\n" + dialect.matrix_functions
     if any(renderer.has_panels for renderer in renderers):
         prelude += "\n" + dialect.panel_functions
+    byte = dialect.byte.partition("(")[0]
+    if byte and any(f"{byte}(" in kernel for kernel in kernels):
+        prelude += "\n" + dialect.byte_functions
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,

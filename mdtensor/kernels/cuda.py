@@ -58,6 +58,14 @@ __device__ __forceinline__ void store_bfloats(float2 values, unsigned short* pla
   *(unsigned*)place = both;
 }"""
 
+# NVRTC 13 reads neighbouring bytes of local memory together, and takes differences of the first of
+# four for bytes that are extended already (docs/adr/0004): it may not know whence a number comes.
+_BYTE_FUNCTIONS = """\
+__device__ __forceinline__ signed char byte_of(int wide) {
+  asm("" : "+r"(wide));
+  return (signed char)wide;
+}"""
+
 # Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15).
 _MATRIX_FUNCTIONS = """\
 template <bool turned>
@@ -300,4 +308,6 @@ CUDA = Dialect(
     lanes="xyzw",
     vectors=False,
     sizes_by_value=True,
+    byte="byte_of({value})",
+    byte_functions=_BYTE_FUNCTIONS,
 )

@@ -43,7 +43,9 @@ class Dialect:
     type, a value's bits as an unsigned number, and the value of such a number. `atomics` combine
     an integer of so many bytes into local memory. `matrix_functions` come before kernels with
     products of matrices, which are loops in a language without; `panel_functions` before kernels
-    with bulk copies, whose maps are `map_argument`s, in languages that have such.
+    with bulk copies, whose maps are `map_argument`s, in languages that have such. `byte` is an
+    integer as a signed byte, where a cast does not do; `byte_functions` come before kernels that
+    say it.
     """
 
     name: str
@@ -92,3 +94,5 @@ class Dialect:
     in_order_alone: tuple[str, ...] = ()
     shuffle: str = ""
     fused: str = ""
+    byte: str = ""
+    byte_functions: str = ""

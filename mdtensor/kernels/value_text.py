@@ -281,7 +281,10 @@ class ValueText:
             text = f"({args[0]} {symbol} {args[1]})"
             return f"({kind}){text}" if lanes == 1 and dtype.itemsize < 4 else text
         if lanes == 1:
-            return f"({kind})(({unsigned})({args[0]}) {symbol} ({unsigned})({args[1]}))"
+            text = f"({unsigned})({args[0]}) {symbol} ({unsigned})({args[1]})"
+            if dtype.itemsize == 1 and self.dialect.byte:
+                return self.dialect.byte.format(value=text)
+            return f"({kind})({text})"
         as_unsigned = f"as_{unsigned}{lanes}"
         return f"as_{kind}({as_unsigned}({args[0]}) {symbol} {as_unsigned}({args[1]}))"
 

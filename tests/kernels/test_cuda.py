@@ -9,6 +9,11 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
+from mdtensor.kernels.program import program_of
+from mdtensor.lower.plain import plain
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.kernels.kernel_cases import CASES, GPU_CASES, source
 
 
@@ -36,3 +41,14 @@ def test_vectors_have_no_spelling():
     assert CASES["matmul_remainder"].schedule.width == 4
     with pytest.raises(LoweringError, match="cuda has no vectors of 4 lanes"):
         source("matmul_remainder", CUDA)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2"])
+def test_signed_bytes_are_computed_from_numbers_of_unknown_origin(dtype):
+    md_hom = md_hom_from_reduction(
+        Reduction("i->", lambda a: -a, combine="max"), [TensorSpec.of((64,), dtype)]
+    )
+    problem = problem_from_md_hom(md_hom)
+    text = program_of(problem, plain(problem, "gpu"), CUDA).text
+    declared = "__device__ __forceinline__ signed char byte_of(int wide)"
+    assert [declared in text, "byte_of((unsigned char)(" in text] == [dtype == "i1"] * 2

@@ -162,7 +162,7 @@ def test_conditions(schedule):
         assert_array_equal(output, expected, repr(expr))
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "i2"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "i1", "i2"])
 def test_cuda_compiles(dtype):
     results = expressions(ON_FLOATS if dtype in FLOATS else ON_INTS, dtype)
     results += conditions() if dtype == "f4" else []
