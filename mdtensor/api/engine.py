@@ -34,7 +34,6 @@ from mdtensor.lower.candidates import ranked
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.divisions import WORTH_THREADS, best_division, parts_among
 from mdtensor.lower.generalised import generalised
-from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.key import CODE_GENERATION, problem_key
 from mdtensor.lower.narrow_places import with_narrow_places
 from mdtensor.lower.plain import plain, scattering
@@ -141,10 +140,9 @@ class Engine:
         return with_narrow_places(exact) if asm_of(self.target.kind).vectors else exact
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
-        """Whether a kernel reads zeros outside of arrays at no cost, where an `md_hom` guards."""
+        """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""
         problem = self.problem_of(md_hom)
-        filled = zero_filled(problem) != problem
-        return filled and any(bulk_candidates(problem, self.target))
+        return self.target.kind == "gpu" and zero_filled(problem) != problem
 
     def tuned(self, problem: Problem) -> Choice | None:
         """The winner that the store knows for this problem and device, compiled; else None."""

@@ -21,6 +21,7 @@ from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.tiling import tilings_of
+from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target
 
 LOCAL_BYTES = 47 << 10
@@ -41,6 +42,9 @@ _WARP = 32
 MOST_COMPUTATIONS = 2048  # in an unrolled register tile
 MOST_PARTIALS = 1 << 26  # results of all parts of a reduction
 MOST_STEPS = 64  # of reduced dims in it
+UNROLLED = 8  # of them that a work-item computes between two tests for an end
+_LONG = 64  # extents of which nobody minds what is left over by whole steps
+_ABOVE = 1.75  # times what was asked for that a whole part of a short dim may have
 _DEPTHS = (8, 16, 32)
 _WORTH_STAGES = 16  # turns of a group from which several staged tiles can pay
 _SHARING = (1, 4, 8, 32, 128, 256)
@@ -61,6 +65,7 @@ class Sides:
 @lru_cache(64)
 def sides_of(problem: Problem) -> Sides:
     """The kept dims in two sides."""
+    problem = zero_filled(problem)
 
     def distance(d: int) -> tuple[int, int]:
         strides = [write.strides[d].constant for write in problem.writes]
@@ -122,6 +127,7 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
         return
     yield from bulk_candidates(problem, target)
     yield from matrix_candidates(problem, target)
+    problem = zero_filled(problem)
     seen: set[Schedule] = set()
     streaming = can_stream(problem) and _leaves_caches(problem, target)
     sides = sides_of(problem)
@@ -207,22 +213,20 @@ def blocked(
         chunks[d] = next(n for n in (4, 2, 1) if registers[d] % n == 0)
     tiles = [0] * count
     threads[nearest] = sharing
+    reduce_order = _reduce_order(problem, nearest)
     if sharing > 1:
         registers[nearest] = depth
         chunks[nearest] = min(4, depth)
     else:
-        registers[nearest] = 8
-        chunks[nearest] = 8
-        tiles[nearest] = depth
-        for d in problem.contracted:
-            tiles[d] = tiles[d] or 1
+        for d, (steps, tile) in _steps_and_tiles(problem, reduce_order, depth).items():
+            registers[d] = chunks[d] = steps
+            tiles[d] = tile
     staged = tuple(
         "local" if sharing == 1 and _is_shared(problem, n, threads) else ""
         for n in range(len(problem.streams))
     )
     if not any(staged):
         tiles = [0] * count
-    reduce_order = _reduce_order(problem, nearest)
     kept = kept_order(problem)
     along = any(s.strides[nearest].constant == 1 for s in problem.streams)
     order = (*kept, *reduce_order) if along or sharing == 1 else (*reduce_order, *kept)
@@ -252,6 +256,36 @@ def blocked(
         padding=tuple(padding) if any(padding) else (),
         prefetch=len(tiled) == 1 and any(staged),
     )
+
+
+def _steps_and_tiles(
+    problem: Problem, order: Sequence[int], depth: int
+) -> dict[int, tuple[int, int]]:
+    """Unrolled steps and the extent of a tile (0: the whole dim), by reduced dim.
+
+    Both are filled from the innermost dim outwards: short dims are whole, and what is asked for
+    beyond them is of the next one.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    steps, left = UNROLLED, depth
+    for d in reversed(order):
+        extent = problem.extent(d)
+        if problem.keeps_order or extent % UNROLLED == 0 or extent > _LONG:
+            here = (steps, left)
+        else:
+            unrolled = _divisor_near(extent, steps)
+            here = (unrolled, _divisor_near(extent, max(unrolled, left), unrolled))
+        found[d] = (here[0], 0 if here[1] >= extent > 1 and here[1] > 1 else here[1])
+        whole = min(extent, here[1])
+        steps = max(1, steps // here[0]) if whole == extent else 1
+        left = max(1, left // whole) if whole == extent else 1
+    return found
+
+
+def _divisor_near(extent: int, number: int, of: int = 1) -> int:
+    """The largest divisor of an extent, a multiple of another, that is not far above a number."""
+    most = number * _ABOVE
+    return max(n for n in range(of, extent + 1, of) if extent % n == 0 and (n <= most or n == of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +445,7 @@ def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
 
 def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
     """The constraint of a device or the rule that a schedule breaks; empty where it breaks none."""
+    problem = schedule.computed(problem)
     items, computations = math.prod(schedule.threads), math.prod(schedule.registers)
     registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
     limits = (

@@ -125,6 +125,7 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
         return bulk_estimate(problem, schedule, target)
     if schedule.tensor:
         return matrix_estimate(problem, schedule, target)
+    problem = schedule.computed(problem)
     shape = _shape(problem, schedule)
     on_core = _groups_on_core(problem, schedule, target, shape)
     busy = min(on_core, -(-shape.groups // target.cores))

@@ -49,6 +49,7 @@ WHOLE = 0  # among chunks: all points of a work-item; among parts: a group for e
 _STEPS = (1, 2, 4, 8, 16, 32)
 _SUMS = (1, 2, 4, 8, 16, 32, 64)  # of a work-item along a scanned dim
 _CHUNKS = (1, 2, 4, 8, 16, WHOLE)
+_SHORT = 32  # extents of reduced dims of which every divisor is tried
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)  # of a group without a reduction
@@ -117,7 +118,7 @@ def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
         if target.counts_groups and problem.extent(problem.scanned) > WARP:
             found[LOOK_BACK] = _scan(problem, shared=True)
     elif problem.contracted:
-        found[RESIDENT] = _reduction(problem, target)
+        found[RESIDENT] = _reduction(zero_filled(problem), target)
     else:
         found[RESIDENT] = _points(problem)
     dims = matrix_dims(problem) if target.matrices else None
@@ -183,7 +184,12 @@ def _points_along(problem: Problem, d: int) -> Counts:
         return tuple(n for n in POINTS if n <= extent)
     if problem.keeps_order and d != problem.contracted[-1]:
         return _ONE
-    return tuple(n for n in _STEPS if n <= max(16, extent))
+    return tuple(sorted({n for n in _STEPS if n <= max(16, extent)} | _divisors(extent)))
+
+
+def _divisors(extent: int) -> set[int]:
+    """What divides a short dim, so that nothing is left over; those of long ones are round."""
+    return {n for n in range(1, extent + 1) if extent % n == 0} if extent <= _SHORT else set()
 
 
 def _parts_along(problem: Problem, target: Target, d: int) -> Counts:
@@ -257,7 +263,8 @@ def _reduction(problem: Problem, target: Target) -> Kind:
     def tiles(d: int) -> Counts:
         if not problem.reduced[d] or (problem.keeps_order and d != problem.contracted[0]):
             return _NONE
-        return (0, *(n for n in _DEPTHS if n <= max(32, problem.extent(d))))
+        extent = problem.extent(d)
+        return (0, *sorted({n for n in _DEPTHS if n <= max(32, extent)} | _divisors(extent)))
 
     counted = target.counts_groups and not problem.keeps_order
     return Kind(

@@ -66,7 +66,6 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.selection import selecting, selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
-from mdtensor.lower.zero_filled import zero_filled
 
 _COUNTERS = Argument("counters", np.dtype(np.uint32), "counters")
 
@@ -79,9 +78,7 @@ def lowered(
     Those for `aligned` buffers, which begin at multiples of 16 bytes, may access several elements
     at once. Raises LoweringError where the schedule does not fit the problem.
     """
-    guarded = problem
-    if schedule.bulk:
-        problem = zero_filled(guarded)
+    guarded, problem = problem, schedule.computed(problem)
     validate(problem, schedule)
     if schedule.tensor:
         validate_tensor(problem, schedule)
@@ -90,7 +87,8 @@ def lowered(
     if schedule.bulk:
         validate_bulk(problem, schedule)
         if not aligned:
-            problem, schedule = guarded, for_any_alignment(guarded, schedule)
+            schedule = for_any_alignment(guarded, schedule)
+            problem = schedule.computed(guarded)
     tilings = tilings_of(problem, schedule)
     layouts = stage_inputs.layouts_of(problem, schedule, tilings)
     frame = Frame(problem, schedule, tilings, layouts, aligned)

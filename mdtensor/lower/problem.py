@@ -40,7 +40,7 @@ class Stream:
     """All reads of one buffer that differ only by a constant: a buffer and a stride per dim.
 
     Where an index into one of `axes`, which the strides count already, lies outside, the element is
-    zero. Only bulk copies read such streams (see `lower.zero_filled`).
+    zero. Offsets of reads count from where these indices are 0 (see `lower.zero_filled`).
     """
 
     buffer: int

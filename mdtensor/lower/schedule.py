@@ -134,6 +134,12 @@ class Schedule:
     last_group: bool = False
     march: bool = False
 
+    def computed(self, problem: Problem) -> Problem:
+        """The problem as it is computed: a guarded stream is read as one of zeros outside."""
+        stays = self.resident and not self.scatter and problem.scanned < 0
+        fills = asm_of(self.asm).cooperative and stays and bool(problem.contracted)
+        return zero_filled(problem) if fills else problem
+
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
         fields = asdict(self)
@@ -210,7 +216,7 @@ def validate(problem: Problem, schedule: Schedule) -> None:
 
     These are the constraints of the formalism (002, appendix .5.1) that depend on no device.
     """
-    problem = zero_filled(problem) if schedule.bulk else problem
+    problem = schedule.computed(problem)
     count = len(problem.extents)
     asm = asm_of(schedule.asm)
     for field in ("parts", "tiles", "threads", "registers"):

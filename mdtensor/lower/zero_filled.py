@@ -1,22 +1,25 @@
 """Guarded factors of a product as streams that are zero outside of their arrays.
 
 A convolution with padding reads the nearest element instead of one outside, and selects zero for
-the product. Where what reads gives zeros for such indices by itself, as bulk copies do, neither is
-needed. (A zero times an infinity or a NaN is a NaN, where the guard gives zero; as where an image
-is copied with zeros around it.)
+the product. Bulk copies give zeros for such indices by themselves, and need neither. Accumulators
+that stay in registers take zero instead of the element, once for all products with it, or as it is
+copied to local memory. (A zero times an infinity or a NaN is a NaN, where the guard gives zero; as
+where an image is copied with zeros around it.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
-from mdtensor.lower.index import as_index
-from mdtensor.lower.problem import Axis, Computed, Problem
+from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.problem import Axis, Computed, Problem, Read
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.scalar import Expr, const
 
 
+@lru_cache(maxsize=256)
 def zero_filled(problem: Problem) -> Problem:
     """The problem without guards, where one factor of its product has some; else itself.
 
@@ -45,6 +48,12 @@ def zero_filled(problem: Problem) -> Problem:
     reads[number] = replace(read, computed=())
     scalar = replace(problem.scalar, results=(result.args[1],))
     return replace(problem, scalar=scalar, streams=tuple(streams), reads=tuple(reads))
+
+
+def place_of(problem: Problem, read: Read) -> Index:
+    """Where an element that nothing is computed for lies, all indices at their start."""
+    axes = problem.streams[read.stream].axes
+    return as_index(read.offset) + sum(axis.stride * axis.offset for axis in axes)
 
 
 def _is_guarded_product(result: Expr, number: int, computed: tuple[Computed, ...]) -> bool:

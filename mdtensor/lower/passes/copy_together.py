@@ -20,6 +20,7 @@ from mdtensor.lower.nest import (
     If,
     IndexCalc,
     LetIndex,
+    Literal,
     Load,
     Pack,
     Ref,
@@ -30,12 +31,14 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
+from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.stage_inputs import Axis, Layout, Source, source_of
 from mdtensor.lower.passes.wide_accesses import BYTES, lanes_of
 from mdtensor.lower.problem import Stream
 
 MOST_PIECES = 32  # that a work-item holds on their way to local memory
+SECTOR = 32  # bytes that memory is read by
 BANKS, BANK_BYTES = 32, 4  # of local memory, that a warp accesses side by side
 _ASYNCHRONOUS = (4, 8, 16)  # bytes of a copy that needs no work-item to wait for it
 
@@ -105,8 +108,25 @@ class CopyTogether:
             if self.lanes > 1 and not self.frame.aligned:
                 lanes = range(self.lanes)
                 value = Pack(tuple(Load(buffer, memory, address + lane) for lane in lanes))
-            fetches.append(_within(piece, Set(ref, value)))
+            fetches += [_within(piece, s) for s in self._filled(piece, starts, Set(ref, value))]
         return [*statements, *fetches]
+
+    def _filled(self, piece: Piece, starts: Mapping[int, Index], fetch: Set) -> list[Statement]:
+        """What fetches a piece, or zeros where it lies outside of the stream's axes."""
+        places = axis_indices(
+            self.stream.axes, lambda d: starts[d] + piece.coordinates.get(d, ZERO)
+        )
+        zero = Literal(0, fetch.ref.dtype)
+        if not places:
+            return [fetch]
+        if self.lanes == 1:
+            value = Calc("select", (all_inside(places), fetch.value, zero), fetch.ref.dtype)
+            return [Set(fetch.ref, value)]
+        guarded: Statement = fetch
+        for place, extent in places:
+            guarded = If(place, "<", as_index(extent), (guarded,))
+            guarded = If(ZERO, "<=", place, (guarded,))
+        return [Set(fetch.ref, Pack((zero,) * self.lanes)), guarded]
 
     def _address(
         self,
@@ -133,7 +153,7 @@ class CopyTogether:
     @property
     def is_asynchronous(self) -> bool:
         """Whether pieces lie in the tile as in the source, in sizes that copy themselves."""
-        if self.source.memory != self.layout.memory:
+        if self.source.memory != self.layout.memory or self.stream.axes:
             return False
         single = self.source.memory.itemsize in _ASYNCHRONOUS
         if self.lanes == 1:
@@ -240,7 +260,22 @@ def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
             f"a work-item would hold {count} pieces of a staged tile; {most} at most"
         )
     in_rows = _in_rows(whole)
+    if in_rows is None and lanes == 1:
+        in_rows = _in_rows(replace(whole, walks=_points_first(whole)))
     return in_rows if in_rows is not None else _divided(whole)
+
+
+def _points_first(copy: CopyTogether) -> tuple[Walk, ...]:
+    """The walks along points before those of a reduction, where neighbours share a sector.
+
+    Taps of a window are few and no power of two, so that their numbers would be divided for.
+    """
+    reduced, strides = copy.frame.problem.reduced, copy.stream.strides
+    apart = [abs(strides[walk.axis.dim].constant or SECTOR) for walk in copy.walks]
+    near = [n for n, walk in enumerate(copy.walks) if not reduced[walk.axis.dim]]
+    if not near or apart[near[0]] * copy.source.memory.itemsize >= SECTOR:
+        return copy.walks
+    return tuple(sorted(copy.walks, key=lambda walk: reduced[walk.axis.dim]))
 
 
 def _lanes(frame: Frame, stream: Stream, source: Source, axes: tuple[Axis, ...]) -> int:

@@ -35,11 +35,13 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.ask_ahead import asked_ahead
+from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, OUTER, Layout
 from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import combined, identity_of, is_elementwise, value_of
+from mdtensor.lower.zero_filled import place_of
 from mdtensor.translate.scalar import ScalarFunction
 
 READ_STAGE = "read_stage"  # the number of the staged tile that is computed with
@@ -493,7 +495,8 @@ class Body:
         params: Sequence[Value],
         index: Callable[[str], Value],
     ) -> Value:
-        offset = as_index(0 if read.stream in self.frame.layouts else read.offset)
+        problem = self.frame.problem
+        offset = as_index(0) if read.stream in self.frame.layouts else place_of(problem, read)
         for d, step in steps:
             if self.frame.is_clamped(d) and read.stream not in self.frame.layouts:
                 stride = self._stride(read.stream, d)
@@ -501,7 +504,7 @@ class Body:
             elif step:
                 offset = offset + self._stride(read.stream, d) * step
         if not read.computed:
-            return self._load(read.stream, offset, piece)
+            return self._load(read.stream, offset, piece, self._inside(read.stream, steps))
         place: Value | None = None
         for part in read.computed:
             inside = _inside(value_of(part.expr, params, index), part.extent)
@@ -510,6 +513,20 @@ class Body:
             place = step if place is None else Calc("add", (place, step), I64, lanes)
         assert place is not None
         return self._gather(read.stream, offset, place, piece)
+
+    def _inside(self, stream: int, steps: Steps) -> Value | None:
+        """Whether an element lies inside of the axes outside of which a stream is zero."""
+        if stream in self.frame.layouts:
+            return None
+        further = dict(steps)
+
+        def at(d: int) -> Index:
+            if self.frame.is_clamped(d):
+                return self.frame.clamped(d, further.get(d, 0))
+            return name(self.frame.tilings[d].var("r")) + further.get(d, 0)
+
+        axes = self.frame.problem.streams[stream].axes
+        return all_inside(axis_indices(axes, at)) if axes else None
 
     def _gather(self, stream: int, offset: Index, place: Value, piece: Piece) -> Value:
         """The elements at computed places, which count from the offset."""
@@ -541,7 +558,7 @@ class Body:
             return self.frame.problem.streams[stream].strides[d]
         return layout.stride(d, FULL) if layout.has(d, FULL) else layout.stride(d, INNER)
 
-    def _load(self, stream: int, offset: Index, piece: Piece) -> Value:
+    def _load(self, stream: int, offset: Index, piece: Piece, inside: Value | None = None) -> Value:
         lane = self.frame.schedule.lane
         stride = self._stride(stream, lane) if lane >= 0 else as_index(0)
         lanes = piece.lanes if stride.terms else 1
@@ -558,7 +575,10 @@ class Body:
             stride if lanes > 1 else 1,
             0 if valid == lanes else valid,
         )
-        return self._named("x", load)
+        if inside is None:
+            return self._named("x", load)
+        zero = Literal(0, load.dtype)
+        return self._named("x", Calc("select", (inside, load, zero), load.dtype))
 
 
 def _inside(value: Value, extent: Index) -> Value:

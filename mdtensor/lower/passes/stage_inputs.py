@@ -35,6 +35,7 @@ from mdtensor.lower.nest import (
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
+from mdtensor.lower.zero_filled import place_of
 from mdtensor.translate.scalar import Expr
 
 OUTER, FULL, INNER = "outer", "full", "inner"
@@ -267,8 +268,8 @@ class Source:
 def source_of(layout: Layout, problem: Problem) -> Source:
     """Where the elements of a staged tile come from."""
     buffer = problem.streams[layout.stream].buffer
-    offset = next(read.offset for read in problem.reads if read.stream == layout.stream)
-    return Source(f"I{buffer}", problem.inputs[buffer], offset)
+    read = next(read for read in problem.reads if read.stream == layout.stream)
+    return Source(f"I{buffer}", problem.inputs[buffer], place_of(problem, read))
 
 
 def _copy_together(
