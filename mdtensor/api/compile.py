@@ -99,7 +99,8 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
         )
     given = {name: options[name] for name in _OPTIONS if name in options}
     specs = specs_of(operands)
-    if reason := reason_of_types([spec.dtype for spec in specs]):
+    on_gpu = array_module(operands) is not np
+    if reason := reason_of_types([spec.dtype for spec in specs], on_gpu=on_gpu):
         raise no_kernels(reason, ", and a plan is for what they compute")
     said = [repr(text), *map(repr, specs), *(f"{name}={given[name]!r}" for name in given)]
     prepared = Options.of(**{"order": "C", **given}).prepared(text, specs, None)

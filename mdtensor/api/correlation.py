@@ -18,7 +18,9 @@ from mdtensor.api.operands import (
     reason_of_classes,
     reason_of_types,
 )
+from mdtensor.api.prepare import computation_dtype
 from mdtensor.api.recall import recalled
+from mdtensor.api.short_floats import are_short, in_single
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided
@@ -80,7 +82,13 @@ def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Arr
     if by_numpy and name == "convolve":
         arrays = [xp.atleast_1d(array) for array in arrays]
     _check(arrays[0].shape, arrays[1].shape, mode)
-    reason = overriding or reason_of_types([array.dtype for array in arrays])
+    types = [array.dtype for array in arrays]
+    if xp is np and not overriding and are_short(types):
+        specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
+        computed = computation_dtype(specs, None, None, "safe")
+        (a, v), _ = in_single(arrays, computed)
+        return _call(name, a, v, mode, method).astype(computed)
+    reason = overriding or reason_of_types(types, on_gpu=xp is not np)
     if reason or method == "fft":
         dtype = np.result_type(*(array.dtype for array in arrays))
         statistics.tally(statistics.NUMPY, dtype, reason or "method fft").calls += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,9 @@ from mdtensor.api.operands import (
     split,
 )
 from mdtensor.api.path import Optimize, checked_optimize
-from mdtensor.api.prepare import Prepared, prepare
+from mdtensor.api.prepare import Prepared, computation_dtype, prepare
 from mdtensor.api.recall import recalled
+from mdtensor.api.short_floats import are_short, in_single
 from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.contraction import resolve
@@ -132,7 +133,9 @@ def einsum(
         and (precision is None or precision in PRECISIONS)
     )
     if classic:
-        return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision, plain)
+        return _einsum(
+            operands, out, dtype, order, casting, optimize, acc_dtype, precision, plain=plain
+        )
     from mdtensor.api.einsum_reduction import Said, einsum_reduction
 
     said = Said(
@@ -160,6 +163,7 @@ def _einsum(
     optimize: Optimize,
     acc_dtype: object,
     precision: str | None,
+    *,
     plain: bool,
 ) -> Array:
     """`einsum` for a call that is made in full."""
@@ -177,6 +181,8 @@ def _einsum(
         return native(text, arrays[0])
     types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
     types += [] if options.dtype is None else [options.dtype]
+    if xp is np and not overriding and are_short(types):
+        return _in_single(text, arrays, out, options)
     if reason := overriding or reason_of_types(types, on_gpu=xp is not np):
         if is_affine(text):
             raise no_kernels(reason, ", and NumPy has no sums for indices")
@@ -215,6 +221,23 @@ def _einsum(
     prepared = _fill(text, arrays, out, options, xp)
     if prepared is not None and prepared.steps and not _watched() and recall.is_noting():
         _noted(launch_of(prepared, kind, xp), arrays, out, out)
+    return out
+
+
+def _in_single(text: str, arrays: list[Array], out: Array | None, options: Options) -> Array:
+    """`einsum` of bfloat16 on a processor: computed in float32, the result is rounded once."""
+    if out is not None and not out.flags.writeable:
+        raise read_only("out")
+    specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
+    to = None if out is None else out.dtype
+    computed = computation_dtype(specs, options.dtype, to, options.casting)
+    arrays, single = in_single(arrays, computed)
+    target = None if out is None else np.empty(out.shape, single)
+    given = replace(options, dtype=single, casting="unsafe")
+    result = _einsum((text, *arrays), target, *given.in_order, plain=False).astype(computed)
+    if out is None:
+        return result
+    np.copyto(out, result, casting="unsafe")
     return out
 
 
@@ -284,6 +307,11 @@ class Options:
             check_types([accumulated])
         checked = checked_precision(precision)
         return cls(wanted, order, casting, checked_optimize(optimize), accumulated, checked)
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """The options as `of` takes them."""
+        return tuple(getattr(self, each.name) for each in fields(self))
 
     def prepared(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None

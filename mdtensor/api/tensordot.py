@@ -40,7 +40,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     overriding = reason_of_classes((a, b), optimized=False)
     left, right = (a, b) if overriding else as_arrays((a, b), xp)
     types = [] if overriding else [left.dtype, right.dtype]
-    if reason := overriding or reason_of_types(types, on_gpu=xp is not np):
+    if reason := overriding or reason_of_types(types, on_gpu=True):  # einsum takes bfloat16
         count_for_numpy(types, reason)
         return _numpy_tensordot(a, b, axes)
     pairs = _paired_axes(left.shape, right.shape, axes)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -160,6 +161,15 @@ def test_plans_launch_without_asking_the_function(made: list[str]) -> None:
     assert len(made) == launchers
     for result in results:
         np.testing.assert_array_equal(result.host, results[0].host)
+
+
+def test_bfloat16_is_a_type_as_any_other(made: list[str]) -> None:
+    x = Array.of(np.arange(6, dtype=ml_dtypes.bfloat16))
+    product = mdt.compile("i,i->", x, x)(x, x)
+    for found, expected in ((product, 55), (mdt.correlate(x, x), [55])):
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found.host.astype(float), expected)
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize("fills", [False, True])

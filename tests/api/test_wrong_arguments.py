@@ -137,9 +137,21 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "unsupported operand",  # an element's own error
     ),
     (
-        lambda: mdt.einsum("ij,jk->ik", A.astype(BFLOAT16), B.astype(BFLOAT16)),
+        lambda: mdt.einsum("ij,jk->ik", *[A.astype(BFLOAT16)] * 2, semiring="min_plus"),
         DTypeError,
-        r"dtype bfloat16, and NumPy says: .*\n  hint: processors compute with float32: a.astype",
+        r"dtype bfloat16\n  hint: processors compute with float32: a.astype",
+    ),
+    *(
+        (function, DTypeError, r"dtype bfloat16\n  hint: processors compute with float32: a.astype")
+        for function in (
+            lambda: mdt.reduce("ij->i", A.astype(BFLOAT16)),
+            lambda: mdt.scan("ij->ij", A.astype(BFLOAT16)),
+            lambda: mdt.conv(IMG.astype(BFLOAT16), FLT.astype(BFLOAT16)),
+            lambda: mdt.stencil(shifted)(A.astype(BFLOAT16)),
+            lambda: mdt.ndimage.uniform_filter(A.astype(BFLOAT16)),
+            lambda: copied(A[0].astype(BFLOAT16), A[1]),
+            lambda: mdt.compile(mdt.reduce, "ij->i", A.astype(BFLOAT16)),
+        )
     ),
     (
         lambda: mdt.compile("ij->i", mdt.spec((2, 3), BFLOAT16)),
