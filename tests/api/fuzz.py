@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.api.fronts import convolutions, einsums, plans, reductions, slices, stencils
+from tests.api.fronts import convolutions, einsums, filters, plans, reductions, slices, stencils
 from tests.api.fronts.drawing import Draw
 from tests.workers import RIGHT, Workers, work
 
@@ -24,7 +24,7 @@ FRONTS: Mapping[str, Callable[[Draw], None]] = {
     "reduce": reductions.check,
     "affine": reductions.check_affine,
     "stencil": stencils.check,
-    "ndimage": stencils.check_filters,
+    "ndimage": filters.check,
     "lazy": slices.check,
     "products": slices.check_products,
     "plan": plans.check,

@@ -1,14 +1,12 @@
-"""Random stencils, run by NumPy on shifted arrays too; and scipy's filters."""
+"""Random stencils, run by NumPy on shifted arrays too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.ndimage
 
 import mdtensor as mdt
 from mdtensor.translate.python.tuples import as_tuple
@@ -216,61 +214,3 @@ def _target(draw: Draw, like: np.ndarray, array: np.ndarray) -> np.ndarray:
     if fits and draw.chance(0.7) and not (0 in array.strides and array.size > 1):
         return array
     return draw.array(like.shape, like.dtype, target=True)
-
-
-_MODES = ("reflect", "constant", "nearest", "mirror", "wrap", "grid-wrap", "grid-constant")
-
-
-def check_filters(draw: Draw) -> None:
-    """One of scipy's filters, on several shapes."""
-    rng = draw.rng
-    name = rng.choice(mdt.ndimage.__all__)
-    ours, theirs = getattr(mdt.ndimage, name), getattr(scipy.ndimage, name)
-    ndim = rng.choice((1, 2, 2, 3))
-    dtype = rng.choice(("f8", "f8", "i4", "u1", "i8", "f8", "c16"))
-    if "imum" in name and dtype == "c16":
-        dtype = "f8"
-    options: dict[str, Any] = {"mode": rng.choice(_MODES)}
-    if draw.chance(0.3):
-        options["cval"] = rng.choice((0, 1, 2))
-    operand: list[Any] = []
-    if name in ("correlate", "convolve"):
-        shape = [rng.randint(1, 4) for _ in range(ndim)]
-        operand = [draw.values(shape, rng.choice(("f8", "i4")))]
-        options["origin"] = [rng.randint(-(n // 2), (n - 1) // 2) for n in shape]
-        if name == "convolve":
-            options["origin"] = [rng.randint(-((n - 1) // 2), n // 2) for n in shape]
-            options["origin"] = [
-                0 if n % 2 == 0 else o for o, n in zip(options["origin"], shape, strict=True)
-            ]
-    elif name in ("correlate1d", "convolve1d"):
-        operand = [draw.values([rng.randint(1, 5)], "f8")]
-        options["axis"] = rng.randrange(-ndim, ndim)
-    elif "gaussian" in name:
-        operand = [rng.choice((0.5, 1.0, 1.7))]
-        options["order"] = rng.choice((0, 0, 1, 2))
-    elif name.endswith("1d"):
-        operand = [rng.randint(1, 5)]
-        options["axis"] = rng.randrange(-ndim, ndim)
-    else:
-        operand = [rng.choice((1, 2, 3, 4, tuple(rng.randint(1, 4) for _ in range(ndim))))]
-    draw.say(f"{name} {operand} {options}")
-    for _ in range(rng.choice((1, 2, 3))):
-        shape = draw.extents(ndim, _POINTS)
-        array = draw.array(shape, dtype, odd=rng.choice((0, 0.5)))
-        expected = outcome_of(partial(theirs, array.copy(), *operand, **options))
-        found = outcome_of(partial(ours, array, *operand, **options))
-        if same_outcome(found, expected):
-            if array.dtype.kind in "iu" and "imum" not in name:
-                _same_integers(found.value, expected.value)
-            else:
-                same_values(found.value, expected.value, 1e-11)
-        draw.finished()
-
-
-def _same_integers(found: np.ndarray, expected: np.ndarray) -> None:
-    """Raises MismatchError where integers differ by more than the one that a rounding makes."""
-    same_values(np.zeros_like(found), np.zeros_like(expected))
-    apart = (found - expected).astype(np.int64)
-    if ((apart != 0) & (np.abs(apart.astype(found.dtype.str.replace("u", "i"))) > 1)).any():
-        same_values(found, expected)

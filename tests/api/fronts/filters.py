@@ -1,0 +1,113 @@
+"""Random calls of scipy's filters, with arguments of all kinds, compared with scipy's own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+import mdtensor as mdt
+from tests.api.fronts.drawing import Draw, outcome_of, same_outcome, same_values
+
+_MODES = ("reflect", "constant", "nearest", "mirror", "wrap", "grid-wrap", "grid-constant")
+_DTYPES = ("f8", "f8", "f4", "f4", "i4", "u1", "i8", "i2", "?", "c16", "c8")
+_POINTS = 4000
+
+
+def check(draw: Draw) -> None:
+    """One filter, on several shapes."""
+    rng = draw.rng
+    name = rng.choice(mdt.ndimage.__all__)
+    ours, theirs = getattr(mdt.ndimage, name), getattr(scipy.ndimage, name)
+    ndim = rng.choice((1, 2, 2, 3))
+    dtype = rng.choice(_DTYPES)
+    if "imum" in name and np.dtype(dtype).kind == "c":
+        dtype = "f8"
+    options: dict[str, Any] = {"mode": rng.choice(_MODES)}
+    if draw.chance(0.3):
+        options["cval"] = rng.choice((0, 1, 2))
+    if name.endswith("1d"):
+        options["axis"] = rng.randrange(-ndim, ndim)
+    elif draw.chance(0.3):
+        options["axes"] = tuple(sorted(rng.sample(range(ndim), rng.randint(1, ndim))))
+    operand = _operand(draw, name, len(options.get("axes", range(ndim))), options)
+    weights = [np.asarray(o) for o in operand if "late" in name or "volve" in name]
+    if draw.chance(0.3):
+        options["output"] = _output(draw, dtype, weights)
+    draw.say(f"{name} {dtype} {operand} {options}")
+    for _ in range(rng.choice((1, 2, 3))):
+        shape = draw.extents(ndim, _POINTS)
+        array = draw.array(shape, dtype, odd=rng.choice((0, 0.5)))
+        expected = outcome_of(partial(theirs, array.copy(), *operand, **options))
+        found = outcome_of(partial(ours, array, *operand, **options))
+        if same_outcome(found, expected):
+            _compare(found.value, expected.value, array, weights, exact="imum" in name)
+        draw.finished()
+
+
+def _operand(draw: Draw, name: str, axes: int, options: dict[str, Any]) -> list[Any]:
+    """What a filter takes besides the array; adds to the options."""
+    rng = draw.rng
+    if "gaussian" in name:
+        options["order"] = rng.choice((0, 0, 1, 2))
+        return [rng.choice((0.5, 1.0, 1.7))]
+    if "late" in name or "volve" in name:
+        shape = [rng.randint(1, 4) for _ in range(1 if name.endswith("1d") else axes)]
+        options["origin"] = [_origin(draw, n, flipped="volve" in name) for n in shape]
+        if name.endswith("1d"):
+            (options["origin"],) = options["origin"]
+        return [draw.values(shape, rng.choice(("f8", "f8", "i4", "f4", "?", "u1", "c16")))]
+    if name.endswith("1d"):
+        size = rng.randint(1, 5)
+        options["origin"] = _origin(draw, size)
+        return [size]
+    if "imum" in name and draw.chance(0.4):
+        counted = draw.values([rng.randint(1, 4) for _ in range(axes)], "?")
+        counted.flat[rng.randrange(counted.size)] = True
+        options |= {"footprint": counted, "origin": [_origin(draw, n) for n in counted.shape]}
+        return []
+    return [rng.choice((1, 2, 3, 4, tuple(rng.randint(1, 4) for _ in range(axes))))]
+
+
+def _origin(draw: Draw, size: int, *, flipped: bool = False) -> int:
+    if flipped:  # scipy flips a window with the origin, and an even one has no middle
+        return 0 if size % 2 == 0 else draw.rng.randint(-(size // 2), size // 2)
+    return draw.rng.randint(-(size // 2), (size - 1) // 2)
+
+
+def _output(draw: Draw, dtype: str, weights: list[np.ndarray]) -> Any:
+    """A type that the result is converted to without a warning, and within its range."""
+    is_complex = "c" in [np.dtype(dtype).kind, *(w.dtype.kind for w in weights)]
+    return np.dtype(draw.rng.choice(("c8", "c16") if is_complex else ("f4", "f8")))
+
+
+def _compare(
+    found: np.ndarray,
+    expected: np.ndarray,
+    array: np.ndarray,
+    weights: list[np.ndarray],
+    *,
+    exact: bool,
+) -> None:
+    """Raises MismatchError where results differ by more than rounding explains."""
+    if exact:
+        same_values(found, expected)
+    elif expected.dtype.kind == "b":
+        same_values(np.zeros_like(found), np.zeros_like(expected))  # scipy's are other bytes too
+    elif expected.dtype.kind in "iu":
+        _same_integers(found, expected)
+    else:
+        is_single = np.result_type(expected, np.complex64) == np.complex64
+        scale = sum(float(np.abs(w.astype(complex)).sum()) for w in weights) or 1.0
+        scale *= max(2.0, float(np.abs(array.astype(complex)).max(initial=0)))
+        same_values(found, expected, (3e-6 if is_single else 1e-11) * scale)
+
+
+def _same_integers(found: np.ndarray, expected: np.ndarray) -> None:
+    """Raises MismatchError where integers differ by more than the one that a rounding makes."""
+    same_values(np.zeros_like(found), np.zeros_like(expected))
+    apart = (found - expected).astype(np.int64)
+    if ((apart != 0) & (np.abs(apart.astype(found.dtype.str.replace("u", "i"))) > 1)).any():
+        same_values(found, expected)
