@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,9 @@ from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.paths import cache_directory
+
+# Where problems become programs.
+_FOLDERS = ("lower", "lower/passes", "kernels", "backends", "translate", "translate/rewrites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +67,11 @@ class Winners:
 
 @cache
 def _state_of_the_code() -> str:
-    """What changes when mdtensor's files do: their times and sizes, as for Python's bytecode."""
-    found = list(_times_and_sizes(Path(mdtensor.__file__).parent))
-    return " ".join(
-        map(str, (mdtensor.__version__, len(found), *map(sum, zip(*found, strict=True))))
-    )
-
-
-def _times_and_sizes(folder: Path | os.DirEntry[str]) -> Iterator[tuple[int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                status = entry.stat()
-                yield status.st_mtime_ns, status.st_size
-            elif entry.is_dir():
-                yield from _times_and_sizes(entry)
+    """What changes when the files do that make programs: as for bytecode, their times and sizes."""
+    found = [mdtensor.__version__]
+    for folder in _FOLDERS:
+        with os.scandir(Path(mdtensor.__file__).parent / folder) as entries:
+            files = [entry.stat() for entry in entries if entry.name.endswith(".py")]
+        times, sizes = (sum([f.st_mtime_ns for f in files]), sum([f.st_size for f in files]))
+        found.append(f"{len(files)} files {times} {sizes}")
+    return ", ".join(found)

@@ -88,7 +88,8 @@ def test_a_file_that_is_written_changes_the_state_of_the_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mdt, "__file__", str(tmp_path / "__init__.py"))
-    (tmp_path / "lower").mkdir()
+    for folder in winners._FOLDERS:
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     state = winners._state_of_the_code.__wrapped__
     before = state()
     (tmp_path / "lower" / "pass.py").write_text("pass")
