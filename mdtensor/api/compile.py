@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from mdtensor.api.arguments import Arguments, specs_of
-from mdtensor.api.directive import Directive
 from mdtensor.api.einsum import Options, einsum
 from mdtensor.api.operands import array_module, as_array, check_mask, no_kernels, reason_of_types
 from mdtensor.api.plan import Plan
-from mdtensor.api.plan_of_call import CallPlan
 from mdtensor.api.plan_of_einsum import EinsumPlan
-from mdtensor.api.stencil import StencilFunction
 from mdtensor.errors import ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
+
+if TYPE_CHECKING:
+    from mdtensor.api.plan_of_call import CallPlan
 
 Array = Any
 
@@ -111,6 +111,10 @@ def _plan_of_call(
     function: Any, operands: Sequence[Any], options: Mapping[str, Any], label: str | None = None
 ) -> CallPlan:
     """The plan of a call of a function, by the label of its string if it has one."""
+    from mdtensor.api.directive import Directive
+    from mdtensor.api.plan_of_call import CallPlan
+    from mdtensor.api.stencil import StencilFunction
+
     is_stencil = isinstance(function, StencilFunction)
     module, _, name = str(getattr(function, "__module__", "")).rpartition(".")
     is_ours = module == "mdtensor.api" and name in _MODULES

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from queue import SimpleQueue
+from typing import Any
 
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
@@ -27,10 +28,8 @@ from mdtensor.errors import CompileError, LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
-from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.asm import asm_of
-from mdtensor.lower.candidates import ranked
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.divisions import WORTH_THREADS, best_division, parts_among
 from mdtensor.lower.generalised import generalised
@@ -166,6 +165,8 @@ class Engine:
 
     def source(self, problem: Problem, schedule: Schedule) -> KernelSource:
         """The text of a problem's kernels by a schedule."""
+        from mdtensor.kernels.program import program_of
+
         head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
         return program_of(problem, schedule, self.dialect, head)
 
@@ -176,7 +177,7 @@ class Engine:
         their own.
         """
         if self.target.kind == "gpu" and points(problem) >= WORTH_CONSTANTS:
-            for seconds, schedule in ranked(problem, self.target)[:2]:
+            for seconds, schedule in self._ranked(problem)[:2]:
                 try:
                     return self.specialised(problem, schedule, "cost model", seconds)
                 except (CompileError, LoweringError):
@@ -294,7 +295,7 @@ class Engine:
 
     def _compile_first(self, structure: Structures, problem: Problem) -> None:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""
-        for _, schedule in ranked(problem, self.target, general=True)[:2]:
+        for _, schedule in self._ranked(problem, general=True)[:2]:
             try:
                 self._compile(structure, _without_parts(problem, schedule))
                 return
@@ -382,7 +383,13 @@ class Engine:
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The schedule that the cost model ranks first, for a thread that nobody waits for."""
         pause = lambda: time.sleep(_BREATH)  # noqa: E731
-        return ranked(problem, self.target, general=general, pause=pause)[0]
+        return self._ranked(problem, general=general, pause=pause)[0]
+
+    def _ranked(self, problem: Problem, **options: Any) -> list[tuple[float, Schedule]]:
+        """Schedules by the cost model; it and the lowering are loaded where nobody tuned."""
+        from mdtensor.lower.candidates import ranked
+
+        return ranked(problem, self.target, **options)
 
     def _tell(self) -> None:
         for notify in self.changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of
-from mdtensor.api.tune import TuningReport, tune
 from mdtensor.errors import ShapeError
 from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+
+if TYPE_CHECKING:
+    from mdtensor.api.tune import TuningReport
 
 Array = Any
 # One array, or a tuple of several.
@@ -214,6 +216,8 @@ class Plan(ABC):
         self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
     ) -> list[TuningReport]:
         """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
+        from mdtensor.api.tune import tune
+
         return tune(self.recorded(), budget, quiet=quiet, again=again)
 
     def recorded(self) -> list[Recorded]:

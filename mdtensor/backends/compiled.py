@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +71,8 @@ class Files:
 
     def put(self, key: str, content: bytes) -> None:
         """Keeps bytes under a key."""
+        import tempfile  # which loads much that those who only read do without
+
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, draft = tempfile.mkstemp(dir=self.folder, prefix=".")
