@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 
 _DEPTH = 8
+_ATTRIBUTES = 2  # attributes of attributes that are looked at
+_OF_PYTHON = 1 << 9  # the flag of classes that a program made
+_CONTENT = 256  # bytes of arrays that keys hold; of longer ones a digest
 _VALUES: Any = (bool, int, float, complex, str, bytes, np.generic)
 _SEQUENCES: Any = (tuple, list)
 
@@ -20,8 +25,9 @@ def function_key(function: Any) -> Hashable:
     """A key that functions of one source share while all that they refer to is the same.
 
     It holds the code, the defaults, and the values of the names that the code takes from around
-    it, also those of functions called by these names. What has no value of its own, or cannot be
-    hashed, counts by identity.
+    it, also those of functions called by these names. Arrays count by what they contain. What has
+    no value of its own, or cannot be hashed, counts by identity, and by its attributes that the
+    code names: `lambda x: settings.factor * x` is another function when the factor is another.
 
     >>> def scaled(factor):
     ...     return lambda x: factor * x
@@ -33,7 +39,8 @@ def function_key(function: Any) -> Hashable:
     return _key(function, _DEPTH)
 
 
-def _key(value: Any, depth: int) -> Hashable:
+def _key(value: Any, depth: int, names: Sequence[str] = ()) -> Hashable:
+    """The key of a value, of which code looks up attributes of some names."""
     kind: type = value.__class__
     if kind is types.FunctionType and depth:
         return _of_function(value, depth - 1)
@@ -48,11 +55,44 @@ def _key(value: Any, depth: int) -> Hashable:
         return (_key(value.function, depth), _key(value.identity, depth), value.commutative)
     if kind is Combination:
         return (value.kind, _key(value.operator, depth))
+    if issubclass(kind, np.ndarray):
+        return _of_array(value, depth)
     try:
-        hash(value)
+        held: Hashable = value
+        hash(held)
     except (TypeError, ValueError):  # of memory that may change, it is a ValueError
-        return _Same(value)
-    return value
+        held = _Same(value)
+    attributes = _attributes(value, names, min(depth, _ATTRIBUTES))
+    return (held, *attributes) if attributes else held
+
+
+def _of_array(array: np.ndarray, depth: int) -> Hashable:
+    """The key of an array, which may change from call to call, and need not live on for it."""
+    if array.dtype.hasobject:
+        return (np.ndarray, array.shape, _key(array.tolist(), depth))
+    content = array.tobytes()
+    if len(content) > _CONTENT:
+        content = hashlib.blake2b(content).digest()
+    return (np.ndarray, array.dtype, array.shape, content)
+
+
+def _attributes(value: Any, names: Sequence[str], depth: int) -> list[Hashable]:
+    """Attributes of those names that an object, its class or a module has, and their keys."""
+    if not names or not depth or value is np or value is math:
+        return []
+    of: type = value if isinstance(value, type) else value.__class__
+    own: Mapping[str, Any] | None = getattr(value, "__dict__", None)
+    places = [own] if own else []
+    if of.__flags__ & _OF_PYTHON:  # others, NumPy's functions say, have nothing that changes
+        places += map(vars, of.__mro__)
+    found: list[Hashable] = []
+    for name in names:
+        given = next((place[name] for place in places if name in place), None)
+        if isinstance(given, types.MemberDescriptorType):  # of a class with slots
+            given = getattr(value, name, None)
+        if given is not None:
+            found += name, _key(given, depth - 1, names)
+    return found
 
 
 def _of_function(function: types.FunctionType, depth: int) -> Hashable:
@@ -61,16 +101,17 @@ def _of_function(function: types.FunctionType, depth: int) -> Hashable:
     parts: list[Hashable] = [code]
     defaults = function.__defaults__, function.__kwdefaults__
     parts += [None if given is None else _key(given, depth) for given in defaults]
-    cells = filter(_is_filled, function.__closure__ or ())
-    parts += [_key(cell.cell_contents, depth) for cell in cells]
     known = _names_of.get(id(code))
     if known is None or known[0] is not code:
         if len(_names_of) >= _MOST_CODES:
             _names_of.clear()
         known = _names_of[id(code)] = code, tuple(_names(code))
-    for name in known[1]:
+    names = known[1]
+    cells = filter(_is_filled, function.__closure__ or ())
+    parts += [_key(cell.cell_contents, depth, names) for cell in cells]
+    for name in names:
         if name in around:
-            parts += name, _key(around[name], depth)
+            parts += name, _key(around[name], depth, names)
     return tuple(parts)
 
 

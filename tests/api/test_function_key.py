@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -54,10 +56,66 @@ def test_other_code_is_another_key() -> None:
     assert function_key(lambda x: x + 1) != function_key(lambda x: x + 2)
 
 
+@pytest.mark.parametrize("length", [3, 1000])
+@pytest.mark.parametrize("dtype", [float, object])
+def test_arrays_count_by_what_they_contain(length: int, dtype: type) -> None:
+    table = np.arange(length, dtype=dtype)
+    before = function_key(by_closure(table))
+    assert before == function_key(by_closure(table.copy()))
+    assert before != function_key(by_closure(table.reshape(1, length)))
+    table[-1] = 7.5
+    assert before != function_key(by_closure(table))
+
+
+def test_keys_let_large_arrays_go() -> None:
+    table = np.zeros(1 << 20)
+    key, gone = function_key(by_closure(table)), weakref.ref(table)
+    del table
+    assert gone() is None, key
+
+
+class Settings:
+    by_class = 2.0
+
+    def __init__(self) -> None:
+        self.factor = 2.0
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self) -> None:
+        self.factor = 2.0
+
+
+SETTINGS, SLOTTED, MODULE = Settings(), Slotted(), types.ModuleType("settings")
+MODULE.factor = 2.0
+HOLDING = types.SimpleNamespace(held=SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "function"),
+    [
+        pytest.param(SETTINGS, "factor", lambda x: SETTINGS.factor * x, id="instance"),
+        pytest.param(Settings, "by_class", lambda x: Settings.by_class * x, id="class"),
+        pytest.param(Settings, "by_class", lambda x: SETTINGS.by_class * x, id="class by instance"),
+        pytest.param(SLOTTED, "factor", lambda x: SLOTTED.factor * x, id="slot"),
+        pytest.param(MODULE, "factor", lambda x: MODULE.factor * x, id="module"),
+        pytest.param(SETTINGS, "factor", lambda x: HOLDING.held.factor * x, id="attribute of one"),
+    ],
+)
+def test_attributes_that_are_named_count(
+    holder: Any, name: str, function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.ones(3)
+    before, doubled = function_key(function), front_end.reduce("i->i", a, f=function)
+    assert function_key(function) == before
+    monkeypatch.setattr(holder, name, 5.0)
+    np.testing.assert_array_equal(doubled, 2 * a)
+    np.testing.assert_array_equal(front_end.reduce("i->i", a, f=function), 5 * a)
+
+
 def test_what_cannot_be_hashed_counts_by_identity() -> None:
-    table = np.arange(3)
-    assert function_key(by_closure(table)) == function_key(by_closure(table))
-    assert function_key(by_closure(table)) != function_key(by_closure(table.copy()))
     assert function_key(by_closure([1, 2])) == function_key(by_closure([1, 2]))
     assert function_key(by_closure({"a": 1})) != function_key(by_closure({"a": 2}))
 
