@@ -43,7 +43,7 @@ demo: $(VENV)/installed ## A first look, in a minute.
 	$(BIN)/mdtensor demo $(ARGS)
 
 docs: $(VENV)/installed ## Run the examples of the documentation.
-	$(BIN)/python -m pytest --doctest-glob='*.md' README.md docs $(ARGS)
+	$(BIN)/python -m pytest -p tests.conftest --doctest-glob='*.md' README.md docs $(ARGS)
 
 clean: ## Remove .venv and all that the tools left behind.
 	rm -rf $(VENV) build dist *.egg-info .benchmarks .hypothesis .import_linter_cache .pytest_cache .ruff_cache

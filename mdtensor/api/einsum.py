@@ -261,6 +261,8 @@ def _found_family(operands: Sequence[Any]) -> None:
     if key in _families and (known is None or known.engine is engine):
         return
     if all(map(is_typical, arrays)):
+        if len(_families) >= _TABLE_SIZE:
+            _families.clear()
         _families[key] = Family.of(operands[0], arrays, engine)
 
 

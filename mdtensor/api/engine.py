@@ -48,6 +48,7 @@ WORTH_COMPILING = 1.15
 WORTH_CONSTANTS = 1 << 17
 # Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU.
 WORTH_OWN_KERNEL = 0.5e-3
+_MAX_STRUCTURES = 4096
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
 # Seconds before background work begins, and between its steps: other threads come first.
@@ -208,6 +209,8 @@ class Engine:
         structure = self.structures.get(general)
         if structure is None:
             with self.lock:
+                if len(self.structures) >= _MAX_STRUCTURES:
+                    self.structures.clear()  # PyOpenCL has the programs, on disk
                 structure = self.structures.setdefault(general, Structure(general))
         return structure
 

@@ -34,12 +34,15 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     sketch, sizes = found
     general = _known.get(sketch)
     if general is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
         general = _known[sketch] = _Names(problem).structure()[0]
     return general, sizes
 
 
 # Structures by what tells them apart: to look one up takes less than to make it again.
 _known: dict[tuple[object, ...], Problem] = {}
+_MOST_KNOWN = 4096
 
 
 def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | None:

@@ -24,6 +24,8 @@ from mdtensor.translate.scalar import Expr, ScalarFunction, const
 from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
+_MOST_POINTS = (1 << 63) - 1  # what kernels count in
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -194,7 +196,8 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
 
     Raises LoweringError where dims have different operators, or a prefix sum is not the only
-    combination: `translate.stages` gives a chain of md_homs without those.
+    combination: `translate.stages` gives a chain of md_homs without those; and where there are more
+    points than 64 bits count.
     """
     real = real_from_complex(with_total_operators(with_lifted_operators(md_hom)))
     combined = [dim for dim in real.dims if not isinstance(dim.combine, Concat)]
@@ -205,6 +208,8 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
             hint="cut the md_hom into stages first",
         )
     dims = [dim for dim in real.dims if dim.extent != 1]
+    if (count := math.prod([dim.extent for dim in dims])) > _MOST_POINTS:
+        raise LoweringError(f"{count} points are more than any device computes")
     labels = [dim.name for dim in dims]
     views = _Views(labels)
     reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)

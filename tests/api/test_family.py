@@ -10,6 +10,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api import einsum as einsum_module
+from mdtensor.api import engine as engine_module
 from mdtensor.api import pipeline
 from mdtensor.api.engine import Engine
 from mdtensor.api.family import Family, is_typical
@@ -17,6 +18,7 @@ from mdtensor.api.operands import ordered_allocator, spec_of
 from mdtensor.api.prepare import prepare
 from mdtensor.autotune.store import Store
 from mdtensor.errors import SubscriptError
+from mdtensor.lower import generalised as generalised_module
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.plain import plain
@@ -175,3 +177,23 @@ def test_calls_that_are_too_large_or_wrong_have_no_launch(engine: Engine) -> Non
     family = Family.of("ij,jk->ik", [np.ones((4, 5)), np.ones((5, 6))], engine)
     assert family is not None
     assert family.launch([np.ones((4, 5)), np.ones((6, 5))]) is None
+
+
+def test_programs_that_never_call_alike_grow_no_tables(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    monkeypatch.setattr(engine, "structures", {})
+    monkeypatch.setattr(einsum_module, "_families", families := {})
+    monkeypatch.setattr(generalised_module, "_known", known := {})
+    for module, name in (
+        (engine_module, "_MAX_STRUCTURES"),
+        (einsum_module, "_TABLE_SIZE"),
+        (generalised_module, "_MOST_KNOWN"),
+    ):
+        monkeypatch.setattr(module, name, 2)
+    for text in ("ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ik", "ij,jk->ki"):
+        assert mdt.einsum(text, A := np.ones((9, 9), "f4"), A)[0, 0] == 9
+    engine.settle()
+    assert len(engine.structures) <= 2
+    assert len(families) <= 2
+    assert len(known) <= 2

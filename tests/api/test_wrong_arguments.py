@@ -11,7 +11,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.directive import fp64
-from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
+from mdtensor.errors import DTypeError, LoweringError, ShapeError, SubscriptError, TranslationError
 
 A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
 IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
@@ -172,6 +172,11 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: mdt.reduce("i,j->ij", *[np.broadcast_to(np.float32(1), 1 << 22)] * 2),
         MemoryError,
         r"for an array with shape \(4194304, 4194304\) and data type float32",
+    ),
+    (
+        lambda: mdt.einsum("ij,kl->", *[np.broadcast_to(np.int8(1), (1 << 31, 1 << 31))] * 2),
+        LoweringError,
+        "21267647932558653966460912964485513216 points are more than any device computes",
     ),
 ]
 
