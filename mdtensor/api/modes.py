@@ -57,7 +57,7 @@ class Recording:
                 Recorded(
                     md_hom, repr(md_hom), arrays, tuple(self._within.get((md_hom, arrays), ()))
                 )
-                for md_hom, arrays in self._calls
+                for md_hom, arrays in list(self._calls)  # other threads may call meanwhile
             ]
         )
 
@@ -65,7 +65,7 @@ class Recording:
         return len(self._calls)
 
     def __repr__(self) -> str:
-        lines = [f"{count:>8} x {md_hom!r}" for (md_hom, _), count in self._calls.items()]
+        lines = [f"{count:>8} x {md_hom!r}" for (md_hom, _), count in list(self._calls.items())]
         return "\n".join(
             (f"{count_of(len(lines), 'computation', 'computations')} recorded", *lines)
         )
