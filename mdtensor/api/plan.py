@@ -174,6 +174,18 @@ class Plan(ABC):
                         hint="a call of the function itself copies where that is needed",
                     )
 
+    def _keep(
+        self,
+        generation: int,
+        launch: Launch | None = None,
+        into: Callable[..., None] | None = None,
+    ) -> None:
+        """Keeps a launch that was chosen in a generation, as long as there is no later one."""
+        dispatch.when_cleared(self)
+        if generation == dispatch.generation():
+            self._launch = launch or self._launch
+            self._launch_into = into or self._launch_into
+
     def forget(self) -> None:
         """Drops the launches, so that the next call takes the best kernel known then."""
         self._launch = self._launch_into = None

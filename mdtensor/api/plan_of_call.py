@@ -95,21 +95,23 @@ class CallPlan(Plan):
     def _first(self, operands: Sequence[Array]) -> Any:
         if self._only is None or not _runs_kernels(operands):
             return self._arguments(operands)
+        generation = dispatch.generation()
         ready = computation.ready_for(self._only, array_module(operands))
-        self._launch = _ordered(ready.new, self._order)
-        dispatch.when_cleared(self)
-        return self._launch(*operands)
+        launch = _ordered(ready.new, self._order)
+        self._keep(generation, launch)
+        return launch(*operands)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         self._check_out(*operands, *out)
         if self._only is None or not _runs_kernels(operands):
             self._arguments(operands, **self._named(out))
             return
+        generation = dispatch.generation()
         ready, order = computation.ready_for(self._only, array_module(operands)), self._order
         count = len(operands)
         if ready.only is not None and self.md_homs and order == tuple(range(count)):
             program = pipeline.choice_for(self.md_homs[0], pipeline.kind_of(operands[0])).program
-            self._launch_into = program.remembering_launcher(self._check_out)
+            launch_into = program.remembering_launcher(self._check_out)
         else:
             self._tally = statistics.uncounted()  # `ready` counts
 
@@ -119,9 +121,8 @@ class CallPlan(Plan):
                 self._check_out(*arrays)
                 into(*arrays)
 
-            self._launch_into = launch_into
-        dispatch.when_cleared(self)
-        self._launch_into(*operands, *out)
+        self._keep(generation, into=launch_into)
+        launch_into(*operands, *out)
         self._tally.calls += 1
 
     def _named(self, out: tuple[Array, ...]) -> dict[str, Any]:

@@ -35,9 +35,10 @@ class EinsumPlan(Plan):
         xp = array_module(operands)
         if modes.is_watching() or not self.md_homs:
             return execute(self._prepared, operands, None, xp)
-        self._launch = launch_of(self._prepared, pipeline.kind_of(operands[0]), xp)
-        dispatch.when_cleared(self)
-        return self._launch(*operands)
+        generation = dispatch.generation()
+        launch = launch_of(self._prepared, pipeline.kind_of(operands[0]), xp)
+        self._keep(generation, launch)
+        return launch(*operands)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         xp = array_module(operands)
@@ -45,8 +46,9 @@ class EinsumPlan(Plan):
         if modes.is_watching() or not self._prepared.is_single:
             execute(self._prepared, operands, out[0], xp)
             return
+        generation = dispatch.generation()
         choice = pipeline.choice_for(self.md_homs[0], pipeline.kind_of(operands[0]))
-        self._launch_into = choice.program.remembering_launcher(self._check_out)
-        dispatch.when_cleared(self)
-        self._launch_into(*operands, *out)
+        into = choice.program.remembering_launcher(self._check_out)
+        self._keep(generation, into=into)
+        into(*operands, *out)
         self._tally.calls += 1

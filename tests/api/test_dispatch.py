@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 
 import numpy as np
 
 import mdtensor as mdt
 from mdtensor.api import dispatch, pipeline
+from tests.hurried import at_once
 
 
 class Keeper:
@@ -35,38 +35,21 @@ def test_keepers_are_told_as_long_as_they_live() -> None:
 
 
 def test_threads_make_keepers_while_others_clear() -> None:
-    failed: list[BaseException] = []
     is_over = threading.Event()
 
     def make() -> None:
-        try:
-            kept: list[Keeper] = []
-            for _ in range(20000):
-                kept.append(Keeper())
-                dispatch.when_cleared(kept[-1])
-                del kept[:-200]
-        except BaseException as error:
-            failed.append(error)
+        kept: list[Keeper] = []
+        for _ in range(20000):
+            kept.append(Keeper())
+            dispatch.when_cleared(kept[-1])
+            del kept[:-200]
         is_over.set()
 
     def clear() -> None:
-        try:
-            while not is_over.is_set():
-                dispatch.clear()
-        except BaseException as error:
-            failed.append(error)
+        while not is_over.is_set():
+            dispatch.clear()
 
-    threads = [threading.Thread(target=work) for work in (make, clear, clear)]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not failed
+    at_once(make, clear, clear)
 
 
 def test_a_choice_made_while_a_better_one_was_found_is_made_again(monkeypatch) -> None:

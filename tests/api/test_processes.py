@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from tests.hurried import at_once
 
 
 @mdt.stencil(border="nearest")
@@ -52,27 +54,41 @@ def check_all(rng: np.random.Generator) -> None:
 
 
 def test_eight_threads_call_everything_at_once() -> None:
-    failed: list[BaseException] = []
-
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        try:
-            for _ in range(12):
-                check_all(rng)
-        except BaseException as error:
-            failed.append(error)
+        for _ in range(12):
+            check_all(rng)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not failed
+    at_once(*[partial(work, seed) for seed in range(8)])
+
+
+def test_threads_call_while_others_tune_choose_devices_and_record() -> None:
+    """Whatever is chosen meanwhile, and whichever launches are dropped, results are right."""
+    a, b = np.random.default_rng(0).random((2, 40, 40))
+    plan = mdt.compile("ij,jk->ik", a, b)
+    is_over = threading.Event()
+
+    def tune() -> None:
+        try:
+            plan.tune(budget=0.5, quiet=True)
+        finally:
+            is_over.set()
+
+    def change() -> None:
+        while not is_over.wait(0.01):
+            mdt.device(None)
+            with mdt.tuning("record") as seen:
+                list(seen)
+
+    def call(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        while not is_over.is_set():
+            check_all(rng)
+            out = np.empty_like(a)
+            for found in (plan(a, b), plan(a, b, out=out), mdt.einsum("ij,jk->ik", a, b)):
+                np.testing.assert_allclose(found, a @ b, rtol=1e-12)
+
+    at_once(tune, change, *[partial(call, seed) for seed in range(3)])
 
 
 def run(program: str) -> str:
