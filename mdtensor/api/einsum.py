@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import dispatch, modes, pipeline, recall, statistics
-from mdtensor.api.family import Family, is_typical
+from mdtensor.api.family import Family, order_of
 from mdtensor.api.launch import Launch, launch_of, scalar_result
 from mdtensor.api.operands import (
     COMPUTED,
@@ -66,13 +66,17 @@ def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
     """
     if options and (len(options) > 1 or type(options.get("optimize")) is not bool):
         return None
-    if not _are_plain(args):
+    if not _are_plain(args) or _watched():
         return None
-    operands = args[1:]
-    family = _families.get((args[0], *[(array.ndim, array.dtype) for array in operands]))
-    if family is None or _watched() or family.engine is not pipeline.engine_for():
+    family = _families.get(_family_key(args))
+    if family is None or family.engine is not pipeline.engine_for():
         return None
-    return family.launch(operands) if all(map(is_typical, operands)) else None
+    return family.launch(args[1:])
+
+
+def _family_key(args: Sequence[Any]) -> tuple[object, ...]:
+    """What is equal for calls of one family, of which arrays have an order."""
+    return args[0], *[(array.ndim, array.dtype, order_of(array)) for array in args[1:]]
 
 
 @functools.partial(recalled, at_once=_at_once)
@@ -256,11 +260,11 @@ def _found_family(operands: Sequence[Any]) -> None:
     if not _are_plain(operands):
         return
     arrays, engine = operands[1:], pipeline.engine_for()
-    key = (operands[0], *[(array.ndim, array.dtype) for array in arrays])
+    key = _family_key(operands)
     known = _families.get(key)
     if key in _families and (known is None or known.engine is engine):
         return
-    if all(map(is_typical, arrays)):
+    if None not in map(order_of, arrays):
         if len(_families) >= _TABLE_SIZE:
             _families.clear()
         _families[key] = Family.of(operands[0], arrays, engine)

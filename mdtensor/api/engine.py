@@ -21,6 +21,7 @@ from typing import Any
 
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
+from mdtensor.autotune.rows import WinnerRow
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
@@ -136,7 +137,8 @@ class Engine:
         problem = problem_from_md_hom(md_hom)
         if self.target.bulk_copies:
             return problem
-        exact = replace(problem, scalar=problem.scalar.exact())
+        scalar = problem.scalar.exact()
+        exact = problem if scalar is problem.scalar else replace(problem, scalar=scalar)
         return with_narrow_places(exact) if asm_of(self.target.kind).vectors else exact
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
@@ -146,7 +148,7 @@ class Engine:
 
     def tuned(self, problem: Problem) -> Choice | None:
         """The winner that the store knows for this problem and device, compiled; else None."""
-        row = self.store.winner(problem_key(problem), self.environment)
+        row = self._winner(problem_key(problem))
         if row is None:
             return None
         try:
@@ -231,7 +233,7 @@ class Engine:
         if decision is None or structure.pattern is None:
             return None
         key = structure.pattern % sizes
-        if key in self._with_own or (use_store and self._has_winner(key)):
+        if key in self._with_own or (use_store and self._winner(key)):
             return None
         parts = self._parts(structure, sizes, decision)
         self._improve_later(_Chosen(structure, sizes, problem, decision))
@@ -239,12 +241,12 @@ class Engine:
         launch = _launch_sizes(sizes, decision.variant, parts)
         return program.bound((*sizes, *launch), decision.groups == 1)
 
-    def _has_winner(self, key: str) -> bool:
-        """Whether the store has a winner; it is asked itself only where it was written since."""
+    def _winner(self, key: str) -> WinnerRow | None:
+        """The winner of a problem; the store is not asked for those it was seen not to have."""
         state, keys = self._winners_seen
-        if state is None or state != self.store.state():
-            return self.store.winner(key, self.environment) is not None
-        return key in keys
+        if state is not None and state == self.store.state() and key not in keys:
+            return None
+        return self.store.winner(key, self.environment)
 
     def _look_for_winners(self) -> None:
         """Sees which problems have winners, so that calls need not ask."""
@@ -293,8 +295,10 @@ class Engine:
         self, structure: Structures, sizes: tuple[int, ...], decision: Decision
     ) -> Schedule:
         """The general schedule of a decision with the parts that suit a shape."""
+        if decision.groups == 1:
+            return _in_one_part(decision.variant)
         parts = self._parts(structure, sizes, decision)
-        return replace(decision.variant, parts=parts, inline=decision.groups == 1)
+        return replace(decision.variant, parts=parts, inline=False)
 
     def _compile_first(self, structure: Structures, problem: Problem) -> None:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""

@@ -1,9 +1,9 @@
 """Families of calls: what follows from a string, types and numbers of axes alone is found once.
 
-On arrays in C order whose axes have two elements or more, every size that a kernel takes, an
-extent or a stride, is a product of the string's extents. Of which ones, a translation tells of
-arrays whose extents are different primes. So the first call on a new shape need not be translated:
-it multiplies extents.
+On arrays in C or Fortran order whose axes have two elements or more, every size that a kernel
+takes, an extent or a stride, is a product of the string's extents. Of which ones, a translation
+tells of arrays whose extents are different primes. So the first call on a new shape need not be
+translated: it multiplies extents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdtensor.api import modes, statistics
 from mdtensor.api.engine import Engine, Structures
 from mdtensor.api.launch import Launch, scalar_result, single_launch
 from mdtensor.api.operands import ordered_allocator
-from mdtensor.api.prepare import Prepared, prepare
+from mdtensor.api.prepare import Prepared, ordered_strides, prepare
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec, contiguous_strides
@@ -27,7 +27,8 @@ from mdtensor.translate.views import AffineIndex
 
 Array = Any
 
-_TYPICAL = 0x101  # bits of `flags.num`: in C order without gaps, and aligned
+# Bits of `flags.num`: in C order without gaps and aligned, and the same for Fortran's.
+_IN_C_ORDER, _IN_FORTRAN_ORDER = 0x101, 0x102
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71)
 # The numbers of a complex one, which come after all extents.
 _HALVES = 2
@@ -39,7 +40,7 @@ Factors = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Calls of one string on contiguous operands of given types and numbers of axes.
+    """Calls of one string on contiguous operands of given types, numbers of axes and orders.
 
     `equal` are pairs of axes, counted over all operands, whose extents are one of the string's.
     `products` are the structure's sizes, so many as are `sized`, and behind them the extents of the
@@ -48,6 +49,7 @@ class Family:
 
     text: str
     dtypes: tuple[np.dtype, ...]
+    orders: tuple[str, ...]
     engine: Engine
     structure: Structures
     equal: tuple[tuple[int, int], ...]
@@ -59,13 +61,14 @@ class Family:
 
     @classmethod
     def of(cls, text: str, operands: Sequence[Array], engine: Engine) -> Family | None:
-        """The family of a call that was right, on operands that are typical.
+        """The family of a call that was right, on operands that have an order (see `order_of`).
 
         None where it takes several kernels, copies of operands, sums as indices, an index twice in
         an operand or very many indices, and where some size is no product.
         """
         dtypes = tuple([operand.dtype for operand in operands])
-        called = _prepared(text, [operand.shape for operand in operands], dtypes)
+        orders = tuple([order_of(operand) or "" for operand in operands])
+        called = _prepared(text, [operand.shape for operand in operands], dtypes, orders)
         if not called.is_single or len(operands) > 2:  # how more are contracted, extents decide
             return None
         md_hom = called.steps[0].md_hom
@@ -78,7 +81,8 @@ class Family:
             if access.index != tuple(map(AffineIndex.of, names)) or len(set(names)) < len(names):
                 return None
             axes.append([numbers[name] for name in names])
-        told = _prepared(text, [[_PRIMES[n] for n in of_operand] for of_operand in axes], dtypes)
+        primes = [[_PRIMES[n] for n in of_operand] for of_operand in axes]
+        told = _prepared(text, primes, dtypes, orders)
         general, sizes = generalised(problem_from_md_hom(told.steps[0].md_hom))
         shape, strides = told.result.shape, told.result.strides
         inwards = sorted(range(len(shape)), key=lambda axis: -strides[axis])
@@ -93,6 +97,7 @@ class Family:
         return cls(
             text,
             dtypes,
+            orders,
             engine,
             engine.structure(general),
             tuple([(flat.index(n), axis) for axis, n in enumerate(flat) if flat.index(n) < axis]),
@@ -140,16 +145,34 @@ class Family:
         return tuple(values)
 
     def _problem(self, shapes: Sequence[Sequence[int]]) -> Problem:
-        return problem_from_md_hom(_prepared(self.text, shapes, self.dtypes).steps[0].md_hom)
+        prepared = _prepared(self.text, shapes, self.dtypes, self.orders)
+        return problem_from_md_hom(prepared.steps[0].md_hom)
 
 
-def is_typical(array: np.ndarray) -> bool:
-    """Whether an array lies in C order without gaps, and each axis has two elements or more."""
-    return array.flags.num & _TYPICAL == _TYPICAL and min(array.shape, default=2) > 1
+def order_of(array: np.ndarray) -> str | None:
+    """The order, C or F, of an array without gaps whose axes have two elements or more; or None.
+
+    >>> order_of(np.ones((3, 4))), order_of(np.ones((3, 4)).T), order_of(np.ones((3, 1)))
+    ('C', 'F', None)
+    """
+    flags = array.flags.num
+    if min(array.shape, default=2) < 2:
+        return None
+    if flags & _IN_C_ORDER == _IN_C_ORDER:
+        return "C"
+    return "F" if flags & _IN_FORTRAN_ORDER == _IN_FORTRAN_ORDER else None
 
 
-def _prepared(text: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[np.dtype]) -> Prepared:
-    specs = [TensorSpec.of(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+def _prepared(
+    text: str,
+    shapes: Sequence[Sequence[int]],
+    dtypes: Sequence[np.dtype],
+    orders: Sequence[str],
+) -> Prepared:
+    specs = [
+        TensorSpec.of(shape, dtype, ordered_strides(shape, order))
+        for shape, dtype, order in zip(shapes, dtypes, orders, strict=True)
+    ]
     return prepare(text, specs)
 
 

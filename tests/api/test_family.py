@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from mdtensor.api import einsum as einsum_module
 from mdtensor.api import engine as engine_module
 from mdtensor.api import pipeline
 from mdtensor.api.engine import Engine
-from mdtensor.api.family import Family, is_typical
+from mdtensor.api.family import Family, order_of
 from mdtensor.api.operands import ordered_allocator, spec_of
 from mdtensor.api.prepare import prepare
 from mdtensor.autotune.store import Store
@@ -23,7 +24,6 @@ from mdtensor.lower.generalised import generalised
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.specs import TensorSpec
 
 TEXTS = ("ij,jk->ik", "ik,kj->ji", "bij,bjk->bik", "abcd,dce->abe", "gdab,efcg->abcdef", "ij->j")
 OTHERS = ("ij,ij->", "i,j->ij", "ijk->kji", "...ij,...jk", "ab,ab->ba", "ij,j")
@@ -34,25 +34,28 @@ def engine() -> Engine:
     return pipeline.engine_for()
 
 
-def arrays(text: str, rng: random.Random, dtype: str = "f4") -> list[np.ndarray]:
+def arrays(text: str, rng: random.Random, dtype: str = "f4", orders: str = "CCC") -> list[Any]:
     terms = text.partition("->")[0].replace("...", "xy").split(",")
     extents = {name: rng.randrange(2, 12) for name in sorted(set("".join(terms)))}
-    return [np.ones([extents[name] for name in term], dtype) for term in terms]
+    shapes = [[extents[name] for name in term] for term in terms]
+    given: Any = zip(shapes, orders, strict=False)
+    return [np.ones(shape, dtype, order=order) for shape, order in given]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "c16", "i1", "?"])
+@pytest.mark.parametrize("orders", ["CC", "FC", "CF", "FF"])
 @pytest.mark.parametrize("text", [*TEXTS, *OTHERS])
 def test_sizes_and_results_are_those_of_the_translation(
-    text: str, dtype: str, engine: Engine
+    text: str, orders: str, dtype: str, engine: Engine
 ) -> None:
     rng = random.Random(text)
-    family = Family.of(text, arrays(text, rng, dtype), engine)
+    family = Family.of(text, arrays(text, rng, dtype, orders), engine)
     assert family is not None
     for _ in range(8):
-        operands = arrays(text, rng, dtype)
+        operands = arrays(text, rng, dtype, orders)
         values = family.values_of([a.shape for a in operands])
         assert values is not None
-        prepared = prepare(text, [TensorSpec.of(a.shape, a.dtype) for a in operands])
+        prepared = prepare(text, [spec_of(array) for array in operands])
         problem = problem_from_md_hom(prepared.steps[0].md_hom)
         general, sizes = generalised(problem)
         assert family.structure is engine.structure(general)
@@ -88,19 +91,28 @@ def test_sums_as_indices_have_no_family(text: str, expected: list[int], engine: 
 
 
 @pytest.mark.parametrize(
-    "array", [np.ones((3, 4)).T, np.ones((3, 1)), np.ones((3, 0)), np.ones((3, 8))[:, ::2]]
+    ("array", "order"),
+    [
+        (np.ones((3, 1)), None),
+        (np.ones((3, 0)), None),
+        (np.ones((3, 8))[:, ::2], None),
+        (np.ones((3, 4, 5)).swapaxes(0, 1), None),
+        (np.ones((3, 4, 5)).T, "F"),
+        (np.ones((3, 4)), "C"),
+        (np.ones(()), "C"),
+    ],
 )
-def test_arrays_that_are_not_typical(array: np.ndarray) -> None:
-    assert not is_typical(array)
-    assert is_typical(np.ones((3, 4)))
-    assert is_typical(np.ones(()))
+def test_arrays_and_their_orders(array: np.ndarray, order: str | None) -> None:
+    assert order_of(array) == order
 
 
-def test_new_shapes_are_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("orders", ["CC", "FC", "CF", "FF"])
+def test_new_shapes_are_not_translated(orders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
 
     def call(m: int, k: int, n: int) -> None:
-        a, b = rng.random((m, k)), rng.random((k, n))
+        a = np.asarray(rng.random((m, k)), order=orders[0])
+        b = np.asarray(rng.random((k, n)), order=orders[1])
         np.testing.assert_allclose(mdt.einsum("pq,qr->pr", a, b), a @ b, rtol=1e-12)
 
     call(20, 21, 22)
