@@ -1,8 +1,10 @@
 """Filters with the signatures and the semantics of scipy.ndimage.
 
-Two things differ. Arrays of float32 are weighted in float32, unless the output is wider; their
-weights are rounded so that the sum stays. And sums are rounded in another order, which can change
-the last bit, and so an integer result by one where a sum of weighted elements falls on an integer.
+Three things differ. Arrays of float32 are weighted in float32, unless the output is wider; their
+weights are rounded so that the sum stays. Sums are rounded in another order, which can change the
+last bit, and so an integer result by one where a sum of weighted elements falls on an integer. And
+NaN times a weight of 0 is NaN, as in scipy's filters along one axis; those along several leave
+such elements out.
 """
 
 # ruff: noqa: A002 - scipy calls the array `input`.

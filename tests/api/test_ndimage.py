@@ -22,7 +22,7 @@ def check(name: str, *args: Any, **kwargs: Any) -> None:
     expected = getattr(scipy.ndimage, name)(*args, **kwargs)
     result = getattr(mdt.ndimage, name)(*args, **kwargs)
     assert result.dtype == expected.dtype
-    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    scale = max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 * scale)
 
 
@@ -102,6 +102,21 @@ def test_a_blur_keeps_the_mean() -> None:
     ):
         assert result.dtype == np.float32
         assert abs(result.mean(dtype=float) / mean - 1) < 1e-8
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_nan_times_0_is_nan() -> None:
+    """Along several axes too, where scipy leaves elements of weight 0 out."""
+    image = IMAGE.copy()
+    image[4, 5] = np.nan
+    check("correlate1d", image, [1, 0, 1])
+    around = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    nans = scipy.ndimage.correlate(np.isnan(image) * 1, np.ones((3, 3))) > 0
+    found = mdt.ndimage.correlate(image, around)
+    np.testing.assert_array_equal(np.isnan(found), nans)
+    expected = scipy.ndimage.correlate(image, around)
+    np.testing.assert_allclose(found[~nans], expected[~nans], rtol=0, atol=1e-14)
+    assert np.isnan(expected).sum() < nans.sum()
 
 
 @pytest.mark.usefixtures("by_reference")
