@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api import statistics
 from mdtensor.api.computation import Computation, call
 from mdtensor.api.convolution import computation_of
+from mdtensor.api.einsum import count_for_numpy
 from mdtensor.api.operands import (
     Array,
     array_module,
     as_arrays,
+    no_kernels,
     reason_of_classes,
     reason_of_types,
 )
@@ -90,11 +91,15 @@ def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Arr
         return _call(name, a, v, mode, method).astype(computed)
     reason = overriding or reason_of_types(types, on_gpu=xp is not np)
     if reason or method == "fft":
-        dtype = np.result_type(*(array.dtype for array in arrays))
-        statistics.tally(statistics.NUMPY, dtype, reason or "method fft").calls += 1
-        if by_numpy:
-            return _numpy[name](a, v, mode)
-        return scipy_signal()[name](a, v, mode, method or "direct")
+        count_for_numpy(types, reason or "method fft")
+        try:
+            if by_numpy:
+                return _numpy[name](a, v, mode)
+            return scipy_signal()[name](a, v, mode, method or "direct")
+        except (TypeError, ValueError) as error:
+            if not reason or overriding or any(given.hasobject for given in types):
+                raise  # an element's or a class' own
+            raise no_kernels(reason, f", and NumPy or scipy says: {error}") from None
     if name == "correlate" and arrays[1].dtype.kind == "c":
         arrays[1] = arrays[1].conj()
     if not arrays[0].ndim:

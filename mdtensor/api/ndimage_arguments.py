@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 import warnings
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.operands import Array, array_module, as_array, no_array
+from mdtensor.api.operands import Array, array_module, as_array, check_types, no_array
 from mdtensor.api.recall import in_full
 from mdtensor.errors import AxisError, DTypeError, FilterError
 from mdtensor.specs import as_dtype
@@ -29,8 +30,11 @@ _MODES = {
 
 
 def array_of(argument: Any) -> Array:
-    """The argument as an array of NumPy or CuPy."""
-    return as_array("the array", argument, array_module([argument]))
+    """The argument as an array of NumPy or CuPy, of a type that kernels compute with."""
+    xp = array_module([argument])
+    array = as_array("the array", argument, xp)
+    check_types([array.dtype], on_gpu=xp is not np)
+    return array
 
 
 def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype, Array | None]:
@@ -48,6 +52,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
             return np.result_type(dtype, np.complex64), None
         if dtype.kind not in "biufc":
             raise FilterError("output must have numeric dtype")
+        check_types([dtype])
         return dtype, None
     if not hasattr(output, "strides"):
         raise no_array("output", output)
@@ -148,11 +153,14 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A real number; raises FilterError for what is none."""
+    """A real number; raises FilterError for what is none, and for what is not finite."""
     try:
-        return float(value)
+        found = float(value)
     except (TypeError, ValueError):
         raise FilterError(f"{name} is {value!r}, which is no number") from None
+    if not math.isfinite(found):
+        raise FilterError(f"{name} is {value!r}, which is not finite")
+    return found
 
 
 def on_all_axes(
@@ -176,7 +184,10 @@ def border_of(mode: Any, cval: Any, array: Array) -> Border:
     """What lies outside of an array, by scipy's word for it."""
     if mode not in _MODES:
         raise FilterError(f"boundary mode not supported: {mode!r}", hint=f"one of {list(_MODES)}")
-    value = np.asarray(cval).item()
+    held = np.asarray(cval)
+    if held.size != 1:
+        raise FilterError(f"cval has {held.size} values", hint="one number for all borders")
+    value = held.item()
     if isinstance(value, complex) and array.dtype.kind != "c":
         raise FilterError("Cannot provide a complex-valued cval when the input is real.")
     return Border(_MODES[mode], value)

@@ -126,7 +126,7 @@ def separable(
     chosen = axes_of(axes, array.ndim)
     count = len(chosen)
     sizes, shifts, words = (
-        for_each_axis(size, count),
+        [int(number("size", extent)) for extent in for_each_axis(size, count)],
         for_each_axis(origin, count),
         for_each_axis(mode, count),
     )
@@ -135,7 +135,7 @@ def separable(
             combine,
             array.ndim,
             axis,
-            int(extent),
+            extent,
             whole_number("origin", shift),
             border_of(word, cval, array),
         )

@@ -185,6 +185,10 @@ def test_axes() -> None:
         (lambda m: m.correlate1d(IMAGE, ["a"]), "weights are no numbers: could not convert"),
         (lambda m: m.gaussian_filter1d(IMAGE, 0), "sigma is 0.0: a Gaussian needs a width"),
         (lambda m: m.gaussian_filter(IMAGE, "x"), "sigma is 'x', which is no number"),
+        (lambda m: m.gaussian_filter1d(IMAGE, np.inf), "sigma is inf, which is not finite"),
+        (lambda m: m.uniform_filter(IMAGE, "3x"), "size is '3x', which is no number"),
+        (lambda m: m.uniform_filter(IMAGE, None), "size is None, which is no number"),
+        (lambda m: m.uniform_filter(IMAGE, cval=[1, 2]), "cval has 2 values"),
         (lambda m: m.gaussian_filter1d(IMAGE, 1, truncate=None), "truncate is None, which is no"),
         (lambda m: m.correlate(1.0, 2.0), "a filter needs an array with at least one axis"),
         (lambda m: m.minimum_filter(IMAGE), "no footprint provided"),
@@ -268,6 +272,10 @@ def test_wrong_types() -> None:
         mdt.ndimage.maximum_filter(1j * IMAGE, 3)
     with pytest.raises(DTypeError, match="no kernels compute with dtype object"):
         mdt.ndimage.correlate(IMAGE.astype(object), WINDOW)
+    with pytest.raises(DTypeError, match="no kernels compute with dtype object"):
+        mdt.ndimage.uniform_filter(None, 3)
+    with pytest.raises(DTypeError, match="no kernels compute with dtype float128"):
+        mdt.ndimage.uniform_filter(IMAGE, 3, output=np.longdouble)
 
 
 def test_the_size_is_ignored_beside_a_footprint() -> None:

@@ -132,6 +132,17 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         r"no kernels compute with dtype datetime64\[s\], and NumPy says: ",
     ),
     (
+        lambda: mdt.convolve("abc", [1]),
+        DTypeError,
+        "no kernels compute with dtype str96, and NumPy or scipy says: ",
+    ),
+    (
+        lambda: mdt.convolve(np.ones((2, 2), "M8[s]"), [[1]]),
+        DTypeError,
+        r"no kernels compute with dtype datetime64\[s\], and NumPy or scipy says: ",
+    ),
+    (lambda: mdt.convolve(None, [1]), TypeError, "unsupported operand"),  # type: ignore[arg-type]
+    (
         lambda: mdt.einsum("i,i->", np.array([1, "a"], object), np.array([None, 2], object)),
         TypeError,
         "unsupported operand",  # an element's own error
