@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import types
@@ -57,6 +58,15 @@ def _key(value: Any, depth: int, names: Sequence[str] = ()) -> Hashable:
         return (value.kind, _key(value.operator, depth))
     if issubclass(kind, np.ndarray):
         return _of_array(value, depth)
+    if kind is functools.partial:
+        return (kind, *(_key(part, depth) for part in (value.func, value.args, value.keywords)))
+    if kind is types.MethodType:
+        return (_key(value.__func__, depth), _of_object(value.__self__, depth, (value.__name__,)))
+    return _of_object(value, depth, names)
+
+
+def _of_object(value: Any, depth: int, names: Sequence[str]) -> Hashable:
+    """The key of what has no value of its own: itself, and what code looks up in it."""
     try:
         held: Hashable = value
         hash(held)
@@ -77,19 +87,27 @@ def _of_array(array: np.ndarray, depth: int) -> Hashable:
 
 
 def _attributes(value: Any, names: Sequence[str], depth: int) -> list[Hashable]:
-    """Attributes of those names that an object, its class or a module has, and their keys."""
-    if not names or not depth or value is np or value is math:
+    """Attributes of those names that an object, its class or a module has, and their keys.
+
+    Where one of them is a function of the object's class, those that its code names are as well.
+    """
+    if not depth or value is np or value is math:  # whose attributes are what they are
         return []
     of: type = value if isinstance(value, type) else value.__class__
     own: Mapping[str, Any] | None = getattr(value, "__dict__", None)
-    places = [own] if own else []
-    if of.__flags__ & _OF_PYTHON:  # others, NumPy's functions say, have nothing that changes
-        places += map(vars, of.__mro__)
+    is_of_python = of.__flags__ & _OF_PYTHON
+    if not (own or is_of_python):  # such as a function of NumPy's
+        return []
+    classes = [vars(base) for base in of.__mro__] if is_of_python else []
+    places = [own, *classes] if own else classes
+    left = ["__call__", *names] if classes else list(names)
     found: list[Hashable] = []
-    for name in names:
+    for name in left:
         given = next((place[name] for place in places if name in place), None)
         if isinstance(given, types.MemberDescriptorType):  # of a class with slots
             given = getattr(value, name, None)
+        elif isinstance(given, types.FunctionType) and classes:
+            left += [more for more in _names_in(given.__code__) if more not in left]
         if given is not None:
             found += name, _key(given, depth - 1, names)
     return found
@@ -101,12 +119,7 @@ def _of_function(function: types.FunctionType, depth: int) -> Hashable:
     parts: list[Hashable] = [code]
     defaults = function.__defaults__, function.__kwdefaults__
     parts += [None if given is None else _key(given, depth) for given in defaults]
-    known = _names_of.get(id(code))
-    if known is None or known[0] is not code:
-        if len(_names_of) >= _MOST_CODES:
-            _names_of.clear()
-        known = _names_of[id(code)] = code, tuple(_names(code))
-    names = known[1]
+    names = _names_in(code)
     cells = filter(_is_filled, function.__closure__ or ())
     parts += [_key(cell.cell_contents, depth, names) for cell in cells]
     for name in names:
@@ -118,6 +131,15 @@ def _of_function(function: types.FunctionType, depth: int) -> Hashable:
 # The names that code may look up among the globals, by where it lies; it is kept alive here.
 _names_of: dict[int, tuple[types.CodeType, tuple[str, ...]]] = {}
 _MOST_CODES = 1024
+
+
+def _names_in(code: types.CodeType) -> tuple[str, ...]:
+    known = _names_of.get(id(code))
+    if known is None or known[0] is not code:
+        if len(_names_of) >= _MOST_CODES:
+            _names_of.clear()
+        known = _names_of[id(code)] = code, tuple(_names(code))
+    return known[1]
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable
@@ -80,6 +81,12 @@ class Settings:
     def __init__(self) -> None:
         self.factor = 2.0
 
+    def method(self, x: Any) -> Any:
+        return self.factor * x
+
+    def __call__(self, x: Any) -> Any:
+        return self.method(x)
+
 
 class Slotted:
     __slots__ = ("factor",)
@@ -102,6 +109,9 @@ HOLDING = types.SimpleNamespace(held=SETTINGS)
         pytest.param(SLOTTED, "factor", lambda x: SLOTTED.factor * x, id="slot"),
         pytest.param(MODULE, "factor", lambda x: MODULE.factor * x, id="module"),
         pytest.param(SETTINGS, "factor", lambda x: HOLDING.held.factor * x, id="attribute of one"),
+        pytest.param(SETTINGS, "factor", SETTINGS.method, id="method"),
+        pytest.param(SETTINGS, "factor", lambda x: SETTINGS.method(x) + 0.0, id="method by name"),
+        pytest.param(SETTINGS, "factor", SETTINGS, id="instance that is called"),
     ],
 )
 def test_attributes_that_are_named_count(
@@ -113,6 +123,15 @@ def test_attributes_that_are_named_count(
     monkeypatch.setattr(holder, name, 5.0)
     np.testing.assert_array_equal(doubled, 2 * a)
     np.testing.assert_array_equal(front_end.reduce("i->i", a, f=function), 5 * a)
+
+
+def test_partial_functions_count_by_their_arguments() -> None:
+    table = [2.0]
+    partly = functools.partial(lambda table, x: table[0] * x, table)
+    before = function_key(partly)
+    assert before == function_key(functools.partial(partly.func, [2.0]))
+    table[0] = 5.0
+    assert before != function_key(partly)
 
 
 def test_what_cannot_be_hashed_counts_by_identity() -> None:
