@@ -41,6 +41,7 @@ from mdtensor.lower.nest import (
     LoopNest,
     Pointer,
     Prefetch,
+    Renew,
     Set,
     Statement,
     Step,
@@ -193,6 +194,9 @@ class _Renderer(ValueText):
                 return [text] if dialect.copy_async else []
             case Exchange() | Atomic() | Arrive() | Post() | Await():
                 return told(statement, dialect)
+            case Renew(ref):
+                text = dialect.renewed.get(ref.dtype.name, "").format(name=ref.name)
+                return [text] if text else []
             case Comment(text):
                 return [f"// {text}"]
 

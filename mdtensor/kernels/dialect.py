@@ -45,7 +45,7 @@ class Dialect:
     products of matrices, which are loops in a language without; `panel_functions` before kernels
     with bulk copies, whose maps are `map_argument`s, in languages that have such. `byte` is an
     integer as a signed byte, where a cast does not do; `byte_functions` come before kernels that
-    say it.
+    say it. `renewed` moves a variable to another register, by its type, where that pays.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Dialect:
     item: str
     short_floats: Mapping[str, ShortFloat]
     streaming_store: str
+    renewed: Mapping[str, str]
     streaming_alignment: int
     matrix_functions: str
     prefetch: str

@@ -134,6 +134,7 @@ OPENCL = Dialect(
             "vstore_half{lanes}_rte({value}, 0, {address});",
         )
     },
+    renewed={},
     streaming_store="__builtin_nontemporal_store({value}, (__global {type}*)({address}));",
     streaming_alignment=64,
     matrix_functions="",

@@ -161,7 +161,8 @@ def _in_stages(problem: Problem, schedule: Schedule) -> Iterator[Schedule]:
         if tilings[d].tile
     )
     if any(schedule.staged) and turns >= _WORTH_STAGES:
-        yield replace(schedule, stages=3, swath=8 if len(problem.kept) > 1 else 0)
+        swath = 8 if len(problem.kept) > 1 else 0
+        yield replace(schedule, stages=3, swath=swath, prefetch=True)
 
 
 def can_stream(problem: Problem) -> bool:
@@ -275,10 +276,10 @@ def _steps_and_tiles(
         else:
             unrolled = _divisor_near(extent, steps)
             here = (unrolled, _divisor_near(extent, max(unrolled, left), unrolled))
-        found[d] = (here[0], 0 if here[1] >= extent > 1 and here[1] > 1 else here[1])
-        whole = min(extent, here[1])
-        steps = max(1, steps // here[0]) if whole == extent else 1
-        left = max(1, left // whole) if whole == extent else 1
+        is_whole = here[1] >= extent
+        found[d] = (here[0], 0 if is_whole else here[1])
+        steps = max(1, steps // here[0]) if is_whole else 1
+        left = max(1, left // extent) if is_whole else 1
     return found
 
 

@@ -203,7 +203,7 @@ def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
     yield Parameter("tiled", over(tiles, _tiled, "tiled"))
     names = ("kind", "staging", "tiled")
     yield Parameter("stages", over(names, _stages(kinds), "stages"))
-    yield Parameter("prefetch", over(names, _prefetches(kinds), "prefetches"))
+    yield Parameter("prefetch", over((*names, "stages"), _prefetches(kinds), "prefetches"))
 
 
 def _if_staged(
@@ -247,9 +247,10 @@ def _stages(kinds: Kinds) -> Callable[[str, bool, int], tuple[int, ...]]:
     return stages
 
 
-def _prefetches(kinds: Kinds) -> Callable[[str, bool, int], tuple[bool, ...]]:
-    def prefetches(kind: str, staging: bool, tiled: int) -> tuple[bool, ...]:
-        return (False, True) if kinds[kind].prefetch and staging and tiled == 1 else (False,)
+def _prefetches(kinds: Kinds) -> Callable[[str, bool, int, int], tuple[bool, ...]]:
+    def prefetches(kind: str, staging: bool, tiled: int, stages: int) -> tuple[bool, ...]:
+        possible = staging and (tiled == 1 or stages > 1)
+        return (False, True) if kinds[kind].prefetch and possible else (False,)
 
     return prefetches
 

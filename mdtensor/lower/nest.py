@@ -347,6 +347,16 @@ class Allocate:
 
 
 @dataclass(frozen=True, slots=True)
+class Renew:
+    """Moves a variable's value to another register, which changes no bit of it.
+
+    What one access stores lies in registers side by side; what was computed with need not then.
+    """
+
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
 class Comment:
     """A line for the reader of the kernel."""
 
@@ -369,6 +379,7 @@ Statement = (
     | Allocate
     | GroupStatement
     | BulkStatement
+    | Renew
     | Comment
 )
 

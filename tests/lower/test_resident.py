@@ -9,6 +9,7 @@ import pytest
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule, validate
@@ -118,6 +119,28 @@ def test_operands_and_results_move_in_wide_pieces():
         "*(float4*)(o0 + 64) = make_float4(a4_0, a5_0, a6_0, a7_0);",
     ):
         assert piece in text
+
+
+def test_accumulators_are_moved_before_several_are_stored_at_once():
+    case = CASES["whole blocks"]
+    text = program_of(case.problem(), case.schedule, CUDA).text
+    moved = [f'"+f"(a{n}_0));' for n in range(16)]
+    assert all(text.count(each) == 1 for each in moved)
+    assert text.index(moved[-1]) < text.index("*(float4*)(o0) = ")
+    assert "asm" not in program_of(case.problem(), case.schedule, OPENCL).text.lower()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(matmul(32, 24, 64, "f8"), product(parts=(2, 1, 2))),
+        Case(matmul(32, 24, 64), product(registers=(2, 8, 4), chunks=(2, 8, 4))),
+        Case(matmul(32, 24, 63), product(parts=(2, 1, 2))),
+    ],
+    ids=["doubles", "few points", "one at a time"],
+)
+def test_others_stay_where_they_are(case):
+    assert '"+f"' not in program_of(case.problem(), case.schedule, CUDA).text
 
 
 def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():

@@ -70,7 +70,7 @@ def item_numbers(frame: Frame) -> list[Statement]:
         LetIndex("warp", IndexCalc("/", name("item"), count)),
         LetIndex("lane", IndexCalc("%", name("item"), count)),
         *_numbers(name("warp"), dims, warps, lambda d: tilings[d].var("v")),
-        *_numbers(name("lane"), dims, lanes, lambda d: tilings[d].var("l")),
+        *_lane_numbers(frame, dims, lanes),
     ]
     for d in dims:
         if tilings[d].threads > 1:
@@ -80,6 +80,41 @@ def item_numbers(frame: Frame) -> list[Statement]:
         if tilings[d].row != tilings[d].threads:
             statements.append(LetIndex(tilings[d].var("w"), name(tilings[d].var("v"))))
     return statements
+
+
+def _lane_numbers(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -> list[Statement]:
+    """Declares a lane's number along each dim of its warp.
+
+    Neighbours, and lanes two apart, read the same elements of one or the other staged stream where
+    two dims belong to different ones: local memory serves 16 bytes of such pairs at once.
+    """
+    tilings = frame.tilings
+    pair = _interleaved(frame, dims, lanes)
+    if not pair:
+        return _numbers(name("lane"), dims, lanes, lambda d: tilings[d].var("l"))
+    statements: list[Statement] = []
+    rest = name("lane")
+    for d in pair:
+        statements.append(LetIndex(tilings[d].var("odd"), IndexCalc("%", rest, as_index(2))))
+        statements.append(LetIndex(tilings[d].var("pair"), IndexCalc("/", rest, as_index(2))))
+        rest = name(tilings[d].var("pair"))
+    halves = {d: lanes[d] // 2 if d in pair else lanes[d] for d in dims}
+    far = {d: tilings[d].var("half" if d in pair else "l") for d in dims}
+    statements += _numbers(rest, dims, halves, far.__getitem__)
+    for d in pair:
+        behind = name(far[d]) * 2 if halves[d] > 1 else as_index(0)
+        statements.append(LetIndex(tilings[d].var("l"), behind + name(tilings[d].var("odd"))))
+    return statements
+
+
+def _interleaved(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -> tuple[int, ...]:
+    """Two dims of an even number of lanes that no staged stream uses both; () for none."""
+    even = [d for d in reversed(dims) if lanes[d] % 2 == 0]
+    streams = [frame.problem.streams[n] for n in frame.layouts]
+    for other in even[1:]:
+        if streams and not any(s.uses(even[0]) and s.uses(other) for s in streams):
+            return even[0], other
+    return ()
 
 
 def _numbers(

@@ -11,12 +11,16 @@ from mdtensor.lower.nest import (
     IndexCalc,
     LetIndex,
     Pointer,
+    Renew,
     Statement,
+    Store,
 )
 from mdtensor.lower.passes.across_items import PLACE, Sharing
 from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
 from mdtensor.lower.passes.wide_accesses import lanes_of_results, wide_stores
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+
+_WORTH_MOVING = 16  # points of a work-item
 
 
 def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination]) -> list[Statement]:
@@ -54,6 +58,8 @@ def _guarded_writes(
         if (count := _lanes_of_result(frame, before)) > 1
     }
     wide = wide_stores(plain, lanes, streaming=frame.schedule.streaming)
+    if any(isinstance(s, Store) and s.value.lanes > 1 for s in wide):
+        wide = [*_renewed(frame, tile), *wide]
     ragged = [d for d in dims if frame.tilings[d].is_ragged]
     if not ragged:
         return wide
@@ -67,6 +73,18 @@ def _guarded_writes(
         checks.append(LetIndex(held, IndexCalc("min", left, room)))
         room = name(held)
     return [*checks, If(as_index(0), "<=", room, tuple(wide), tuple(guarded))]
+
+
+def _renewed(frame: Frame, tile: Tile) -> list[Statement]:
+    """Accumulators in registers of their own before they are stored several at once.
+
+    Four that are stored together lie side by side, as four factors do that were loaded together.
+    Had they lain so all the time, factor and accumulator would be in one bank of registers, and
+    each product would take two cycles.
+    """
+    if frame.problem.finish is not None or len(tile.points) < _WORTH_MOVING:
+        return []
+    return [Renew(ref) for vectors in tile.accumulators for refs in vectors for ref in refs]
 
 
 def _inside(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import pytest
 
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest import IndexCalc, LetIndex
 from mdtensor.lower.passes.copy_together import BANKS, CopyTogether, copy_of
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.stage_inputs import layouts_of
@@ -16,6 +13,7 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, einsum, gpu
 from tests.lower import fuzz
+from tests.lower.let_indices import let, number
 
 ITEMS = 64
 SIZES = {"g": 24, "b": 48, "e": 32, "a": 8}
@@ -48,32 +46,18 @@ def copies(chosen: Schedule) -> list[CopyTogether]:
 
 def places(copy: CopyTogether, item: int) -> list[int]:
     """Where in the tile the pieces of a work-item begin."""
-    known = {"item": item}
-    for statement in copy.setup:
-        assert isinstance(statement, LetIndex)
-        value = statement.value
-        if isinstance(value, IndexCalc):
-            lhs, rhs = (_number(side, known) for side in (value.lhs, value.rhs))
-            known[statement.name] = {"/": lhs // rhs, "%": lhs % rhs}[value.op]
-        else:
-            known[statement.name] = _number(value, known)
+    known = let(copy.setup, item=item)
     found: list[int] = []
     for piece in copy.pieces:
-        if piece.within and _number(piece.within[0], known) >= piece.within[1]:
+        if piece.within and number(piece.within[0], known) >= piece.within[1]:
             continue
         found.append(
             sum(
-                _number(axis.stride, known) * _number(piece.coordinates[axis.dim], known)
+                number(axis.stride, known) * number(piece.coordinates[axis.dim], known)
                 for axis in copy.layout.axes
             )
         )
     return found
-
-
-def _number(index: Index, known: dict[str, int]) -> int:
-    return sum(
-        coefficient * math.prod(known[each] for each in names) for names, coefficient in index.terms
-    )
 
 
 @pytest.mark.parametrize("padding", [0, 1, 4])
