@@ -46,7 +46,7 @@ UNROLLED = 8  # of them that a work-item computes between two tests for an end
 _LONG = 64  # extents of which nobody minds what is left over by whole steps
 _ABOVE = 1.75  # times what was asked for that a whole part of a short dim may have
 _DEPTHS = (8, 16, 32)
-_WORTH_STAGES = 16  # turns of a group from which several staged tiles can pay
+_WORTH_STAGES = 8  # turns of a group from which several staged tiles can pay
 _SHARING = (1, 4, 8, 32, 128, 256)
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -212,9 +212,14 @@ def blocked(
     nearest = _nearest_reduced(problem)
     for d in problem.dims:
         chunks[d] = next(n for n in (4, 2, 1) if registers[d] % n == 0)
+    stored = 1
+    for d in columns.points:
+        if stored >= _STORED:  # lanes lie side by side behind what one access takes
+            chunks[d] = 1
+        stored *= chunks[d]
     tiles = [0] * count
     threads[nearest] = sharing
-    reduce_order = _reduce_order(problem, nearest)
+    reduce_order = _reduce_order(problem)
     if sharing > 1:
         registers[nearest] = depth
         chunks[nearest] = min(4, depth)
@@ -353,22 +358,20 @@ def shared_dim(problem: Problem) -> int:
 @lru_cache(64)
 def _nearest_reduced(problem: Problem) -> int:
     """The reduced dim whose elements lie nearest; the last where the order counts."""
-    if problem.keeps_order:
-        return problem.contracted[-1]
-
-    def distance(d: int) -> tuple[int, int]:
-        strides = [s.strides[d].constant for s in problem.streams if s.uses(d)]
-        return min((1 << 62 if s is None else abs(s) for s in strides), default=0), -(
-            problem.extent(d)
-        )
-
-    return min(problem.contracted, key=distance)
+    return _reduce_order(problem)[-1]
 
 
-def _reduce_order(problem: Problem, nearest: int) -> tuple[int, ...]:
+def _reduce_order(problem: Problem) -> tuple[int, ...]:
+    """The reduced dims, those last whose elements lie nearest; in their order where it counts."""
     if problem.keeps_order:
         return problem.contracted
-    return (*(d for d in problem.contracted if d != nearest), nearest)
+
+    def distance(d: int) -> tuple[int, int, int]:
+        strides = [s.strides[d].constant for s in problem.streams if s.uses(d)]
+        near = min((1 << 62 if s is None else abs(s) for s in strides), default=0)
+        return near, -problem.extent(d), d
+
+    return tuple(sorted(problem.contracted, key=distance, reverse=True))
 
 
 def _is_shared(problem: Problem, number: int, threads: Sequence[int]) -> bool:
