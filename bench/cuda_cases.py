@@ -44,6 +44,8 @@ _KERNELS = tuple(
         "capsule-resnet-1x230x230x3-64x7x7-s2-4x4",
         "capsule-vgg-1x226x226x3-64x3x3-4x4",
         "capsule-mobilenet-1x225x225x3-32x3x3-s2-4x4",
+        "capsule-resnet-16x230x230x3-64x7x7-s2-4x4",
+        "capsule-mobilenet-16x225x225x3-32x3x3-s2-4x4",
     )
 )
 

@@ -15,7 +15,13 @@ from functools import lru_cache
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_bulk import bulk_candidates
-from mdtensor.lower.gpu_cost import REGISTERS, gpu_estimate, local_bytes, registers_of
+from mdtensor.lower.gpu_cost import (
+    REGISTERS,
+    gpu_estimate,
+    local_bytes,
+    registers_of,
+    tile_elements,
+)
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
@@ -46,6 +52,7 @@ UNROLLED = 8  # of them that a work-item computes between two tests for an end
 _LONG = 64  # extents of which nobody minds what is left over by whole steps
 _ABOVE = 1.75  # times what was asked for that a whole part of a short dim may have
 _DEPTHS = (8, 16, 32)
+_WORTH_FETCHING = 8  # accesses to a tile of several dims, which wait in registers for their turn
 _WORTH_STAGES = 8  # turns of a group from which several staged tiles can pay
 _SHARING = (1, 4, 8, 32, 128, 256)
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
@@ -244,7 +251,7 @@ def blocked(
     turns = _turns_over if beside else _turns
     padding = [4 if region and turns(problem, n) else 0 for n, region in enumerate(staged)]
     tiled = [d for d in problem.contracted if tiles[d]]
-    return Schedule(
+    schedule = Schedule(
         asm="gpu",
         parts=tuple(parts),
         tiles=tuple(tiles),
@@ -260,8 +267,23 @@ def blocked(
         chunks=tuple(chunks),
         warp=tuple(warp) if sharing == 1 else (),
         padding=tuple(padding) if any(padding) else (),
-        prefetch=len(tiled) == 1 and any(staged),
     )
+    ahead = len(tiled) == 1 and any(staged)
+    if len(problem.contracted) > 1 and _most_accesses(problem, schedule) > _WORTH_FETCHING:
+        ahead = False
+    return replace(schedule, prefetch=ahead)
+
+
+def _most_accesses(problem: Problem, schedule: Schedule) -> float:
+    """Accesses of a work-item to the source of a staged tile: to four elements where they can."""
+    tilings, found = tilings_of(problem, schedule), 0.0
+    for n, region in enumerate(schedule.staged):
+        strides = problem.streams[n].strides
+        near = [problem.extent(d) for d in problem.dims if strides[d].constant == 1]
+        lanes = 4 if near and near[0] % 4 == 0 else 1
+        elements = tile_elements(problem, tilings, n) if region else 0
+        found = max(found, elements / math.prod(schedule.threads) / lanes)
+    return found
 
 
 def _steps_and_tiles(
