@@ -55,8 +55,8 @@ class CallArena:
         """A run of the call by the schedules of its steps; None where one cannot be compiled."""
         texts = dict(zip(self.steps, schedules, strict=True))
 
-        def begun(step: Step) -> Begun:
-            return self._program(step, texts[step]).beginner()
+        def begun(step: Step, *, behind: bool = False) -> Begun:
+            return self._program(step, texts[step]).beginner(behind=behind)
 
         try:
             return partial(run_all, launched(self.steps, begun), self.slots)

@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -207,7 +208,7 @@ def ready_for(computation: Computation, xp: Any) -> Ready:
         xp,
         lambda spec: allocator(spec, xp),
         lambda step: _launch(step, xp),
-        lambda step: _begun(step, xp),
+        partial(_begun, xp=xp),
     )
 
 
@@ -289,11 +290,11 @@ def _launch(step: Step, xp: Any) -> Run:
     return _interpreted(step) or _program(step, xp).launcher()
 
 
-def _begun(step: Step, xp: Any) -> Begun:
+def _begun(step: Step, *, xp: Any, behind: bool = False) -> Begun:
     """A function that begins one step, and what waits for it, if needed."""
     if (run := _interpreted(step)) is not None:
         return run, None
-    return _program(step, xp).beginner()
+    return _program(step, xp).beginner(behind=behind)
 
 
 def _program(step: Step, xp: Any) -> Program:

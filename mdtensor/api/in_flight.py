@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,6 +35,14 @@ class Step:
 Begun = tuple[Callable[..., None], Callable[[], None] | None]
 
 
+class Begins(Protocol):
+    """What makes these of a step; `behind` is for one that follows what is in flight."""
+
+    def __call__(self, step: Step, *, behind: bool = False) -> Begun:
+        """What begins the step, and what waits for it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What runs a step on arrays; `finish` waits for it, None where it returns when all is done."""
@@ -54,28 +62,29 @@ class Launch:
         return tuple([slots[n] for n in self.slots])
 
 
-def launched(steps: Sequence[Step], begun: Callable[[Step], Begun]) -> tuple[Launch, ...]:
-    """The launches of steps on the arrays of their slots, in order."""
-    launches = [Launch(*begun(step), (*step.operands, *step.results)) for step in steps]
-    return in_order(steps, launches)
-
-
-def in_order(steps: Sequence[Step], launches: Sequence[Launch]) -> tuple[Launch, ...]:
-    """The launches of steps, with `waits` for those that what is in flight must end before.
+def launched(steps: Sequence[Step], begun: Begins) -> tuple[Launch, ...]:
+    """The launches of steps on the arrays of their slots, in order.
 
     What threads of the device do is begun before what the calling thread does, where it may be.
     """
+    launches = [_launch_of(step, begun(step)) for step in steps]
     flying: list[Step] = []
     ordered: list[Launch] = []
-    for step, launch in _begun_first(steps, launches):
-        waits = False
+    for step, alone in _begun_first(steps, launches):
+        launch = alone
+        if alone.finish is None and not all(are_apart(step, other) for other in flying):
+            launch = _launch_of(step, begun(step, behind=True))
+            if launch.finish is None:
+                launch = replace(launch, waits=True)
+                flying.clear()
         if launch.finish is not None:
             flying.append(step)
-        elif not all(are_apart(step, other) for other in flying):
-            waits = True
-            flying.clear()
-        ordered.append(Launch(launch.run, launch.finish, launch.slots, waits))
+        ordered.append(launch)
     return tuple(ordered)
+
+
+def _launch_of(step: Step, begun: Begun) -> Launch:
+    return Launch(*begun, (*step.operands, *step.results))
 
 
 def _begun_first(steps: Sequence[Step], launches: Sequence[Launch]) -> list[tuple[Step, Launch]]:

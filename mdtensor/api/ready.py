@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import statistics
-from mdtensor.api.in_flight import Begun, Launch, Step, launched, run_all
+from mdtensor.api.in_flight import Begins, Launch, Step, launched, run_all
 from mdtensor.api.launch import scalar_result, single_launch
 from mdtensor.api.operands import Array
 from mdtensor.specs import TensorSpec
@@ -34,7 +34,7 @@ class Ready:
         xp: Any,
         made: Callable[[TensorSpec], Make],
         launch: Callable[[Step], Run],
-        begun: Callable[[Step], Begun],
+        begun: Begins,
     ) -> None:
         tally = statistics.tally(statistics.GENERATED, results[0].dtype)
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]

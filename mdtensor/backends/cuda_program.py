@@ -200,7 +200,7 @@ class CudaProgram:
             counters = self._counters[stream] = self.device.functions.zeros(self.counter_bytes)
         return counters.ptr
 
-    def beginner(self) -> tuple[Callable[..., None], None]:
+    def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
         """The launcher: NumPy's way on a GPU is to return when the work is enqueued."""
         return self.launcher(), None
 

@@ -27,10 +27,13 @@ class Program(Protocol):
         """A function that does what a call does, made for calling it often."""
         ...
 
-    def beginner(self) -> tuple[Callable[..., None], Callable[[], None] | None]:
+    def beginner(
+        self, *, behind: bool = False
+    ) -> tuple[Callable[..., None], Callable[[], None] | None]:
         """A launcher that only begins the work, and a function that waits for it.
 
-        The function is None where the launcher returns when NumPy would.
+        The function is None where the launcher returns when NumPy would. Work that comes `behind`
+        what the device's threads were given before is theirs too, where that can be.
         """
         ...
 

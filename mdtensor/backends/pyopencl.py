@@ -323,8 +323,12 @@ class OpenCLProgram:
         """A function that does what a call does, with all that can be looked up looked up."""
         return self if self._has_choices else self._launcher(waits=self.waits)
 
-    def beginner(self) -> tuple[Callable[..., None], Callable[[], None] | None]:
+    def beginner(
+        self, *, behind: bool = False
+    ) -> tuple[Callable[..., None], Callable[[], None] | None]:
         """A launcher that only begins the work, and what waits for it and all begun before."""
+        if behind and not self.waits and not self._has_choices:
+            return self.bound(self.sizes.tolist(), inline=False).beginner()
         if self.waits and not self._has_choices:
             return self._launcher(waits=False), self.queue.finish
         return self.launcher(), None

@@ -9,6 +9,7 @@ working set that fits must bring in.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapreplace
@@ -20,6 +21,7 @@ from mdtensor.lower.selection import selection_of
 from mdtensor.lower.traffic import (
     BYTES_PER_CYCLE,
     LINE,
+    PAGE,
     WAY_BYTES,
     Footprint,
     Shape,
@@ -44,19 +46,23 @@ SCATTER = 3.0
 # Combining the lanes of a point alone, and of each of several, with writing the result.
 LANES_OF_ONE, LANES_OF_EACH = 15.0, 3.0
 TILE_OVERHEAD = 12.0
-SPILL = 2.0
+SPILL, LOADED_AGAIN = 2.0, 0.5
+# Two comparisons, their masks together, and a choice.
+EXTREME = 4
 # Cycles per element that is staged.
-VECTOR_COPY, SCALAR_COPY, FAR_COPY = 0.4, 1.5, 8.0
+VECTOR_COPY, SCALAR_COPY, HELD_COPY, FAR_COPY = 0.4, 1.5, 2.0, 8.0
 # Loads of whole registers by a unit, what touching two lines of the cache adds, and what many rows
 # take longer whose lines push each other out.
 LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
-PAGE = 2048
+FAR = 2048
 # Of computing and of waiting for each cache, what does not hide behind the longest; less
 # where what is read at several places is asked for ahead. And what asking costs besides a load.
 APART, APART_AHEAD, ASKING = 0.3, 0.15, 0.2
-# What is left of the time of reading memory in one run that is asked for a page or two ahead, where
-# processors fetch by themselves a little at a time.
-RUN_AHEAD = 0.75
+# What is left of the time of reading memory in one run that is asked for some pages ahead, where
+# processors fetch by themselves a little at a time; and in several runs side by side, which need
+# nobody to ask where a core gets to the next lines soon. Where it computes for longer, they cost.
+RUN_AHEAD, RUNS, RUNS_COMPUTED = 0.75, 0.7, 1.25
+MANY_RUNS = 4
 # Vectors that each of the narrower ones costs that a peeled row has before and behind.
 PEELED = 0.6
 # What putting a vector together from two costs, where rows begin differently; and the ends of each
@@ -64,7 +70,10 @@ PEELED = 0.6
 JOINING, ENDS = 1.0, 60.0
 # What a load costs that finds its line pushed out of L1 by others of its set.
 CONFLICT = 6.0
-INLINE_LAUNCH = 1.5e-6
+# Bytes per cycle and core that go past caches which would hold them.
+STREAMED = 5.0
+# Launches by the calling thread, and by threads of the device, some of which are asleep.
+INLINE_LAUNCH, WAKING = 1.5e-6, 1.6
 # Reducing the parts of a scan, of the time that the scan itself takes: one core alone writes nearly
 # as much as all of them.
 TOTALS_OF_SCAN = 1.1
@@ -88,22 +97,28 @@ def estimate(
     else:
         cycles = _arithmetic(problem, facts, schedule, target, shape, general)
         transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
-    packing = _staging(problem, schedule, shape) if any(schedule.staged) else 0.0
+        if schedule.streaming and facts.moved <= target.l3_bytes:
+            transfers = (*transfers, facts.written / STREAMED)
+    packing = (
+        _staging(problem, schedule, shape, target.l1_bytes // WAY_BYTES)
+        if any(schedule.staged)
+        else 0.0
+    )
     far = schedule.ahead and facts.moved > target.l2_bytes
     apart = APART_AHEAD if far and reads_around(problem) else APART
     in_memory = transfers and facts.moved > target.l3_bytes
-    if far and in_memory and runs_along_lanes(schedule):
-        transfers = (*transfers[:-1], transfers[-1] * RUN_AHEAD)
+    if in_memory and runs_along_lanes(schedule):
+        transfers = (*transfers[:-1], transfers[-1] * _of_runs(facts, schedule))
     times = (cycles, *transfers)
     work = max(times) + apart * (sum(times) - max(times)) + packing
     if schedule.peel and unlike_rows(problem, schedule):
         work += ENDS * math.prod([shape.extents[d] for d in facts.kept if d != schedule.lane])
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
-        launch = INLINE_LAUNCH if schedule.inline else target.launch_seconds
+        launch = INLINE_LAUNCH if schedule.inline else WAKING * target.launch_seconds
         return work / hertz + launch
     share = busiest_share(shape.extents, shape.registers, schedule.parts, target.cores)
-    seconds = work / hertz * share + target.launch_seconds
+    seconds = work / hertz * share + WAKING * target.launch_seconds
     seconds += groups * GROUP_OVERHEAD / target.cores
     if not any(shape.parts[d] > 1 for d in facts.contracted):
         return seconds
@@ -115,6 +130,22 @@ def estimate(
         return seconds
     combining = _combining(problem, shape, target) / hertz / target.cores
     return seconds + combining + target.launch_seconds
+
+
+def _of_runs(facts: Facts, schedule: Schedule) -> float:
+    """What is left of the time of reading memory along the lanes, in one run or several."""
+    along = [walk for walk in facts.walks if walk.strides[schedule.lane]]
+    runs = max((_runs(facts, walk, schedule) for walk in along), default=1)
+    asked = RUN_AHEAD if schedule.ahead else 1.0
+    if facts.per_point > 1.0:
+        return asked * (RUNS_COMPUTED if runs > 1 else 1.0)
+    return RUNS if runs >= MANY_RUNS else asked
+
+
+def _runs(facts: Facts, walk: Walk, schedule: Schedule) -> int:
+    """Rows of a register tile that lie in pages of their own."""
+    apart = [d for d in facts.kept if abs(walk.strides[d]) * walk.itemsize >= PAGE]
+    return math.prod([schedule.registers[d] for d in apart if d != schedule.lane])
 
 
 def _combining(problem: Problem, shape: Shape, target: Target) -> float:
@@ -145,6 +176,7 @@ class Facts:
     walks: tuple[Walk, ...]
     footprints: tuple[Footprint, ...]
     moved: int
+    written: int
     per_point: float
 
 
@@ -169,6 +201,7 @@ def facts_of(problem: Problem) -> Facts:
         tuple(walks),
         footprints_of(problem),
         bytes_moved(problem),
+        bytes_written(problem),
         _per_point(problem.scalar, problem.operator),
     )
 
@@ -228,6 +261,12 @@ def _nodes(*exprs: Expr) -> set[Expr]:
     return found
 
 
+def _instructions(nodes: set[Expr]) -> int:
+    """Of vectors, what operations take: floating-point extremes see to it that NaN wins."""
+    extremes = sum(expr.op in ("min", "max") and expr.dtype.kind == "f" for expr in nodes)
+    return sum(expr.op != "cast" for expr in nodes) + (EXTREME - 1) * extremes
+
+
 def _fused(nodes: set[Expr]) -> int:
     """How many of the operations are sums that take a product, which are one instruction with it.
 
@@ -246,10 +285,10 @@ def _fused(nodes: set[Expr]) -> int:
 def _per_point(scalar: ScalarFunction, operator: Operator | None) -> float:
     """Operations of one point."""
     nodes = _nodes(*scalar.results)
-    count = sum(expr.op != "cast" for expr in nodes) - _fused(nodes)
+    count = _instructions(nodes) - _fused(nodes)
     if operator is None:
         return max(1.0, count)
-    combining = operations(*(operator.in_order or operator.results))
+    combining = _instructions(_nodes(*(operator.in_order or operator.results)))
     fused = scalar.results[0].dtype.kind == "f" and operator.name == "add"
     return max(1.0, count + combining - (min(count, combining) if fused else 0))
 
@@ -271,9 +310,12 @@ def _arithmetic(
     step = _step(problem, facts, schedule, target, shape, points, vectors, per_vector)
     accumulators = points * vectors * per_vector * len(problem.scalar.results)
     joined = unlike_rows(problem, schedule) if schedule.peel else 0
-    spilled = accumulators + (vectors + joined) * per_vector + 1 - target.vector_registers
+    held = accumulators + (vectors + joined) * per_vector + 1
+    if unrolled > 1:
+        held += _kept(facts, lane, shape, vectors * per_vector)
+    spilled = held - target.vector_registers
     if spilled > 0:
-        step += SPILL * spilled
+        step += SPILL * spilled / unrolled
     if facts.contracted:
         # Where a tile of the reduced dims is short, the next register tiles are begun meanwhile.
         length = math.prod([shape.tiles[d] for d in facts.contracted])
@@ -372,16 +414,20 @@ def _step(
     lane, ways = schedule.lane, target.l1_bytes // WAY_BYTES
     arithmetic = points * vectors * facts.per_point * per_vector / target.units
     loads = 0.0
+    unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
     for number, walk in enumerate(facts.walks):
         count = _different_reads(problem, facts, walk, lane, shape)
+        reads = count * unrolled if unrolled > 1 else 0.0
         staged = bool(schedule.staged[number])
         if lane < 0 or not walk.strides[lane]:
-            loads += count * (1 if staged else _conflicts(facts, walk, shape, ways))
+            loads += count * (1 if staged else _conflicts(facts, walk, shape, ways, reads))
         elif walk.strides[lane] == 1 or staged:
             cycles = _load_cycles(facts, walk, schedule, shape, staged=staged) / target.units
             loads += count * vectors * per_vector * cycles
         else:
-            gathered = count * vectors * schedule.width * _conflicts(facts, walk, shape, ways)
+            gathered = (
+                count * vectors * schedule.width * _conflicts(facts, walk, shape, ways, reads)
+            )
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
     asked = _asked(problem, schedule, shape, vectors) if schedule.ahead else 0.0
     return max(arithmetic, (loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
@@ -455,22 +501,44 @@ def _different_reads(problem: Problem, facts: Facts, walk: Walk, lane: int, shap
     return len(found) / unrolled
 
 
-def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int) -> float:
+def _kept(facts: Facts, lane: int, shape: Shape, vectors: float) -> float:
+    """Registers for what several unrolled steps read: scalars stay in all lanes of one.
+
+    Vectors may be loaded again, which compilers do for some.
+    """
+    found = 0.0
+    for walk in facts.walks:
+        along = lane >= 0 and walk.strides[lane]
+        found += _read_again(walk, lane, shape) * (LOADED_AGAIN * vectors if along else 1)
+    return found
+
+
+def _read_again(walk: Walk, lane: int, shape: Shape) -> int:
+    """How many places of a stream a register tile reads more than once, lanes apart."""
+    reads = list(walk.places)
+    for d, stride in enumerate(walk.strides):
+        if stride and d != lane:
+            steps = range(0, stride * shape.registers[d], stride)
+            reads = [place + step for place in reads for step in steps]
+    return sum(count > 1 for count in Counter(reads).values())
+
+
+def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int, reads: float) -> float:
     """How much longer loads take whose lines push each other out of L1.
 
     Lines whose addresses differ by a multiple of a way's size compete for the few ways of one set:
-    rows of a matrix whose row length is a power of two, say.
+    rows of a matrix whose row length is a power of two, say. `reads` are those of unrolled steps.
     """
     for d in facts.kept:
         stride = abs(walk.strides[d]) * walk.itemsize
         if stride >= 64:
             places = WAY_BYTES // math.gcd(stride, WAY_BYTES)
-            if shape.registers[d] / places > ways:
+            if max(reads, shape.registers[d]) / places > ways:
                 return CONFLICT
     return 1.0
 
 
-def _staging(problem: Problem, schedule: Schedule, shape: Shape) -> float:
+def _staging(problem: Problem, schedule: Schedule, shape: Shape, ways: int) -> float:
     """Cycles for copying tiles, as often as the loops around them ask for it."""
     total = 0.0
     tiled = [
@@ -490,16 +558,24 @@ def _staging(problem: Problem, schedule: Schedule, shape: Shape) -> float:
         )
         repeats *= math.prod(shape.parts[d] for d in problem.dims if not stream.uses(d))
         itemsize = problem.inputs[stream.buffer].itemsize
-        total += elements * max(1, repeats) * _copy_cycles(stream, schedule.lane, itemsize)
+        rows = shape.registers[schedule.lane] / ways if schedule.lane >= 0 else 0.0
+        total += elements * max(1, repeats) * _copy_cycles(stream, schedule.lane, itemsize, rows)
     return total
 
 
-def _copy_cycles(stream: Stream, lane: int, itemsize: int) -> float:
-    """Cycles to copy one element: in vectors, one by one, or from pages that are far apart."""
+def _copy_cycles(stream: Stream, lane: int, itemsize: int, rows: float) -> float:
+    """Cycles to copy one element: in vectors, one by one, or from rows that are far apart.
+
+    So many `rows`, in terms of the ways of L1, may push each other's lines out of it before all
+    their elements were copied.
+    """
     stride = 1 if lane < 0 else abs(stream.strides[lane].constant or 1)
     if lane >= 0 and stream.uses(lane) and stride == 1:
         return VECTOR_COPY
-    return FAR_COPY if stride * itemsize >= PAGE else SCALAR_COPY
+    places = WAY_BYTES // math.gcd(stride * itemsize, WAY_BYTES)
+    if stride * itemsize < FAR:
+        return SCALAR_COPY
+    return FAR_COPY if rows > places else HELD_COPY
 
 
 def bytes_moved(problem: Problem) -> int:
@@ -511,8 +587,13 @@ def bytes_moved(problem: Problem) -> int:
             total += (
                 math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
             )
+    return total + bytes_written(problem)
+
+
+def bytes_written(problem: Problem) -> int:
+    """Bytes of the results."""
     elements = math.prod(problem.extent(d) for d in problem.result_dims)
-    return total + elements * sum(problem.outputs[w.buffer].itemsize for w in problem.writes)
+    return elements * sum(problem.outputs[w.buffer].itemsize for w in problem.writes)
 
 
 def flops(problem: Problem) -> float:

@@ -19,23 +19,25 @@ from mdtensor.lower.plain import (
     lane_width,
     plain,
     scattering,
+    short_reductions,
 )
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import MOST_AHEAD, Schedule, is_valid, rows_across, unlike_rows
 from mdtensor.lower.tiles_of_two import tiles_of_two
+from mdtensor.lower.traffic import PAGE
 from mdtensor.specs import Target
 
 _ROWS = (2, 4, 6, 8, 12)
 _COPIES = (1, 4, 8)
-_WINDOW = 12  # a window that is no longer is unrolled as a whole,
-_MOST_UNROLLED = 320  # if no more vectors are computed so
+_MOST_UNROLLED = 320  # vectors that are computed at once where windows are unrolled
 _REDUCTION_TILE = 256
 _LANE_TILE = 512
 _ROWS_BESIDE, _UNROLLED_ROWS = 64, 4  # that are walked side by side, and computed at once
 # Rows, and vectors, of register tiles whose rows begin differently: larger ones were no faster, and
 # compilers take many seconds for them, since the ends of rows are code of their own.
 _JOINED_ROWS, _JOINED_VECTORS = 4, 8
-_AHEAD_BYTES = 4096  # that a row is asked for ahead of what is read
+_AHEAD_BYTES = 4096  # that a row is asked for ahead of what is read,
+_RUN_AHEAD_BYTES = 16384  # and a run that is the only one
 
 
 def cpu_candidates(
@@ -56,8 +58,8 @@ def cpu_candidates(
     if width < 2:
         return
     for lane in lane_dims(problem, width):
-        for rows in _row_dims(problem, lane):
-            for count in _ROWS if rows >= 0 else (1,):
+        for rows in _row_dims(problem, lane, target):
+            for count in _counts(problem, rows) if rows >= 0 else (1,):
                 for vectors in (1, 2, 3, 4):
                     if count * vectors > target.vector_registers - vectors - 1:
                         continue
@@ -95,13 +97,25 @@ def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
             problem.extent(d) if d in dims else r for d, r in enumerate(flat.registers)
         )
         if dims and math.prod(registers) <= _MOST_UNROLLED * flat.width:
-            yield replace(flat, registers=registers)
+            made = replace(flat, registers=registers)
+            yield made
+            if problem.reduced[flat.lane]:
+                yield from _read_again(problem, made)
+
+
+def _read_again(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same with a loop innermost along which points read what those before have read."""
+    rows = [d for d in problem.kept if flat.registers[d] > 1]
+    streams = [s for s in problem.streams if any(s.uses(d) for d in rows)]
+    for d in flat.loop_order[:-1]:
+        if d not in rows and not any(stream.uses(d) for stream in streams):
+            yield replace(flat, loop_order=_innermost(flat.loop_order, d))
 
 
 def _slides(problem: Problem, flat: Schedule, d: int) -> bool:
     """Whether the points of a register tile read a stream at common places along a reduced dim."""
     extent = problem.extents[d].constant
-    if extent is None or not 1 < extent <= _WINDOW or d == flat.lane:
+    if extent is None or d not in short_reductions(problem) or d == flat.lane:
         return False
     near = [k for k in problem.kept if k != flat.lane and flat.registers[k] > 1]
     steps = [(s.strides[k].constant, s.strides[d].constant) for s in problem.streams for k in near]
@@ -153,15 +167,37 @@ def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
     return rows
 
 
-def _row_dims(problem: Problem, lane: int) -> tuple[int, ...]:
-    """Kept dims whose points can share what is loaded along the lane dim; -1 for none."""
+def _counts(problem: Problem, rows: int) -> tuple[int, ...]:
+    """Points of a dim that are computed at once; among them a number that leaves no rest."""
+    extent = problem.extent(rows)
+    whole = next((n for n in range(_ROWS[-1], 4, -1) if extent % n == 0), 0)
+    return tuple(sorted({*_ROWS, whole} - {0}))
+
+
+def _row_dims(problem: Problem, lane: int, target: Target) -> tuple[int, ...]:
+    """Kept dims whose points can share what is loaded along the lane dim; -1 for none.
+
+    Where what is reduced comes from memory, also those whose rows are runs of their own.
+    """
     along = [(n, stream) for n, stream in enumerate(problem.streams) if stream.uses(lane)]
     sharing = [
         d
         for d in problem.kept
         if d != lane and any(not stream.uses(d) or _overlap(problem, n, d) for n, stream in along)
     ]
-    return (*sharing, -1) if len(sharing) < 3 else (*sharing[-3:], -1)
+    if problem.reduced[lane] and bytes_moved(problem) > target.l3_bytes:
+        apart = [d for d in problem.kept if d not in sharing and _are_runs(problem, lane, d)]
+        sharing = [*apart[-1:], *sharing]
+    return (*sharing[-3:], -1)
+
+
+def _are_runs(problem: Problem, lane: int, d: int) -> bool:
+    """Whether rows that are neighbours along a dim lie in pages of their own."""
+    return any(
+        distance(stream.strides[d].constant) * problem.inputs[stream.buffer].itemsize >= PAGE
+        for stream in problem.streams
+        if stream.uses(lane) and stream.uses(d)
+    )
 
 
 def _overlap(problem: Problem, number: int, d: int) -> bool:
@@ -216,11 +252,11 @@ def _streamed(
 
 
 def _ahead(problem: Problem, schedule: Schedule) -> int:
-    """Iterations of the innermost loop that walk through a page of memory, or two in one run."""
+    """Iterations of the innermost loop that walk through a page of memory, or some in one run."""
     d = (schedule.reduce_order or schedule.loop_order)[-1]
     nbytes = schedule.registers[d] * max(dtype.itemsize for dtype in problem.inputs)
     if runs_along_lanes(schedule):
-        fitting = max(1, min(MOST_AHEAD, 2 * _AHEAD_BYTES // nbytes))
+        fitting = max(1, min(MOST_AHEAD, _RUN_AHEAD_BYTES // nbytes))
         return 1 << (fitting.bit_length() - 1)
     return max(1, min(16, _AHEAD_BYTES // nbytes))
 

@@ -16,7 +16,7 @@ GROUPS_PER_CORE = 4
 # this much.
 CLEARLY = 0.93
 # Seconds of work from which waking the device's other threads pays.
-WORTH_THREADS = 12e-6
+WORTH_THREADS = 20e-6
 
 
 def with_parts(

@@ -16,6 +16,7 @@ from mdtensor.translate.trees import dims_in, params_in
 # seen to fail on texts of some hundred thousand characters.
 _MOST_GATHERED = 128
 _FAR = 1 << 20  # what a stride that is a name counts as
+WINDOW = 12  # a window that is no longer is unrolled as a whole
 
 
 def lane_width(problem: Problem, target: Target) -> int:
@@ -73,6 +74,12 @@ def gathers_along(problem: Problem, d: int) -> int:
 def _is_long(problem: Problem, d: int, width: int) -> bool:
     extent = problem.extents[d].constant
     return extent is None or extent >= width
+
+
+def short_reductions(problem: Problem) -> tuple[int, ...]:
+    """Reduced dims of a few steps, as windows have, that are no longer than can be unrolled."""
+    extents = [(d, problem.extents[d].constant) for d in problem.contracted]
+    return tuple(d for d, extent in extents if extent is not None and 1 < extent <= WINDOW)
 
 
 def nearest_first(problem: Problem) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from mdtensor.lower.parameter import (
     permutations,
 )
 from mdtensor.lower.plain import (
+    WINDOW,
     can_scatter,
     combining_order,
     lane_dims,
@@ -35,7 +36,6 @@ from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _UNROLL = (1, 2, 4, 8, 16)
-_WINDOW = 12  # a window that is no longer may be unrolled as a whole
 _VECTORS = (1, 2, 3, 4, 6, 8, 12, 16)
 _TILES = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -107,7 +107,7 @@ def _register_tiles(problem: Problem, target: Target) -> list[Parameter]:
         before = after
     for d in problem.contracted:
         extent = problem.extent(d)
-        whole = (extent,) if extent <= _WINDOW else ()
+        whole = (extent,) if extent <= WINDOW else ()
         choices = tuple(sorted({*_UNROLL, *whole}))
         parameters.append(Parameter(f"r{d}", _points(problem, d, choices)))
         after = f"body{d}"
@@ -150,7 +150,7 @@ def _cache_tiles(problem: Problem) -> list[Parameter]:
         extent = problem.extent(d)
         tileable = not problem.reduced[d] or _may_be_tiled(problem, d)
         # Steps of a window one by one, whose inputs then find place in nearer caches.
-        window = problem.reduced[d] and 1 < extent <= _WINDOW
+        window = problem.reduced[d] and 1 < extent <= WINDOW
         sizes = [t for t in ((1, *_TILES) if window else _TILES) if t < extent] if tileable else []
         parameters.append(Parameter(f"t{d}", (0, *sizes)))
     return parameters

@@ -11,33 +11,70 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 
+from mdtensor.lower.plain import short_reductions
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 
 # Points along the first dim and along the second one.
 _TILES = ((7, 4), (7, 3), (6, 4), (5, 5), (5, 4), (4, 4), (7, 2), (8, 3), (3, 3), (4, 2))
+# The same, with vectors of each point, where windows are walked in other ways than one by one.
+_TILES_OF_WINDOWS = ((7, 4, 1), (7, 3, 1), (5, 5, 1), (4, 4, 1), (7, 2, 2))
+_LANE_TILE = 512
 
 
 def tiles_of_two(problem: Problem, flat: Schedule, target: Target) -> Iterator[Schedule]:
-    """Schedules with lanes as in `flat` and points along two dims, of one vector each."""
+    """Schedules with lanes as in `flat` and points along two dims."""
     if not problem.reduced[flat.lane] or problem.scanned >= 0:
         return
     for first, second in permutations(problem.kept, 2):
         if not _share(problem, flat.lane, first, second):
             continue
-        order = tuple(d for d in flat.loop_order if d != second)
+        last = _with_last(flat, second)
         for long, short in _TILES:
-            if long > problem.extent(first) or short > problem.extent(second):
-                continue
-            if (long + 1) * short > target.vector_registers:
-                continue
-            registers = tuple(
-                flat.width if d == flat.lane else {first: long, second: short}.get(d, 1)
-                for d in problem.dims
-            )
-            for loop_order in dict.fromkeys((flat.loop_order, (*order, second))):
-                yield replace(flat, registers=registers, loop_order=loop_order)
+            tile = _tile(problem, flat, target, {first: long, second: short}, 1)
+            if tile:
+                for order in dict.fromkeys((last.loop_order, flat.loop_order)):
+                    yield replace(last, registers=tile, loop_order=order)
+        for long, short, vectors in _TILES_OF_WINDOWS:
+            tile = _tile(problem, flat, target, {first: long, second: short}, vectors)
+            if tile:
+                yield from _by_windows(problem, replace(last, registers=tile))
+
+
+def _with_last(flat: Schedule, d: int) -> Schedule:
+    """The same with the loop along a dim innermost."""
+    return replace(flat, loop_order=(*(other for other in flat.loop_order if other != d), d))
+
+
+def _tile(
+    problem: Problem, flat: Schedule, target: Target, points: dict[int, int], vectors: int
+) -> tuple[int, ...]:
+    """So many points of each dim, and vectors of each; () where that does not fit."""
+    long, short = points.values()
+    if any(count > problem.extent(d) for d, count in points.items()):
+        return ()
+    if vectors * flat.width > problem.extent(flat.lane):
+        return ()
+    if (long + 1) * short * vectors > target.vector_registers:
+        return ()
+    lanes = {flat.lane: vectors * flat.width}
+    return tuple((points | lanes).get(d, 1) for d in problem.dims)
+
+
+def _by_windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same with the steps of windows unrolled, or one after the other for all points."""
+    short = short_reductions(problem)
+    if not short or problem.keeps_order or flat.lane in short:
+        return
+    unrolled = tuple(problem.extent(d) if d in short else n for d, n in enumerate(flat.registers))
+    whole = replace(flat, registers=unrolled)
+    yield whole
+    if not problem.accumulates_in_place:
+        return
+    yield replace(flat, tiles=tuple(1 if d in short else 0 for d in problem.dims))
+    if problem.extent(flat.lane) > _LANE_TILE:
+        yield replace(whole, tiles=tuple(_LANE_TILE * (d == flat.lane) for d in problem.dims))
 
 
 def _share(problem: Problem, lane: int, first: int, second: int) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.in_flight import Launch, are_apart, in_order, run_all
+from mdtensor.api.in_flight import Begun, Step, are_apart, launched, run_all
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.stencils.borders import Border
@@ -54,20 +55,30 @@ class Device:
     def finish(self) -> None:
         self.happened.append("finish")
 
-    def launch(self, name: str, *, begins: bool) -> Launch:
+    def begun(self, name: str, *, begins: bool) -> Begun:
         def run(*arrays: object) -> None:
             self.happened.append(name)
             if name == "raises":
                 raise ValueError(name)
 
-        return Launch(run, self.finish if begins else None, (0,))
+        return run, self.finish if begins else None
+
+    def run_all(self, names: Sequence[str], steps: Sequence[Step]) -> None:
+        """Those that are begun have names with b, others with r; capitals stay what they are."""
+        by_step = dict(zip(map(id, steps), names, strict=True))
+
+        def begun(step: Step, *, behind: bool = False) -> Begun:
+            name = by_step[id(step)]
+            begins = name.lower().startswith("b") or (behind and name == "r")
+            return self.begun(f"behind-{name}" if behind else name, begins=begins)
+
+        run_all(launched(steps, begun), [None] * 8)
 
 
 def ran(kinds: str, steps) -> str:
-    """What happens with steps that are begun (b) or run at once (r)."""
+    """What happens with steps that are begun (b) or run at once (r, and R behind others too)."""
     device = Device()
-    launches = [device.launch(kind, begins=kind == "b") for kind in kinds]
-    run_all(in_order(steps, launches), [None])
+    device.run_all(kinds, steps)
     return " ".join(device.happened)
 
 
@@ -83,22 +94,26 @@ def test_a_wait_before_what_needs_a_result():
     first = blocks()[0]
     chain = [step(first, (n,), (n + 1,)) for n in range(3)]
     assert ran("bbb", chain) == "b b b finish", "threads of the device keep the order themselves"
-    assert ran("brb", chain) == "b finish r b finish"
-    assert ran("brr", chain) == "b finish r r"
+    assert ran("bRb", chain) == "b finish behind-R b finish"
+    assert ran("bRR", chain) == "b finish behind-R R"
     assert ran("rrb", chain) == "r r b finish"
+
+
+def test_what_needs_a_result_in_flight_is_begun_behind_it():
+    first = blocks()[0]
+    chain = [step(first, (n,), (n + 1,)) for n in range(3)]
+    assert ran("brb", chain) == "b behind-r b finish"
+    assert ran("brr", chain) == "b behind-r behind-r finish", "nobody waits between them"
+    other = step(first, (4,), (5,))
+    assert ran("brr", [*chain[:2], other]) == "b behind-r r finish", "the calling thread is free"
 
 
 def test_nothing_is_in_flight_after_an_error():
     device = Device()
     steps = [step(md_hom) for md_hom in blocks()[:3]]
-    launches = [
-        device.launch("one", begins=True),
-        device.launch("raises", begins=False),
-        device.launch("other", begins=True),
-    ]
     with pytest.raises(ValueError, match="raises"):
-        run_all(in_order(steps, launches), [None])
-    assert device.happened == ["one", "other", "raises", "finish"]
+        device.run_all(["b-one", "raises", "b-other"], steps)
+    assert device.happened == ["b-one", "b-other", "raises", "finish"]
 
 
 @pytest.mark.parametrize("shape", [(6, 7), (64, 65), (700, 900)])

@@ -49,7 +49,7 @@ class Program:
     def __call__(self, *arrays: Any) -> None:
         self._run(*arrays)
 
-    def beginner(self) -> tuple[Callable[..., None], None]:
+    def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
         self.made.append("beginner")
         return self._run, None
 

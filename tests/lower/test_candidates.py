@@ -18,6 +18,7 @@ from mdtensor.lower.schedule import unlike_rows, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.kernels.kernel_cases import prefix_sums
 from tests.lower.passes.test_ask_ahead import box, star, stencil
 
@@ -133,14 +134,38 @@ def test_what_joined_rows_keep_counts_as_registers():
     assert estimate(problem, row, fewer) > estimate(problem, row, few)
 
 
-def test_runs_that_no_cache_holds_are_asked_for_ahead():
-    large = einsum("ij->i", (4096, 4096))
+def test_one_run_that_no_cache_holds_is_asked_for_ahead():
+    large = einsum("i->", (1 << 24,))
     for general in (False, True):
         best = ranked(large, CPU, general=general)[0][1]
-        assert best.lane == 1
-        assert best.ahead * best.registers[1] * 4 == 8192, "two pages"
+        assert best.lane == 0
+        assert best.ahead * best.registers[0] * 4 == 16384, "four pages"
         assert estimate(large, best, CPU) < estimate(large, replace(best, ahead=0), CPU)
-    assert not any(s.ahead for s in cpu_candidates(einsum("ij->i", (100, 4096)), CPU))
+    assert not any(s.ahead for s in cpu_candidates(einsum("i->", (100 * 4096,)), CPU))
+
+
+def test_several_runs_side_by_side_need_nobody_to_ask():
+    rows = einsum("ij->i", (4096, 4096))
+    for general in (False, True):
+        best = ranked(rows, CPU, general=general)[0][1]
+        assert (best.lane, best.ahead) == (1, 0)
+        assert best.registers[0] >= 4
+    short = einsum("ij->i", (1 << 20, 16))
+    assert all(s.registers[0] == 1 for s in cpu_candidates(short, CPU) if s.lane == 1)
+
+
+def test_runs_are_walked_alone_where_every_vector_is_computed_for_long():
+    extremes = problem_from_md_hom(
+        md_hom_from_reduction(Reduction("ij->i", None, "max"), [TensorSpec.of((4096, 4096))])
+    )
+    best = ranked(extremes, CPU)[0][1]
+    assert best.registers[0] == 1
+    assert best.ahead
+    several = replace(best, registers=(4, best.registers[1]))
+    assert estimate(extremes, several, CPU) > 1.1 * estimate(extremes, best, CPU)
+
+
+def test_columns_are_not_asked_for_ahead():
     columns = einsum("ij->j", (4096, 4096))
     along = [s for s in cpu_candidates(columns, CPU) if s.lane == 1]
     assert along
@@ -148,7 +173,7 @@ def test_runs_that_no_cache_holds_are_asked_for_ahead():
 
 
 def test_what_is_staged_bypasses_the_caches_where_results_are_large():
-    taps = ("hc,kc->hk", (50000, 27), (64, 27))  # 12.8 MB of results; k is far apart in the factor
+    taps = ("hc,kc->hk", (200000, 27), (64, 27))  # 51 MB of results; k is far apart in the factor
     large, small = einsum(*taps), einsum("hc,kc->hk", (500, 27), (64, 27))
     both = [s for s in cpu_candidates(large, CPU) if s.streaming and any(s.staged)]
     assert both
@@ -159,6 +184,15 @@ def test_what_is_staged_bypasses_the_caches_where_results_are_large():
     assert any(best.staged)
     assert not any(s.streaming for s in cpu_candidates(small, CPU))
     assert not any(s.streaming and any(s.staged) for s in cpu_candidates(large, CPU, general=True))
+
+
+def test_results_that_caches_hold_stay_there():
+    problem = einsum("h+r w+s c, r s c -> h w c", (112, 112, 32), (3, 3, 32))
+    best = ranked(problem, CPU)[0][1]
+    assert not best.streaming
+    streamed = replace(best, streaming=True)
+    validate(problem, streamed)
+    assert estimate(problem, streamed, CPU) > 1.2 * estimate(problem, best, CPU)
 
 
 def test_results_that_lie_far_apart_along_the_lanes_are_transposed():
