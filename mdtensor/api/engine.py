@@ -47,8 +47,9 @@ DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cud
 WORTH_COMPILING = 1.15
 # Points of a problem from which a kernel with constants is worth its compilation on a GPU.
 WORTH_CONSTANTS = 1 << 17
-# Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU.
-WORTH_OWN_KERNEL = 0.5e-3
+# Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU; and what a
+# general kernel takes longer than the same one with constants.
+WORTH_OWN_KERNEL, GENERAL = 0.2e-3, 1.2
 _MAX_STRUCTURES = 4096
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
@@ -376,7 +377,7 @@ class Engine:
         if decision.seconds < WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
             return False
         seconds, schedule = self._best(problem)
-        if seconds * WORTH_COMPILING > decision.seconds or problem in self.own:
+        if seconds * WORTH_COMPILING > decision.seconds * GENERAL or problem in self.own:
             return False
         try:
             own = self.specialised(problem, schedule, "cost model", seconds)

@@ -19,6 +19,8 @@ LITERAL_STRIDES = (-1, 0, 1)
 # Neighbours that are that close are told apart by the offset itself, so that loads are shared.
 LITERAL_OFFSET = 32
 LITERAL_STEPS = 8
+# Windows begin so many of their own steps apart, at most, where that number is part of a structure.
+LITERAL_SLIDE = 3
 
 
 def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
@@ -26,7 +28,9 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
 
     Extents become names, and strides too unless they are -1, 0 or 1; offsets unless they are small
     or a few strides, and constants beside indices unless they are small. Equal strides of one
-    access keep separate names. Labels become numbers, so that equal structures compare equal.
+    access keep separate names, but those of windows: where these begin a few of their own steps
+    apart, neighbours share what they read. Labels become numbers, so that equal structures compare
+    equal.
     """
     found = _sketch(problem)
     if found is None:
@@ -62,14 +66,34 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
         return None
     walks = [walk.strides for walk in (*problem.streams, *problem.writes)]
     strides = [[stride.constant or 0 for stride in walk] for walk in walks]
-    literal = [tuple([s if s in LITERAL_STRIDES else None for s in walk]) for walk in strides]
+    slides = [_slides(problem, stream.strides) for stream in problem.streams]
+    slides += [{}] * len(problem.writes)
+    literal = [
+        tuple([s if s in LITERAL_STRIDES else slide.get(d) for d, s in enumerate(walk)])
+        for walk, slide in zip(strides, slides, strict=True)
+    ]
     sizes = [extent.constant or 0 for extent in problem.extents]
-    sizes += [s for walk in strides for s in walk if s not in LITERAL_STRIDES]
+    for walk, slide in zip(strides, slides, strict=True):
+        sizes += [s for d, s in enumerate(walk) if s not in LITERAL_STRIDES and d not in slide]
     buffers = [walk.buffer for walk in (*problem.streams, *problem.writes)]
     counts = (len(problem.streams), len(problem.reads), problem.scanned)
     sketch = (*counts, *problem.reduced, *functions, problem.operator, *offsets)
     sketch += (*literal, *buffers, *[read.stream for read in problem.all_reads])
     return (*sketch, *problem.inputs, None, *problem.outputs), tuple(sizes)
+
+
+def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int, int]]:
+    """Kept dims along which windows slide: the dim of their steps, and how many lie between two."""
+    found: dict[int, tuple[int, int]] = {}
+    for d in problem.kept:
+        apart = strides[d].constant
+        for step in problem.contracted:
+            one = strides[step].constant
+            if not apart or not one or one in LITERAL_STRIDES or apart % one:
+                continue
+            if 0 < apart // one <= LITERAL_SLIDE:
+                found.setdefault(d, (step, apart // one))
+    return found
 
 
 @dataclass(slots=True)
@@ -85,7 +109,7 @@ class _Names:
         self.labels = {label: f"d{d}" for d, label in enumerate(problem.labels)}
         extents = tuple(self.name(f"N{d}", extent) for d, extent in enumerate(problem.extents))
         streams = tuple(
-            replace(stream, strides=self.strides(f"stride{n}_", stream.strides))
+            replace(stream, strides=self.strides_of_stream(f"stride{n}_", stream.strides))
             for n, stream in enumerate(problem.streams)
         )
         writes = tuple(
@@ -125,6 +149,15 @@ class _Names:
             for d, stride in enumerate(given)
         )
 
+    def strides_of_stream(self, label: str, given: tuple[Index, ...]) -> tuple[Index, ...]:
+        slides = _slides(self.problem, given)
+        apart = tuple(as_index(0) if d in slides else stride for d, stride in enumerate(given))
+        named = self.strides(label, apart)
+        return tuple(
+            named[slides[d][0]] * slides[d][1] if d in slides else stride
+            for d, stride in enumerate(named)
+        )
+
     def offset(self, label: str, value: Index | int) -> Index | int:
         constant = as_index(value).constant
         assert constant is not None
@@ -162,10 +195,12 @@ class _Names:
         assert rest is not None
         if abs(rest) <= LITERAL_OFFSET:
             return None
+        walked = self.problem.streams[given.stream].strides
+        slides = _slides(self.problem, walked)
         strides = {
             f"stride{given.stream}_{d}": stride.constant or 0
-            for d, stride in enumerate(self.problem.streams[given.stream].strides)
-            if stride.constant not in LITERAL_STRIDES
+            for d, stride in enumerate(walked)
+            if stride.constant not in LITERAL_STRIDES and d not in slides
         }
         found = as_index(0)
         for label, stride in sorted(strides.items(), key=lambda pair: -abs(pair[1])):

@@ -63,16 +63,22 @@ def _tile(
 
 
 def _by_windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with the steps of windows unrolled, or one after the other for all points."""
+    """The same with the steps of windows unrolled, or one after the other for all points.
+
+    And with long rows in parts, of which caches hold more.
+    """
     short = short_reductions(problem)
-    if not short or problem.keeps_order or flat.lane in short:
+    if problem.keeps_order or flat.lane in short:
         return
-    unrolled = tuple(problem.extent(d) if d in short else n for d, n in enumerate(flat.registers))
-    whole = replace(flat, registers=unrolled)
-    yield whole
+    whole = flat
+    if short:
+        unrolled = [problem.extent(d) if d in short else n for d, n in enumerate(flat.registers)]
+        whole = replace(flat, registers=tuple(unrolled))
+        yield whole
     if not problem.accumulates_in_place:
         return
-    yield replace(flat, tiles=tuple(1 if d in short else 0 for d in problem.dims))
+    if short:
+        yield replace(flat, tiles=tuple(1 if d in short else 0 for d in problem.dims))
     if problem.extent(flat.lane) > _LANE_TILE:
         yield replace(whole, tiles=tuple(_LANE_TILE * (d == flat.lane) for d in problem.dims))
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mdtensor.backends.evaluate import evaluated
 from mdtensor.errors import LoweringError
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, index_of, param
 from mdtensor.translate.stencils.borders import Border
@@ -265,6 +267,33 @@ def test_neighbours_in_a_structure_are_steps_apart():
     assert not any(label.endswith("_at") for label in structure.sizes)
     assert generalised(blurred(4000))[0] == structure
     assert generalised(blurred(4000))[1] != sizes
+
+
+def convolution(stride: int, extent: int) -> Problem:
+    spec = TensorSpec.of((extent, extent, 8)), TensorSpec.of((16, 3, 3, 8))
+    text = f"{stride}p+r {stride}q+s c, k r s c -> p q k"
+    return problem_from_md_hom(md_hom_from_einsum(text, spec))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_windows_that_share_elements_share_their_steps_in_a_structure(stride):
+    problem = convolution(stride, 40)
+    general, sizes = generalised(problem)
+    assert len(sizes) == len(general.sizes)
+    assert generalised(convolution(stride, 75))[0] == general
+    (image, _) = general.streams
+    labels = dict(zip(problem.labels, image.strides, strict=True))
+    if stride < 4:
+        assert labels["p"] == labels["r"] * stride
+    else:
+        assert labels["p"] != labels["r"] * stride, "windows of three have nothing in common"
+    values = dict(zip(general.sizes, sizes, strict=True))
+    found = [evaluated(index, values) for index in image.strides]
+    assert found == [index.constant for index in problem.streams[0].strides]
+
+
+def test_windows_that_begin_elsewhere_are_other_structures():
+    assert len({generalised(convolution(stride, 40))[0] for stride in (1, 2, 3, 4)}) == 4
 
 
 def test_far_offsets_of_a_structure_are_names():
