@@ -28,9 +28,9 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
 
     Extents become names, and strides too unless they are -1, 0 or 1; offsets unless they are small
     or a few strides, and constants beside indices unless they are small. Equal strides of one
-    access keep separate names, but those of windows: where these begin a few of their own steps
-    apart, neighbours share what they read. Labels become numbers, so that equal structures compare
-    equal.
+    access keep separate names, but those of windows that overlap: where they begin a few of their
+    own steps apart, neighbours share what they read. Labels become numbers, so that equal
+    structures compare equal.
     """
     found = _sketch(problem)
     if found is None:
@@ -83,7 +83,10 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
 
 
 def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int, int]]:
-    """Kept dims along which windows slide: the dim of their steps, and how many lie between two."""
+    """Kept dims along which windows overlap: the dim of their steps, and how many lie between two.
+
+    In arrays that lie in order dims have no elements in common, whatever their extents are.
+    """
     found: dict[int, tuple[int, int]] = {}
     for d in problem.kept:
         apart = strides[d].constant
@@ -91,7 +94,7 @@ def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int
             one = strides[step].constant
             if not apart or not one or one in LITERAL_STRIDES or apart % one:
                 continue
-            if 0 < apart // one <= LITERAL_SLIDE:
+            if 0 < apart // one < min(LITERAL_SLIDE + 1, problem.extents[step].constant or 0):
                 found.setdefault(d, (step, apart // one))
     return found
 

@@ -283,7 +283,7 @@ def test_windows_that_share_elements_share_their_steps_in_a_structure(stride):
     assert generalised(convolution(stride, 75))[0] == general
     (image, _) = general.streams
     labels = dict(zip(problem.labels, image.strides, strict=True))
-    if stride < 4:
+    if stride < 3:
         assert labels["p"] == labels["r"] * stride
     else:
         assert labels["p"] != labels["r"] * stride, "windows of three have nothing in common"
@@ -292,8 +292,8 @@ def test_windows_that_share_elements_share_their_steps_in_a_structure(stride):
     assert found == [index.constant for index in problem.streams[0].strides]
 
 
-def test_windows_that_begin_elsewhere_are_other_structures():
-    assert len({generalised(convolution(stride, 40))[0] for stride in (1, 2, 3, 4)}) == 4
+def test_windows_that_overlap_otherwise_are_other_structures():
+    assert len({generalised(convolution(stride, 40))[0] for stride in (1, 2, 3, 4)}) == 3
 
 
 def test_far_offsets_of_a_structure_are_names():
