@@ -10,7 +10,7 @@ import pytest
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_candidates import gpu_candidates, ranked_on_gpu, sides_of
+from mdtensor.lower.gpu_candidates import blocked, gpu_candidates, ranked_on_gpu, sides_of
 from mdtensor.lower.gpu_cost import gpu_estimate, least_seconds, local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
@@ -153,3 +153,25 @@ def test_no_work_item_computes_more_than_a_point_a_cycle():
     assert least_seconds(problem, shared, H200) == pytest.approx(points / 256 / clock)
     many = replace(shared, parts=(1 << 20,))
     assert least_seconds(problem, many, H200) >= points / (132 * 128) / clock * 0.99
+
+
+@pytest.mark.parametrize(
+    ("depth", "steps", "tiles"),
+    [(8, (1, 3, 4), (1, 3, 0)), (16, (1, 3, 4), (1, 3, 0)), (64, (1, 3, 4), (1, 0, 0))],
+)
+def test_steps_and_depth_are_shared_out_among_short_reduced_dims(depth, steps, tiles):
+    specs = [TensorSpec.of((64, 7, 21, 4)), TensorSpec.of((4, 21, 7, 64))]
+    problem = problem_from_md_hom(md_hom_from_einsum("ikab,bakj->ij", specs))
+    schedule = blocked(problem, (8, 8), (8, 8), depth)
+    dims = [problem.labels.index(label) for label in "kab"]
+    assert tuple(schedule.registers[d] for d in dims) == steps
+    assert tuple(schedule.tiles[d] for d in dims) == tiles
+    assert schedule.reduce_order == tuple(dims)
+
+
+def test_a_long_reduction_has_round_steps_and_tiles():
+    specs = [TensorSpec.of((64, 500)), TensorSpec.of((500, 64))]
+    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    schedule = blocked(problem, (8, 8), (8, 8), 16)
+    d = problem.labels.index("k")
+    assert (schedule.registers[d], schedule.tiles[d], schedule.prefetch) == (8, 16, True)
