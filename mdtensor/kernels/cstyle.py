@@ -19,12 +19,15 @@ from mdtensor.lower.group_nest import (
     Atomic,
     Await,
     AwaitCopies,
+    AwaitCopiesOut,
     Barrier,
     CommitCopies,
     CopyAsync,
+    CopyOut,
     Exchange,
     MatrixProduct,
     Post,
+    ShowCopies,
 )
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import (
@@ -192,6 +195,12 @@ class _Renderer(ValueText):
             case AwaitCopies(pending):
                 text = dialect.await_copies.format(pending=pending)
                 return [text] if dialect.copy_async else []
+            case CopyOut():
+                return [self._copy_out(statement)]
+            case ShowCopies():
+                return [dialect.show_copies] if dialect.show_copies else []
+            case AwaitCopiesOut(read):
+                return [dialect.await_out[read]] if dialect.await_out else []
             case Exchange() | Atomic() | Arrive() | Post() | Await():
                 return told(statement, dialect)
             case Renew(ref):
@@ -279,6 +288,15 @@ class _Renderer(ValueText):
                 source=self._address(copy.source, copy.at),
             )
         ]
+
+    def _copy_out(self, copy: CopyOut) -> str:
+        return self.dialect.copy_out.format(
+            target=self._address(copy.target, copy.to),
+            source=self._address(copy.source, copy.at),
+            nbytes=copy.count * copy.memory.itemsize,
+            count=copy.count,
+            items=copy.items,
+        )
 
     def _outputs(self) -> list[str]:
         return [name for name in self.memory if name.startswith("O")]

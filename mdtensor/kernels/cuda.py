@@ -292,6 +292,16 @@ CUDA = Dialect(
     copy_async="copy_async<{nbytes}>({target}, {source});",
     commit_copies='asm volatile("cp.async.commit_group;" ::: "memory");',
     await_copies='asm volatile("cp.async.wait_group {pending};" ::: "memory");',
+    copy_out=(
+        'if (item == 0) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;'
+        ' cp.async.bulk.commit_group;" :: "l"({target}), '
+        '"r"((unsigned)__cvta_generic_to_shared({source})), "r"({nbytes}) : "memory");'
+    ),
+    show_copies='asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
+    await_out=(
+        'if (item == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");',
+        'if (item == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");',
+    ),
     functions={"min": "min", "max": "max"},
     wide_types={
         "int8": "char",

@@ -35,6 +35,9 @@ class Dialect:
     without `copy_async` copies at once. Arrays in local memory that together take more than
     `declared_local` bytes are `pooled` in the `pool` that a launch provides; 0 where all can be
     declared.
+    What is in local memory is copied from there by `copy_out`, which others than the work-items may
+    do, to whom it is shown by `show_copies`; `await_out` tells how such copies are awaited, and how
+    until they have read.
     `exchange` has what a work-item does before and after all put their values into local memory,
     where that is needed, and how it takes those of another one; `arrive` the lines by which a
     group counts itself, `in_order` those by which it takes its number; `in_order_alone` are shorter
@@ -79,6 +82,7 @@ class Dialect:
     copy_async: str
     commit_copies: str
     await_copies: str
+    copy_out: str
     functions: Mapping[str, str]
     wide_types: Mapping[str, str]
     wide_load: str
@@ -97,3 +101,5 @@ class Dialect:
     fused: str = ""
     byte: str = ""
     byte_functions: str = ""
+    show_copies: str = ""
+    await_out: tuple[str, ...] = ()

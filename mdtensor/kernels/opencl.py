@@ -144,6 +144,7 @@ OPENCL = Dialect(
     copy_async="",
     commit_copies="",
     await_copies="",
+    copy_out="for (long n = item; n < {count}; n += {items}) ({target})[n] = ({source})[n];",
     functions={"min": "min", "max": "max"},
     wide_types=_TYPES,
     wide_load="vload{lanes}(0, {address})",

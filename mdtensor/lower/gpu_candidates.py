@@ -473,7 +473,10 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
     """The constraint of a device or the rule that a schedule breaks; empty where it breaks none."""
     problem = schedule.computed(problem)
     items, computations = math.prod(schedule.threads), math.prod(schedule.registers)
-    registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
+    try:
+        registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
+    except LoweringError as error:
+        return str(error)
     limits = (
         ("work_items", items, most_items(target)),
         ("registers", registers, REGISTERS),
@@ -484,6 +487,8 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
     for what, value, most in limits:
         if value > most:
             return f"fits_{what}: {value} of {most}"
+    if schedule.results and not target.bulk_copies:
+        return "sends_results: no bulk copies"
     for d in problem.dims:
         if schedule.threads[d] > 1 and _block(schedule, d) >= 2 * problem.extent(d):
             return f"has_work: {_block(schedule, d)} points for {problem.extent(d)}"
@@ -500,7 +505,7 @@ def _block(schedule: Schedule, d: int) -> int:
 
 def _pieces(problem: Problem, schedule: Schedule) -> int:
     """Elements of a staged tile that a work-item copies."""
-    if schedule.bulk:
+    if schedule.bulk or schedule.march:
         return 0
     items = math.prod(schedule.threads)
     tilings = tilings_of(problem, schedule)

@@ -27,6 +27,7 @@ from mdtensor.lower.gpu_points import shares_along
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
 from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.bulk_form import panel_of
+from mdtensor.lower.passes.march_ahead import plane_dim
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
     DEPTH,
@@ -44,6 +45,7 @@ from mdtensor.specs import Target
 SIMPLE, SCATTER, RESIDENT = "simple", "scatter", "resident"
 LOOK_BACK, SCATTER_TOGETHER = "look_back", "scatter_together"
 MATRICES, BULK = "matrices", "bulk"
+PLANES = "planes"
 WHOLE = 0  # among chunks: all points of a work-item; among parts: a group for every block
 
 _STEPS = (1, 2, 4, 8, 16, 32)
@@ -59,12 +61,15 @@ _OF_MATRICES = 8  # half floats that rows of their staged tiles are longer
 _SWATHS = (0, 2, 4, 8, 16)
 _STAGES = (0, 2, 3, 4, 5)
 _OF_BULK = (2, 3, 4, 5, 6, 7, 8)
+_PLANES = (2, 3, 4, 5, 6, 8)  # that are computed with, and on their way
+_MARCHED = (8, 16, 32, 64, 128, 256, 512)  # planes of a group
 _ONE, _NONE = (1,), (0,)
 
 Counts = tuple[int, ...]
 Flags = tuple[bool, ...]
 _NO: Flags = (False,)
 _EITHER: Flags = (False, True)
+_YES: Flags = (True,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
         found[RESIDENT] = _reduction(zero_filled(problem), target)
     else:
         found[RESIDENT] = _points(problem)
+        if planes := _planes(problem, target):
+            found[PLANES] = planes
     dims = matrix_dims(problem) if target.matrices else None
     if dims is not None:
         matrices = _matrices(problem, target, dims)
@@ -302,6 +309,31 @@ def _points(problem: Problem) -> Kind:
         swaths=_swaths(problem),
         streaming=_EITHER if can_stream(problem) else _NO,
         marches=_EITHER if any(shares_along(problem, d) for d in problem.kept) else _NO,
+    )
+
+
+def _planes(problem: Problem, target: Target) -> Kind | None:
+    """Points of groups that march while planes are on their way; None where none can be staged."""
+    d = plane_dim(problem)
+    if d < 0 or not any(shares_along(problem, e) for e in problem.kept):
+        return None
+    others = [e for e in problem.dims if e != d]
+    return Kind(
+        points=_only(problem, {e: _points_along(problem, e) for e in others}, _ONE),
+        items=_only(problem, {e: item_counts(problem.extent(e)) for e in others}, _ONE),
+        chunks=_only(problem, dict.fromkeys(others, _CHUNKS), _ONE),
+        tiles=_by_dim(problem, lambda d: _NONE),
+        parts=_by_dim(problem, lambda d: _ONE),
+        blocks=_only(problem, {d: _MARCHED}, _ONE),
+        staged=(("local",),) * len(problem.streams),
+        last=_NO,
+        padding=_NONE,
+        as_source=_NO,
+        stages=_PLANES,
+        tails=("overlap", "split"),
+        swaths=_swaths(problem),
+        results=("", "local") if target.bulk_copies else ("",),
+        marches=_YES,
     )
 
 

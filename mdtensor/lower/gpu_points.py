@@ -16,6 +16,7 @@ import numpy as np
 
 from mdtensor.lower.cost import bytes_moved, operations
 from mdtensor.lower.gpu_candidates import can_be_staged, kept_order, misfit
+from mdtensor.lower.gpu_planes import plane_candidates, plane_estimate
 from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.tile_accesses import lanes_along, nearest_dim
@@ -49,7 +50,8 @@ BLOCKS_OF_MARCH = (4, 8, 16, 32, 64)
 def point_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules for a problem with fixed extents and no reduction."""
     seen: set[Schedule] = set()
-    for schedule in (*_flat(problem), *_turned(problem)):
+    planes = plane_candidates(problem, target) if _shares(problem) else ()
+    for schedule in (*_flat(problem), *_turned(problem), *planes):
         if schedule not in seen and not misfit(problem, schedule, target):
             seen.add(schedule)
             yield schedule
@@ -95,6 +97,10 @@ def _marching(schedule: Schedule, d: int) -> Iterator[Schedule]:
         if blocks <= schedule.parts[d]:
             parts = tuple(-(-n // blocks) if e == d else n for e, n in enumerate(schedule.parts))
             yield replace(schedule, parts=parts, march=True)
+
+
+def _shares(problem: Problem) -> bool:
+    return any(shares_along(problem, d) for d in problem.kept)
 
 
 def shares_along(problem: Problem, d: int) -> bool:
@@ -223,6 +229,8 @@ class _Work:
 
 def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a schedule without a reduction takes, roughly."""
+    if schedule.march and any(schedule.staged):
+        return plane_estimate(problem, schedule, target)
     frame = Frame(problem, schedule, tilings_of(problem, schedule), {}, aligned=True)
     tilings, items = frame.tilings, math.prod(schedule.threads)
     points = math.prod(schedule.registers)

@@ -19,6 +19,7 @@ from mdtensor.lower.gpu_cost import REGISTERS
 from mdtensor.lower.gpu_kinds import (
     LOOK_BACK,
     MATRICES,
+    PLANES,
     RESIDENT,
     SCATTER,
     SCATTER_TOGETHER,
@@ -242,7 +243,7 @@ def _tiled(*tiles: int) -> tuple[int]:
 
 def _stages(kinds: Kinds) -> Callable[[str, bool, int], tuple[int, ...]]:
     def stages(kind: str, staging: bool, tiled: int) -> tuple[int, ...]:
-        return kinds[kind].stages if staging and tiled else (0,)
+        return kinds[kind].stages if (staging and tiled) or kind == PLANES else (0,)
 
     return stages
 
@@ -328,18 +329,18 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
 
 def _marches(kinds: Kinds) -> Callable[[str, bool], tuple[bool, ...]]:
     def marches(kind: str, staging: bool) -> tuple[bool, ...]:
-        return (False,) if staging else kinds[kind].marches
+        return kinds[kind].marches if not staging or kind == PLANES else (False,)
 
     return marches
 
 
 def _ways(problem: Problem, kinds: Kinds) -> list[Parameter]:
     """Through which memory results leave; those of parts of a reduction go where they belong."""
-    if not any(kind.bulk for kind in kinds.values()):
+    if all(kind.results == ("",) for kind in kinds.values()):
         return []
 
     def ways(kind: str, *parts: int) -> tuple[str, ...]:
-        return kinds[kind].results if max(parts) == 1 else ("",)
+        return kinds[kind].results if max(parts, default=1) == 1 else ("",)
 
     names = ("kind", *(f"p{d}" for d in problem.contracted))
     return [Parameter("results", over(names, ways, "ways"))]
@@ -382,9 +383,8 @@ def schedule_on_gpu(
         tail=str(configuration["tail"]),
     )
     if kind.resident:
-        schedule = replace(
-            _resident(problem, kind, schedule, configuration), lead=leads if lead else ()
-        )
+        led = replace(schedule, lead=leads if lead else ())
+        schedule = _resident(problem, kind, led, configuration)
     scatters = name in (SCATTER, SCATTER_TOGETHER)
     return scattering(problem, schedule) if scatters else schedule
 
@@ -415,8 +415,13 @@ def _resident(
         bulk=kind.bulk,
         results=str(configuration.get("results", "")),
     )
-    walks = bool(configuration["march"]) and is_valid(problem, replace(resident, march=True))
-    return replace(resident, march=walks)
+    if bool(configuration["march"]) and is_valid(
+        problem, marching := replace(resident, march=True)
+    ):
+        return marching
+    if str(configuration["kind"]) == PLANES:  # nothing is on its way to groups that stay
+        return replace(resident, staged=("",) * len(streams), stages=0, results="")
+    return resident
 
 
 def _unless_none(values: Iterable[_Given]) -> tuple[_Given, ...]:
@@ -475,6 +480,8 @@ def _kind_of(problem: Problem, schedule: Schedule) -> str:
         return bulk_kind(problem, schedule) if schedule.bulk else MATRICES
     if not schedule.resident:
         return SIMPLE
+    if schedule.march and any(schedule.staged):
+        return PLANES
     return LOOK_BACK if problem.scanned >= 0 and schedule.parts[problem.scanned] > 1 else RESIDENT
 
 

@@ -52,6 +52,35 @@ class AwaitCopies:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyOut:
+    """Begins to copy `count` neighbours from local memory to a buffer, by all `items` together.
+
+    What they wrote was shown, and a barrier came before. Both places, and what is copied, are
+    multiples of 16 bytes.
+    """
+
+    target: str
+    to: Index
+    source: str
+    at: Index
+    memory: np.dtype
+    count: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCopies:
+    """What the work-item wrote to local memory is there for copies that begin after a barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopiesOut:
+    """The copies from local memory are done at the next barrier, or have `read` what they copy."""
+
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Atomic:
     """Combines a value into an integer in local memory by add, min or max, as one step."""
 
@@ -150,6 +179,9 @@ GroupStatement = (
     | CopyAsync
     | CommitCopies
     | AwaitCopies
+    | CopyOut
+    | ShowCopies
+    | AwaitCopiesOut
     | Atomic
     | Arrive
     | Exchange

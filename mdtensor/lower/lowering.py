@@ -82,7 +82,7 @@ def lowered(
     validate(problem, schedule)
     if schedule.tensor:
         validate_tensor(problem, schedule)
-    if schedule.results:
+    if schedule.results and not schedule.march:
         validate_results(problem, schedule)
     if schedule.bulk:
         validate_bulk(problem, schedule)

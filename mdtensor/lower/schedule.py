@@ -89,13 +89,16 @@ class Schedule:
       multiplied by four warps together (see `lower.passes.bulk_tiles`). Rows may lie along several
       dims then, those that have more than one work-item or point.
     - `results`: the region through which results leave, in boxes that copy themselves ("local",
-      see `lower.passes.bulk_results`), or "" where work-items store them.
+      see `lower.passes.bulk_results`), in runs of groups that march (`lower.passes.march_out`), or
+      "" where work-items store them.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
       wide accesses do; () for none, which is all that reductions have.
     - `march`: what a group's block reads that the next one reads too, along the last dim that it
-      walks through several blocks of, is handed on in registers (see `lower.passes.march`).
+      walks through several blocks of, is handed on in registers (see `lower.passes.march`). With
+      `staged` streams, planes of those come to local memory while groups march, as many blocks
+      ahead as there are `stages` less one (see `lower.passes.march_ahead`).
     - `last_group`: of the groups that share a reduction, the last one combines the results of all,
       instead of a second kernel.
     """
@@ -240,7 +243,9 @@ def validate(problem: Problem, schedule: Schedule) -> None:
     for stream, region in enumerate(schedule.staged):
         if region and region not in asm.regions:
             raise LoweringError(f"{schedule.asm} has no memory region {region!r} to stage in")
-        if region and (stream >= problem.finish_streams or not problem.is_plain(stream)):
+        if not region or schedule.march:
+            continue
+        if stream >= problem.finish_streams or not problem.is_plain(stream):
             raise LoweringError("only streams that are read once a point can be staged")
     threaded = {d for d in problem.dims if schedule.threads[d] > 1}
     if threaded and not asm.cooperative:
@@ -325,7 +330,7 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("bulk copies bring matrices, which schedule.tensor tells the dims of")
     if not 0 <= schedule.stages <= MOST_STAGES:
         raise LoweringError(f"schedule.stages is between 0 and {MOST_STAGES}")
-    if schedule.stages > 1:
+    if schedule.stages > 1 and not schedule.march:
         if not tiled or not any(schedule.staged):
             raise LoweringError("stages need staged inputs and tiles of a reduced dim")
         return
@@ -335,8 +340,8 @@ def _validate_resident(problem: Problem, schedule: Schedule) -> None:
 
 def _validate_march(problem: Problem, schedule: Schedule) -> None:
     """A group walks through whole blocks of one work-item each, along a dim without reduction."""
-    if problem.is_general or problem.contracted or any(schedule.staged):
-        raise LoweringError("groups march along fixed extents, without a reduction or staged tiles")
+    if problem.is_general or problem.contracted:
+        raise LoweringError("groups march along fixed extents, without a reduction")
     walked = [d for d in schedule.group_order if _blocks_of_part(problem, schedule, d) > 1]
     if not walked:
         raise LoweringError("a group that marches has several blocks along a dim")
@@ -345,6 +350,22 @@ def _validate_march(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("a group marches along a dim by blocks of one work-item")
     if schedule.lead and schedule.lead[d]:
         raise LoweringError("a group begins to march where its dim begins")
+    if any(schedule.staged):
+        _validate_ahead(problem, schedule, d)
+    elif schedule.stages > 1:
+        raise LoweringError("stages need staged inputs")
+
+
+def _validate_ahead(problem: Problem, schedule: Schedule, d: int) -> None:
+    """Planes that are on their way come one at a time, of all streams."""
+    if schedule.stages < 2 or schedule.registers[d] > 1:
+        raise LoweringError("groups march through staged planes one by one, in stages")
+    if not all(schedule.staged):
+        raise LoweringError("groups march through staged planes of all streams, or of none")
+    if schedule.padding or schedule.as_source or schedule.prefetch:
+        raise LoweringError("staged planes lie as their sources do")
+    if schedule.results and (math.prod(schedule.threads) == 1 or schedule.streaming):
+        raise LoweringError("several work-items send results away, which bypass no caches")
 
 
 def _blocks_of_part(problem: Problem, schedule: Schedule, d: int) -> int:

@@ -6,6 +6,7 @@ import math
 import random
 from dataclasses import replace
 
+from mdtensor.lower.passes.march_ahead import plane_dim
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
@@ -115,7 +116,13 @@ def _marching(rng: random.Random, problem: Problem, schedule: Schedule) -> Sched
     def along(values: tuple[int, ...], value: int) -> tuple[int, ...]:
         return tuple(value if e == d else v for e, v in enumerate(values))
 
-    points = rng.choice((1, 1, 2, 3, 4))
+    points, ahead = rng.choice((1, 1, 2, 3, 4)), rng.choice((0, 0, 2, 3, 4))
+    if ahead and d == plane_dim(problem):
+        staged = ("local",) * len(problem.streams)
+        schedule = replace(schedule, staged=staged, stages=ahead, lead=(), padding=(), as_source=())
+        if rng.random() < 0.3 and not schedule.streaming:
+            schedule = replace(schedule, results="local", tail="overlap")
+        points = 1
     return replace(
         schedule,
         march=True,

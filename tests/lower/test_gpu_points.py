@@ -71,10 +71,24 @@ def test_candidates_are_right(sizes):
 
 def test_stencils_share_planes_and_rows():
     for name in ("star", "star in a border"):
-        _, best = ranked(PROBLEMS[name], H200)[0]
+        (_, best), *others = ranked(PROBLEMS[name], H200)
         assert best.resident
-        assert best.registers[0] >= 4
         assert best.threads[-1] >= 32
+        assert best.march
+        assert best.staged == ("local",)
+        unstaged = next(s for _, s in others if s.resident and not any(s.staged))
+        assert unstaged.registers[0] >= 4
+
+
+def test_planes_come_to_whole_rows_of_groups_that_a_core_has_at_once():
+    (_, best), *_ = ranked(PROBLEMS["star"], H200)
+    assert best.registers[2] * best.threads[2] >= 254
+    groups = math.prod(best.parts)
+    assert H200.cores / 2 < groups <= 8 * H200.cores
+    lone = replace(best, parts=(1, *best.parts[1:]), stages=2)
+    assert point_estimate(PROBLEMS["star"], lone, H200) > 1.2 * point_estimate(
+        PROBLEMS["star"], best, H200
+    )
 
 
 def test_blocks_begin_where_results_can_be_written_at_once():
@@ -89,6 +103,6 @@ def test_what_lies_across_the_results_goes_through_local_memory():
 
 def test_planes_that_are_read_once_cost_less():
     problem = PROBLEMS["star"]
-    _, best = ranked(problem, H200)[0]
+    best = next(s for _, s in ranked(problem, H200) if s.resident and not any(s.staged))
     single = replace(best, registers=(1, 1, 1), chunks=(1, 1, 1), parts=(254,) * 3)
     assert point_estimate(problem, best, H200) < point_estimate(problem, single, H200)

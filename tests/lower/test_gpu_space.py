@@ -44,7 +44,7 @@ OF_KINDS = {
     "bulk: a convolution": MIDDLE.problem(),
 }
 KINDS = {
-    "points: star": {"simple", "resident"},
+    "points: star": {"simple", "resident", "planes"},
     "scan: a vector": {"simple", "resident", "look_back"},
     "scatter: a histogram": {"simple", "scatter", "scatter_together", "resident"},
     "halves: ik,kj->ij": {"simple", "resident", "matrices", "bulk"},

@@ -21,6 +21,8 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
+from mdtensor.lower.passes.march_ahead import Ahead, planes_of
+from mdtensor.lower.passes.march_out import Out, lengths_of_runs
 from mdtensor.lower.passes.micro_kernel import (
     Body,
     Frame,
@@ -57,7 +59,13 @@ def pointwise_tiles(
         statements += copy.declared()
     tiled = [d for d in frame.schedule.group_order if tilings[d].tile]
     if frame.schedule.march:
-        body = _marching(frame, destinations, tiled.pop())
+        d = tiled.pop()
+        planes = planes_of(frame.problem, frame.schedule, tilings, aligned=frame.aligned)
+        ahead = Ahead(planes, tilings, d, items, bool(tiled))
+        lengths = lengths_of_runs(frame.problem, frame.schedule, tilings) if frame.aligned else ()
+        out = Out(tuple(destinations), lengths, tilings, d, items)
+        statements += [*ahead.declared(), *out.declared()]
+        body = _marching(frame, destinations, d, ahead, out)
     else:
         body = _block(frame, copies, destinations)
     for d in reversed(tiled):
@@ -96,13 +104,17 @@ def _block(
     return [*statements, *checks, If(as_index(0), "<=", room, tuple(whole), tuple(single))]
 
 
-def _marching(frame: Frame, destinations: Sequence[Destination], d: int) -> list[Statement]:
+def _marching(
+    frame: Frame, destinations: Sequence[Destination], d: int, ahead: Ahead, out: Out
+) -> list[Statement]:
     """All blocks of a group along a dim, each of which hands on what the next one reads too."""
     tilings = frame.tilings
     others = [e for e in frame.problem.dims if e != d]
     statements: list[Statement] = [LetIndex(tilings[e].var("r"), tilings[e].first) for e in others]
     loose = [e for e in loose_dims(frame) if e != d]
-    whole = _marched(frame, destinations, d, loose)
+    if ahead.planes:  # what lies in local memory can be read everywhere
+        loose = [e for e in others if tilings[e].is_ragged]
+    whole = _marched(frame, out.placed(destinations), d, loose, ahead, out)
     checks, room = room_in(frame, [e for e in others if e not in loose])
     if room is None:
         return [*statements, *whole]
@@ -112,7 +124,12 @@ def _marching(frame: Frame, destinations: Sequence[Destination], d: int) -> list
 
 
 def _marched(
-    frame: Frame, destinations: Sequence[Destination], d: int, loose: Sequence[int]
+    frame: Frame,
+    destinations: Sequence[Destination],
+    d: int,
+    loose: Sequence[int],
+    ahead: Ahead,
+    out: Out,
 ) -> list[Statement]:
     """Whole blocks along a dim, and behind the last one what is left of the dim."""
     tiling = frame.tilings[d]
@@ -120,14 +137,32 @@ def _marched(
     first = LetIndex(tiling.var("r"), tiling.first)
     tile = _whole_tile(frame, destinations, loose)
     handed = handed_on(tile.computed, steps_along(frame, d))
-    before = of_first_block(wide_reads(frame, destinations, handed.before))
-    inside = wide_reads(frame, destinations, handed.inside)
-    block = (first, *tile.pointers, *inside, *tile.written, *handed.after)
+    lanes = ahead.lanes()
+    before = wide_reads(frame, destinations, handed.before, lanes)
+    inside = wide_reads(frame, destinations, handed.inside, lanes)
+    places, before = ahead.read_from(before, first=True)
+    pointers, inside = ahead.read_from(inside)
+    used = [p for p in (*first_pointers(frame, d), *tile.pointers) if not ahead.holds(p)]
+    block = (
+        first,
+        *out.pointed([p for p in used if p in tile.pointers]),
+        *ahead.awaited(out.shown(), out.left()),
+        *pointers,
+        *inside,
+        *tile.written,
+        *handed.after,
+        *ahead.passed(),
+        *out.passed(),
+    )
     statements = [
+        *ahead.begun(),
+        *out.begun(),
         LetIndex(start, name(tiling.var("lo")), mutable=True),
-        *first_pointers(frame, d),
-        *before,
+        *(p for p in used if p not in tile.pointers),
+        *places,
+        *of_first_block(before),
         Loop(start, None, high, as_index(tiling.tile), block),
+        *out.ended(),
     ]
     if not tiling.remainder:
         return statements

@@ -90,6 +90,8 @@ def layouts_of(
 ) -> dict[int, Layout]:
     """The layout of every staged stream."""
     result: dict[int, Layout] = {}
+    if schedule.march:
+        return result  # planes have layouts of their own (see `march_ahead`)
     for number, region in enumerate(schedule.staged):
         if region:
             layout = _resident_layout if schedule.resident else _layout

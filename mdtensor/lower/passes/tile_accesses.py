@@ -6,8 +6,9 @@ For tiles that are computed where they lie: without a reduction, or along a scan
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -120,10 +121,14 @@ def wide(
 
 
 def wide_reads(
-    frame: Frame, destinations: Sequence[Destination], statements: Sequence[Statement]
+    frame: Frame,
+    destinations: Sequence[Destination],
+    statements: Sequence[Statement],
+    most: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Statement]:
-    """The loads of a whole tile, with those that move several elements."""
+    """The loads of a whole tile, with those that move several elements, `most` of some streams."""
     read = {f"b{n}": _lanes_of_stream(frame, n) for n in range(len(frame.problem.streams))}
+    read |= {pointer: math.gcd(read[pointer], lanes) for pointer, lanes in most.items()}
     return wide_loads(statements, read, _phases(frame, destinations))
 
 

@@ -1,0 +1,147 @@
+"""Schedules on a GPU whose groups march while planes are on their way, and what they cost.
+
+A group has whole rows where a block can hold them, so that what lies beside a block is read along
+one side only. What counts most is how many bytes are on their way to all cores together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mdtensor.lower.cost import bytes_moved, operations
+from mdtensor.lower.gpu_candidates import kept_order
+from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE, local_bytes
+from mdtensor.lower.index import as_index
+from mdtensor.lower.passes.march_ahead import Planes, marched_dim, plane_dim, planes_of
+from mdtensor.lower.plain import plain
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.specs import Target
+
+_ALONG = ((1, 1), (2, 2), (2, 1))  # points of a row, and neighbours among them
+_ROWS = ((2, 1), (4, 1), (6, 1), (8, 1), (2, 2), (4, 2), (2, 4))  # points, work-items along them
+_MOST_ITEMS, _LEAST_ITEMS = 1024, 128  # of a group
+_STAGES = (2, 3, 4, 5)
+_GROUPS = (1, 2, 4, 8, 16)  # that share the dim along which they march
+WARP = 32
+# The constants were fitted to some 650 times of two stencils on an H200; see docs/adr/0026.
+# Parts of the bandwidth that the driver promises: of memory, of the cache behind all cores.
+MEMORY, L2 = 0.915, 6.8
+# Seconds of the bandwidth that are best on their way: fewer bytes wait, more are in each other's
+# way. What is lost where there are half as many, and where there are twice as many.
+ON_THEIR_WAY, TOO_FEW, TOO_MANY = 1.32e-6, 0.18, 0.25
+FEWEST_GROUPS = 0.9  # of a core, below which the others cannot read as fast
+# What of the last wave of groups, which does not fill all cores, costs time.
+LAST_WAVE = 0.1
+CLOCK_UNDER_LOAD, INSTRUCTION, INSTRUCTIONS_OF_BLOCK = 0.86, 0.228, 60.0
+LOCAL_LOAD = 1.1  # cycles of a core
+BASE, NORM = 3.7e-6, 4.2
+REGISTERS_OF_CORE, REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 65536, 4, 24
+
+
+def plane_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Schedules for a problem with fixed extents and no reduction; some break limits."""
+    d = plane_dim(problem)
+    order = [e for e in kept_order(problem) if e != d]
+    if len(order) < 2:
+        return
+    for (points, near), (lines, items), parts, stages in itertools.product(
+        _ALONG, _ROWS, _GROUPS, _STAGES
+    ):
+        extent = problem.extent(order[-1])
+        threads = min(_MOST_ITEMS // items, 1 << (-(-extent // points) - 1).bit_length())
+        if threads * items < _LEAST_ITEMS or 4 * parts > problem.extent(d):
+            continue
+        registers = {order[-1]: points, order[-2]: lines}
+        work_items = {order[-1]: threads, order[-2]: items}
+        chunks = {order[-1]: near, order[-2]: lines}
+        yield _schedule(problem, (d, *order), registers, work_items, chunks, parts, stages)
+
+
+def _schedule(
+    problem: Problem,
+    order: tuple[int, ...],
+    registers: dict[int, int],
+    threads: dict[int, int],
+    chunks: dict[int, int],
+    marches: int,
+    stages: int,
+) -> Schedule:
+    points = tuple(registers.get(e, 1) for e in problem.dims)
+    items = tuple(threads.get(e, 1) for e in problem.dims)
+    parts = [-(-problem.extent(e) // (points[e] * items[e])) for e in problem.dims]
+    parts[order[0]] = marches
+    return replace(
+        plain(problem, "gpu"),
+        parts=tuple(parts),
+        threads=items,
+        registers=points,
+        chunks=tuple(chunks.get(e, 1) for e in problem.dims),
+        group_order=order,
+        loop_order=order,
+        staged=("local",) * len(problem.streams),
+        tail="overlap",
+        resident=True,
+        march=True,
+        stages=stages,
+    )
+
+
+def plane_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
+    """Seconds that a schedule takes whose groups march while planes are on their way, roughly."""
+    tilings = tilings_of(problem, schedule)
+    planes, d = planes_of(problem, schedule, tilings), marched_dim(schedule, tilings)
+    groups = math.prod(t.parts.constant or 1 for t in tilings)
+    blocks = tilings[d].part.constant or 1
+    nbytes = [each.size * each.memory.itemsize for each in planes]
+    spans = [each.last - each.first for each in planes]
+    fetched = groups * sum(n * (blocks + span) for n, span in zip(nbytes, spans, strict=True))
+    again = groups * sum(n * span for n, span in zip(nbytes, spans, strict=True)) / 4
+    busy = min(max(1, _groups_of_core(problem, schedule, target)), groups / target.cores)
+    on_way = busy * target.cores * (schedule.stages - 1) * sum(nbytes)
+    filled = on_way / (target.bandwidth * ON_THEIR_WAY)
+    moved = (bytes_moved(problem) + again) / (target.bandwidth * MEMORY)
+    moved += fetched / (target.bandwidth * L2)
+    moved *= 1 + (TOO_FEW * (1 / filled - 1) if filled < 1 else TOO_MANY * (filled - 1))
+    moved *= max(1.0, FEWEST_GROUPS * target.cores / groups)
+    warps = -(-math.prod(schedule.threads) // WARP)
+    each = groups * blocks * warps / target.cores / (target.rate / 128 * CLOCK_UNDER_LOAD)
+    points = math.prod(schedule.registers)
+    loads = sum(_local_loads(problem, tilings, each_of, d) for each_of in planes)
+    computed = points * (operations(*problem.scalar.results) + 1) + loads + INSTRUCTIONS_OF_BLOCK
+    terms = (moved, each * loads * LOCAL_LOAD, each * computed * INSTRUCTION)
+    seconds = sum(term**NORM for term in terms) ** (1 / NORM)
+    waves = groups / (target.cores * max(1, _groups_of_core(problem, schedule, target)))
+    idle = math.ceil(waves) / waves - 1 if waves > 1 else 0.0
+    return BASE + seconds * (1 + LAST_WAVE * idle)
+
+
+def _groups_of_core(problem: Problem, schedule: Schedule, target: Target) -> int:
+    """Groups that a core has at one time."""
+    items = math.prod(schedule.threads)
+    held = REGISTERS_OF_ITEM + REGISTERS_OF_POINT * math.prod(schedule.registers)
+    return min(
+        GROUPS_OF_CORE,
+        THREADS_OF_CORE // items,
+        REGISTERS_OF_CORE // (items * max(32, min(255, held))),
+        target.l1_bytes // (local_bytes(problem, schedule) + 1024),
+    )
+
+
+def _local_loads(problem: Problem, tilings: Sequence[DimTiling], planes: Planes, d: int) -> int:
+    """Elements that a work-item reads from local memory for a block."""
+    stream = problem.streams[planes.stream]
+    elements: set[int] = set()
+    for read in problem.all_reads:
+        if read.stream == planes.stream:
+            places = [as_index(read.offset).constant or 0]
+            for stride, tiling in zip(stream.strides, tilings, strict=True):
+                steps = [(stride.constant or 0) * n for n in tiling.positions(tiling.register)]
+                places = [place + step for place in places for step in steps]
+            elements.update(places)
+    step = stream.strides[d].constant or 0
+    return sum(element + step not in elements for element in elements)
