@@ -25,7 +25,7 @@ from mdtensor.specs import Target
 _ALONG = ((1, 1), (2, 2), (2, 1))  # points of a row, and neighbours among them
 _ROWS = ((2, 1), (4, 1), (6, 1), (8, 1), (2, 2), (4, 2), (2, 4))  # points, work-items along them
 _MOST_ITEMS, _LEAST_ITEMS = 1024, 128  # of a group
-_STAGES = (2, 3, 4, 5)
+_STAGES = (2, 3, 4)
 _GROUPS = (1, 2, 4, 8, 16)  # that share the dim along which they march
 WARP = 32
 # The constants were fitted to some 650 times of two stencils on an H200; see docs/adr/0026.

@@ -1,4 +1,4 @@
-"""The named cases of resident schedules and of matrices, as CUDA, against the oracle.
+"""The named cases of resident schedules, of points and of matrices, as CUDA, against the oracle.
 
 `python -m tests.lower.named_cuda`, with CuPy and a GPU. What work-items copy without waiting is
 there when they read it only if they wait: a CPU, which copies at once, cannot tell.
@@ -13,6 +13,7 @@ from tests.lower import fuzz
 from tests.lower.fuzz_cuda import gpu
 from tests.lower.passes.test_matrix_tile import CASES as MATRICES
 from tests.lower.running import MismatchError
+from tests.lower.test_pointwise import CASES as POINTS
 from tests.lower.test_resident import CASES as RESIDENT
 
 RUNS = 3
@@ -21,7 +22,9 @@ RUNS = 3
 def main() -> int:
     """Runs the cases; 1 where one is wrong."""
     wrong = 0
-    cases = [*RESIDENT.items(), *((f"matrices: {name}", case) for name, case in MATRICES.items())]
+    cases = [*RESIDENT.items()]
+    for kind, named in (("points", POINTS), ("matrices", MATRICES)):
+        cases += [(f"{kind}: {name}", case) for name, case in named.items()]
     for name, case in cases:
         try:
             done = [fuzz.check(case, gpu, CUDA) for _ in range(RUNS)]
