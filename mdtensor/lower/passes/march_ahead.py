@@ -129,13 +129,18 @@ class Planes:
 
 
 def marched_dim(schedule: Schedule, tilings: Sequence[DimTiling]) -> int:
-    """The last dim that a group walks through several blocks of."""
-    return next(d for d in reversed(schedule.group_order) if tilings[d].tile)
+    """The last dim that a group walks through several blocks of; LoweringError if it walks none."""
+    for d in reversed(schedule.group_order):
+        if tilings[d].tile:
+            return d
+    raise LoweringError("a group that marches has several blocks along a dim")
 
 
 def plane_dim(problem: Problem) -> int:
     """The dim along which planes of all streams can be staged; -1 where there is none."""
-    if problem.is_general or problem.contracted or problem.scanned >= 0 or not problem.streams:
+    if problem.is_general or problem.contracted or problem.scanned >= 0:
+        return -1
+    if len(problem.dims) < 2 or not problem.streams:
         return -1
     far = {max(problem.dims, key=lambda d: s.strides[d].constant or 0) for s in problem.streams}
     computed = any(read.computed for read in problem.all_reads)

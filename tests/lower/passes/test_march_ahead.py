@@ -130,6 +130,7 @@ def test_what_cannot_be_is_refused(changes: dict[str, object], message: str) -> 
     [
         ({"registers": (1, 1, 2), "chunks": (), "parts": (20, 1, 1)}, "farthest"),
         ({"registers": (1, 4, 8), "threads": (1, 1, 16)}, "lies inside it"),
+        ({"parts": (18, 7, 1)}, "a group that marches has several blocks"),
     ],
 )
 def test_planes_that_cannot_be_are_refused_before_they_are_compiled(
@@ -147,6 +148,8 @@ def test_planes_lie_along_the_dim_whose_neighbours_are_farthest() -> None:
     matrix = TensorSpec.of((64, 64))
     turned = md_hom_from_einsum("ij,ji->ij", [matrix, matrix])
     assert plane_dim(problem_from_md_hom(turned)) == -1
+    scalar = md_hom_from_einsum(",->", [TensorSpec.of(())] * 2)
+    assert plane_dim(problem_from_md_hom(scalar)) == -1
     product = md_hom_from_einsum("ik,kj->ij", [matrix, matrix])
     assert plane_dim(problem_from_md_hom(product)) == -1
 
