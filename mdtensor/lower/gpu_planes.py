@@ -28,7 +28,7 @@ _MOST_ITEMS, _LEAST_ITEMS = 1024, 128  # of a group
 _STAGES = (2, 3, 4)
 _GROUPS = (1, 2, 4, 8, 16)  # that share the dim along which they march
 WARP = 32
-# The constants were fitted to some 650 times of two stencils on an H200; see docs/adr/0026.
+# The constants were fitted to some 650 times of two stencils on an H200; see docs/adr/0018.
 # Parts of the bandwidth that the driver promises: of memory, of the cache behind all cores.
 MEMORY, L2 = 0.915, 6.8
 # Seconds of the bandwidth that are best on their way: fewer bytes wait, more are in each other's
