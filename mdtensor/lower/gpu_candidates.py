@@ -54,7 +54,11 @@ _ABOVE = 1.75  # times what was asked for that a whole part of a short dim may h
 _DEPTHS = (8, 16, 32)
 _WORTH_FETCHING = 8  # accesses to a tile of several dims, which wait in registers for their turn
 _WORTH_STAGES = 8  # turns of a group from which several staged tiles can pay
+_FEW_BLOCKS = 8  # of 8 x 8 results for each core, up to which warps share tiles of a reduction
 _SHARING = (1, 4, 8, 32, 128, 256)
+# Of groups whose warps share staged tiles along the reduction: points, work-items, warps that share
+# it and what each takes of a tile at once.
+_OF_SHARED_TILES = (((8, 2), (4, 4), (8, 4)), ((2, 16), (2, 32), (4, 8)), ((4, 16), (4, 4), (8, 4)))
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
@@ -142,21 +146,54 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     plain = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, rows, (0,))
     beside = _BESIDE[1:] if len(sides.columns) > 1 else ()
     turned = itertools.product(_BY_SOURCE, _ITEMS, _DEPTHS, (1,), rows, beside)
-    for points, items, depth, sharing, by_source, beside in (*plain, *turned):
-        if sharing > 1 and problem.keeps_order:
+    every = (
+        blocked(problem, points, items, depth, sharing, by_source=by_source, beside=beside)
+        for points, items, depth, sharing, by_source, beside in (*plain, *turned)
+        if sharing == 1 or not problem.keeps_order
+    )
+    for one in (*every, *_sharing_tiles(problem, target)):
+        if not 32 <= math.prod(one.threads) <= _MOST_ITEMS:
             continue
-        schedule = blocked(
-            problem, points, items, depth, sharing, by_source=by_source, beside=beside
-        )
-        if not 32 <= math.prod(schedule.threads) <= _MOST_ITEMS:
-            continue
-        schedule = replace(schedule, streaming=streaming)
+        schedule = replace(one, streaming=streaming)
         for spread in _split(problem, schedule, target):
             for candidate in (spread, *_in_stages(problem, spread)):
                 small = local_bytes(problem, candidate) <= LOCAL_BYTES
                 if candidate not in seen and small and fits(problem, candidate, target):
                     seen.add(candidate)
                     yield candidate
+
+
+def _sharing_tiles(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Schedules for few results and a long reduction: warps share it, and staged tiles of it.
+
+    Tiles are on their way in stages, and lie as their sources do.
+    """
+    nearest = shared_dim(problem)
+    blocks = math.prod(-(-problem.extent(d) // 8) for d in problem.kept)
+    if nearest < 0 or len(problem.contracted) > 1 or blocks > _FEW_BLOCKS * target.cores:
+        return
+    for points, items, (sharing, steps) in itertools.product(*_OF_SHARED_TILES):
+        depth = sharing * steps
+        if problem.extent(nearest) < 2 * depth:
+            continue
+        schedule = blocked(problem, points, items, depth)
+        if not all(schedule.staged[: problem.finish_streams]):
+            continue
+        yield replace(
+            schedule,
+            threads=_with(schedule.threads, nearest, sharing),
+            registers=_with(schedule.registers, nearest, steps),
+            chunks=_with(schedule.chunks, nearest, min(4, steps)),
+            group_order=(*schedule.reduce_order, *kept_order(problem)),
+            warp=(),
+            prefetch=False,
+            stages=3,
+            as_source=tuple(pad > 0 for pad in schedule.padding),
+        )
+
+
+def _with(values: tuple[int, ...], d: int, value: int) -> tuple[int, ...]:
+    return (*values[:d], value, *values[d + 1 :])
 
 
 def _in_stages(problem: Problem, schedule: Schedule) -> Iterator[Schedule]:
@@ -167,7 +204,7 @@ def _in_stages(problem: Problem, schedule: Schedule) -> Iterator[Schedule]:
         for d in problem.contracted
         if tilings[d].tile
     )
-    if any(schedule.staged) and turns >= _WORTH_STAGES:
+    if any(schedule.staged) and not schedule.stages and turns >= _WORTH_STAGES:
         swath = 8 if len(problem.kept) > 1 else 0
         yield replace(schedule, stages=3, swath=swath, prefetch=True)
 
