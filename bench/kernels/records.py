@@ -55,9 +55,9 @@ _NUMPY_PAIRS = 1 << 26
 def linkage(new: int, known: int, label: str, floor: float | None = None) -> Kernel:
     """The best match of every new person among those of a register (003, listing 11)."""
     pairs = new * known
-    says: dict[str, Say] = {"mdtensor": _mdtensor, "numpy": _numpy, "numba": _numba}
-    if pairs > _NUMPY_PAIRS:
-        del says["numpy"]
+    says: dict[str, Say] = {"mdtensor": _mdtensor, "numba": _numba}
+    if pairs <= _NUMPY_PAIRS:
+        says |= {"numpy": _numpy, "torch": _torch}
     return Kernel(
         name=f"prl-{label}",
         formula="(id, weight, measure)[n] = best match of new[n] among known[e]",
@@ -157,6 +157,12 @@ def _numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     words = np.dtype([(name, *_in_words(PERSON[name])) for name in PERSON.names or ()])
     new, known = (operand.view(words) for operand in operands)
     return {"prange": lambda: loops.linkage(new, known, *outs)}
+
+
+def _torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
+    from bench.kernels.linkage_torch import linkage_calls
+
+    return linkage_calls(operands, SAME, OTHER, SAME_ID)
 
 
 def _in_words(dtype: np.dtype) -> tuple[Any, ...]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
 
+from mdtensor.backends.cuda_graphs import DriverGraphs, driver_graphs
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.tensor_maps import Encode, TensorMaps, encode_function
+from mdtensor.errors import LaunchError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource
 
 Array = Any
@@ -22,8 +24,8 @@ _MISALIGNED = ALIGNMENT - 1
 # Scratch memory of up to so many bytes is kept, in blocks of powers of two from 2^10.
 _KEPT_BYTES = 1 << 24
 _LEAST_BITS = 10
-# The stream that nobody can capture, and calls on the same arrays from which one launch of all
-# that they launch pays: recording it takes the time of some dozens.
+# The stream that nobody can capture, and launches from which one of all kernels as a graph pays:
+# recording it takes the time of some dozens.
 _LEGACY_STREAM = 0
 WORTH_RECORDING = 64
 
@@ -35,6 +37,7 @@ class Functions:
         self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
         self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
         self.encode: Callable[[], Encode] = encode_function
+        self.graphs: Callable[[], DriverGraphs | None] = driver_graphs
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
         self._allocate: Callable[[int], Any] = cupy.cuda.alloc
         self._local = threading.local()
@@ -63,11 +66,12 @@ class Functions:
         return block.ptr
 
     def recorded(self, launches: Sequence[Callable[..., None]], arguments: int) -> Recorded | None:
-        """What these launches enqueue with the arguments' present values, as one launch.
+        """What these launches enqueue with the arguments' values, as one launch.
 
         It takes the host little more than half as long as that of a kernel. None where the driver
         records nothing.
         """
+        graphs = self.graphs()
         try:
             stream = self._cupy.cuda.Stream(non_blocking=True)
             with stream:
@@ -77,7 +81,11 @@ class Functions:
                 graph = stream.end_capture()
         except self._cupy.cuda.runtime.CUDARuntimeError:
             return None
-        return Recorded(graph, partial(self._cupy.cuda.runtime.graphLaunch, graph.graphExec))
+        launch = partial(self._cupy.cuda.runtime.graphLaunch, graph.graphExec)
+        if graphs is None:
+            return Recorded(graph, launch)
+        updates = graphs.updates(graph.graph, graph.graphExec, arguments)
+        return Recorded(graph, launch, updates) if updates else None
 
     def zeros(self, nbytes: int) -> Any:
         """Memory that is zero for what follows on the current stream."""
@@ -88,10 +96,20 @@ class Functions:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A graph, which must be kept, and the function that enqueues it on a stream."""
+    """A graph, which must be kept, the function that enqueues it on a stream, and `updates`.
+
+    These hand it the arguments' present values, kernel by kernel; none where no driver can.
+    """
 
     graph: Any
     launch: Callable[[int], None]
+    updates: Sequence[Callable[[], int]] = ()
+
+    def update(self) -> None:
+        """Has later launches take the arguments' present values."""
+        for update in self.updates:
+            if error := update():
+                raise LaunchError(f"CUDA's driver refuses a graph's arguments: error {error}")
 
 
 class OnDevice(Protocol):
@@ -182,6 +200,7 @@ class CudaProgram:
         arrays = [argument.role for argument in self.source.arguments].index("scratch")
         counters = self.counter_bytes > 0
         local.arguments = Arguments.of(arrays, self.sizes, counters=counters, maps=self._maps())
+        local.repeats = _Repeats()
         return local.arguments
 
     def _maps(self) -> TensorMaps | None:
@@ -205,7 +224,10 @@ class CudaProgram:
         return self.launcher(), None
 
     def launcher(self) -> Callable[..., None]:
-        """A function that does what a call does, with all that can be looked up looked up."""
+        """A function that does what a call does, with all that can be looked up looked up.
+
+        A thread's launches on the legacy stream are a graph's after a while.
+        """
         local, launches, aligned = self._local, self.launches, self.source.unaligned is not None
         functions, scratch_bytes = self.device.functions, self.scratch_bytes
         counter_bytes, counters_on = self.counter_bytes, self._counters_on
@@ -213,9 +235,9 @@ class CudaProgram:
 
         def launch(*arrays: Array) -> None:
             try:
-                arguments = local.arguments
+                arguments, repeats = local.arguments, local.repeats
             except AttributeError:
-                arguments = self._arguments(local)
+                arguments, repeats = self._arguments(local), local.repeats
             values, position, places = arguments.values, 0, 0
             for array in arrays:
                 place = array.data.ptr
@@ -232,6 +254,16 @@ class CudaProgram:
                 values[position] = functions.scratch(scratch_bytes, stream)
             if counter_bytes:
                 values[position + 1] = counters_on(stream)
+            if stream == _LEGACY_STREAM:
+                whole = repeats.whole
+                if whole is not None and whole.updates:
+                    whole.update()
+                    repeats.launch = whole.launch
+                    whole.launch(stream)
+                    return
+                repeats.count(functions, launches, arguments.address)
+            elif repeats.whole is not None and repeats.whole.updates:
+                repeats.launch = None  # the graph has arguments of before
             for kernel in launches:
                 kernel(stream, arguments.address, 0)
 
@@ -241,51 +273,39 @@ class CudaProgram:
         """A launcher that sets the arguments only where arrays are others than the last time.
 
         `check` is called with the arrays whenever one of them is new. Arrays are remembered by
-        weak references. The arguments belong to this launcher alone. Where a thread's arrays stay
-        the same, its launches on the legacy stream are recorded once, and enqueued as one.
+        weak references. The arguments belong to this launcher alone.
         """
         own = CudaProgram(self.device, self.kernels, self.source, self.sizes)
-        local, launches = own._local, own.launches
-        functions, scratch_bytes = self.device.functions, self.scratch_bytes
-        counter_bytes, counters_on = own.counter_bytes, own._counters_on
-        current_stream, anew, ref = functions.current_stream, own.launcher(), weakref.ref
-        without_memory = not scratch_bytes and not counter_bytes
+        local, anew, ref = own._local, own.launcher(), weakref.ref
+        functions = self.device.functions
+        current_stream = functions.current_stream
+        without_memory = not self.scratch_bytes and not self.counter_bytes
 
         def launch(*arrays: Array) -> None:
             try:
-                known, arguments, recorded = local.known
+                known, repeats = local.known
             except AttributeError:
-                known, arguments, recorded = local.known = (
-                    [_nothing] * len(arrays),
-                    own._arguments(local),
-                    _Repeats(),
-                )
+                own._arguments(local)
+                known, repeats = local.known = [_nothing] * len(arrays), local.repeats
             if len(known) == 3:  # most programs; spelt out, since this is most of a small call
                 first, second, third = arrays
                 same = known[0]() is first and known[1]() is second and known[2]() is third
             else:
                 same = all(one() is array for one, array in zip(known, arrays, strict=True))
             if same:
-                stream = current_stream().ptr
-                if stream == _LEGACY_STREAM and without_memory:
-                    if recorded.launch is not None:
-                        recorded.launch(stream)
+                if without_memory and repeats.launch is not None:
+                    stream = current_stream().ptr
+                    if stream == _LEGACY_STREAM:
+                        repeats.launch(stream)
                         return
-                    recorded.count(functions, launches, arguments.address)
-                if scratch_bytes:
-                    place = functions.scratch(scratch_bytes, stream)
-                    arguments.values[arguments.scratch] = place
-                if counter_bytes:
-                    arguments.values[arguments.scratch + 1] = counters_on(stream)
-                for kernel in launches:
-                    kernel(stream, arguments.address, 0)
+                anew(*arrays)
                 return
             check(*arrays)
             known[:] = [_nothing] * len(arrays)
-            recorded.forget()
             if self.source.unaligned and any(a.data.ptr & _MISALIGNED for a in arrays):
                 self(*arrays)
                 return
+            repeats.change(functions)
             anew(*arrays)
             known[:] = map(ref, arrays)
 
@@ -293,7 +313,10 @@ class CudaProgram:
 
 
 class _Repeats:
-    """How often a thread's launches were the same in a row; from some number on, as one launch."""
+    """How often a thread launched a program; from some number on, as one launch.
+
+    `whole` is that, `launch` enqueues it where it has the present values of the arguments.
+    """
 
     __slots__ = ("launch", "times", "whole")
 
@@ -305,6 +328,11 @@ class _Repeats:
         self.times = 0
         self.whole: Recorded | None = None
         self.launch: Callable[[int], None] | None = None
+
+    def change(self, functions: Functions) -> None:
+        """The next launches have other arguments, which not every driver can hand a graph."""
+        if functions.graphs() is None:
+            self.forget()
 
     def count(
         self, functions: Functions, launches: Sequence[Callable[..., None]], arguments: int

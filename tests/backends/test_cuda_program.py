@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mdtensor.backends.cuda_program import WORTH_RECORDING, CudaProgram, Functions
+from mdtensor.errors import LaunchError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
@@ -47,7 +48,8 @@ class Stream:
         self.before = len(self.driver.launches)
 
     def end_capture(self) -> Any:
-        return SimpleNamespace(graphExec=len(self.driver.launches) - self.before)
+        count = len(self.driver.launches) - self.before
+        return SimpleNamespace(graph=self.driver.launches[-1], graphExec=count)
 
 
 @dataclass
@@ -95,6 +97,7 @@ class Device:
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.driver.cupy())
+        self.functions.graphs = lambda: None
         self.compiled: list[KernelSource] = []
 
     def compile(self, source: KernelSource, sizes: Any = ()) -> CudaProgram:
@@ -250,10 +253,76 @@ def test_launches_that_stay_the_same_become_one(device: Device) -> None:
     captured = [each for each in device.driver.launches if each[2] == CAPTURING]
     assert [each[3][:3] for each in captured] == [(0x100, 0x200, 0x300)]
     single = len(device.driver.launches) - 1
-    assert single == 1 + WORTH_RECORDING
+    assert single == WORTH_RECORDING
     assert device.driver.graphs == [(0, 1)] * (2 * WORTH_RECORDING - single)
     launch(first, second, another)
     assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x400, 0))
+
+
+class Graphs:
+    """Notes what the recorded kernel's arguments are whenever its graph is handed new ones."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.error = driver, 0
+        self.handed: list[tuple[int, ...]] = []
+
+    def updates(self, graph: Any, executable: int, arguments: int) -> list[Any]:
+        assert executable == 1
+        assert graph[2] == CAPTURING
+
+        def update() -> int:
+            self.driver.launch(0, 0, arguments, 0)
+            self.handed.append(self.driver.launches.pop()[3][:3])
+            return self.error
+
+        return [update]
+
+
+@pytest.mark.parametrize("remembers", [False, True], ids=["any arrays", "remembered"])
+def test_a_graph_is_handed_other_arrays(device: Device, remembers: bool) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    program = made(device, source_of("whole blocks"))
+    checked: list[Any] = []
+    launch = program.launcher()
+    if remembers:
+        launch = program.remembering_launcher(lambda *arrays: checked.append(arrays))
+    first, second = Array(0x100), Array(0x200)
+    outs = [Array(0x1000 + 0x100 * n) for n in range(WORTH_RECORDING + 3)]
+    for out in outs:
+        launch(first, second, out)
+    assert graphs.handed == [(0x100, 0x200, out.data.ptr) for out in outs[-3:]]
+    assert device.driver.graphs == [(0, 1)] * 3
+    launch(first, second, outs[-1])
+    assert len(graphs.handed) == (3 if remembers else 4)
+    assert len(checked) == (len(outs) if remembers else 0)
+
+
+def test_a_graph_knows_no_arrays_of_another_stream(device: Device) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for _ in range(WORTH_RECORDING + 1):
+        launch(first, second, out)
+    device.driver.stream = 5
+    launch(first, second, another)
+    assert device.driver.launches[-1][2:] == (5, (0x100, 0x200, 0x400, 0))
+    device.driver.stream = 0
+    launch(first, second, another)
+    assert graphs.handed == [(0x100, 0x200, 0x400)]
+
+
+def test_a_graph_that_refuses_arguments_is_an_error(device: Device) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    launch = made(device, source_of("whole blocks")).launcher()
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(WORTH_RECORDING):
+        launch(*arrays)
+    graphs.error = 1
+    with pytest.raises(LaunchError, match=r"^CUDA's driver refuses a graph's arguments: error 1$"):
+        launch(*arrays)
 
 
 def test_launches_that_may_be_captured_stay_single(device: Device) -> None:
