@@ -10,8 +10,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 
 class _KernelParameters(ctypes.Structure):
@@ -46,6 +45,7 @@ class DriverGraphs:
         if self.nodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
             return None
         nodes = (ctypes.c_void_p * count.value)()
+        of = ctypes.c_void_p(executable)
         if self.nodes(ctypes.c_void_p(graph), nodes, ctypes.byref(count)):
             return None
         found: list[Callable[[], int]] = []
@@ -54,22 +54,9 @@ class DriverGraphs:
             if self.parameters(ctypes.c_void_p(node), ctypes.byref(own)):
                 return None
             own.arguments, own.extra = arguments, None
-            found.append(_Update(self.set_parameters, executable, node, own))
+            own_place = ctypes.byref(own)  # keeps them, too
+            found.append(partial(self.set_parameters, of, ctypes.c_void_p(node), own_place))
         return found
-
-
-class _Update:
-    """One call of the driver whose arguments are there already."""
-
-    __slots__ = ("_given", "_own", "_set")
-
-    def __init__(self, set_parameters: Callable[..., int], graph: int, node: int, own: Any) -> None:
-        self._set, self._own = set_parameters, own
-        place = ctypes.c_void_p(ctypes.addressof(own))
-        self._given = ctypes.c_void_p(graph), ctypes.c_void_p(node), place
-
-    def __call__(self) -> int:
-        return self._set(*self._given)
 
 
 @cache

@@ -98,18 +98,13 @@ class Functions:
 class Recorded:
     """A graph, which must be kept, the function that enqueues it on a stream, and `updates`.
 
-    These hand it the arguments' present values, kernel by kernel; none where no driver can.
+    These hand it the arguments' present values, kernel by kernel, and return the driver's error or
+    0; there are none where the driver cannot.
     """
 
     graph: Any
     launch: Callable[[int], None]
     updates: Sequence[Callable[[], int]] = ()
-
-    def update(self) -> None:
-        """Has later launches take the arguments' present values."""
-        for update in self.updates:
-            if error := update():
-                raise LaunchError(f"CUDA's driver refuses a graph's arguments: error {error}")
 
 
 class OnDevice(Protocol):
@@ -257,9 +252,11 @@ class CudaProgram:
             if stream == _LEGACY_STREAM:
                 whole = repeats.whole
                 if whole is not None and whole.updates:
-                    whole.update()
-                    repeats.launch = whole.launch
-                    whole.launch(stream)
+                    for update in whole.updates:
+                        if error := update():
+                            raise _refused(error)
+                    repeats.launch = again = whole.launch
+                    again(stream)
                     return
                 repeats.count(functions, launches, arguments.address)
             elif repeats.whole is not None and repeats.whole.updates:
@@ -342,6 +339,10 @@ class _Repeats:
         if self.times == WORTH_RECORDING:
             self.whole = functions.recorded(launches, arguments)
             self.launch = self.whole and self.whole.launch
+
+
+def _refused(error: int) -> LaunchError:
+    return LaunchError(f"CUDA's driver refuses a graph's arguments: error {error}")
 
 
 def _nothing() -> None:

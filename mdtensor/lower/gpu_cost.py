@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.cost import operations
 from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
@@ -55,6 +57,7 @@ NOT_MOVED, GROUPS_APART = 0.3, 0.3
 # Bytes that a warp stores side by side without loss, and by which power of less the rest slows;
 # the same for lines of what is read where it is.
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
+FEW_OPERATIONS = 16  # of a point, up to which memory was what schedules were measured by
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 
@@ -233,17 +236,18 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         loads, wide = _loads(problem, schedule, n)
         if schedule.staged[n]:
             local += loads
-        else:
+        elif any(stream.uses(d) for d in problem.contracted):  # others are read before the loops
             direct += loads * max(4.0 if wide else 1.0, _lines(problem, schedule, stream))
+    arithmetic = shape.points * _instructions(problem)
     parts = (
-        shape.points * max(1.0, warps / SCHEDULERS),
+        arithmetic * max(1.0, warps / SCHEDULERS),
         local * warps * LOCAL_LOAD,
         direct * warps * LINE_LOAD,
         _copied_lines(problem, schedule) / shape.steps * busy * COPIED_LINE,
     )
     apart = NOT_HIDDEN * SCHEDULERS / max(SCHEDULERS, warps)
     together = max(parts) + apart * (sum(parts) - max(parts))
-    step = max(together, shape.points + local * LOAD_OF_ONE_WARP + STEP)
+    step = max(together, arithmetic + local * LOAD_OF_ONE_WARP + STEP)
     tile = STAGED_TILE if any(schedule.staged) else DIRECT_TILE
     if schedule.stages > 1:
         tile = AWAITED_TILE
@@ -251,6 +255,14 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
     if shape.sharing > 1:
         cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * 0.1)
     return cycles
+
+
+@lru_cache(64)
+def _instructions(problem: Problem) -> float:
+    """Instructions for a point: one where it is a product and a sum, or not much more."""
+    operator = () if problem.operator is None else problem.operator.results
+    count = operations(*problem.scalar.results) + operations(*operator)
+    return count if count > FEW_OPERATIONS else 1.0
 
 
 def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bool]:

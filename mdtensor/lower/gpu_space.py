@@ -188,8 +188,8 @@ def _lanes(kinds: Kinds) -> Callable[..., tuple[int, ...]]:
 
 def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
     """Which inputs are copied to local memory first, in tiles of which reduced dims, and how."""
-    streams = range(len(problem.streams))
-    for n in streams:
+    last = len(problem.streams) - 1
+    for n in range(last + 1):
         regions = {each: kind.staged[n] for each, kind in kinds.items()}
         yield Parameter(f"staged{n}", over(("kind",), regions.__getitem__, "regions"))
         names = ("kind", f"staged{n}")
@@ -197,7 +197,10 @@ def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
         yield Parameter(f"padding{n}", over(names, paddings, "paddings"))
         layouts = _if_staged(kinds, lambda kind: kind.as_source, False)
         yield Parameter(f"as_source{n}", over(names, layouts, "layouts"))
-    yield Parameter("staging", over([f"staged{n}" for n in streams], _staging, "staging"))
+        # So far, and in the end: what follows depends on no stream of its own.
+        before = [f"staging{n - 1}"] if n else []
+        after = "staging" if n == last else f"staging{n}"
+        yield Parameter(after, over([*before, f"staged{n}"], _staging, "staging"))
     for d in problem.contracted:
         yield _tile(problem, kinds, d)
     tiles = [f"t{d}" for d in problem.contracted]
@@ -216,7 +219,8 @@ def _if_staged(
     return chosen
 
 
-def _staging(*regions: str) -> tuple[bool]:
+def _staging(*regions: str | bool) -> tuple[bool]:
+    """Whether there is a region, or was one before."""
     return (any(regions),)
 
 

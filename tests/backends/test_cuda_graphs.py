@@ -35,7 +35,7 @@ class Driver:
         return 0
 
     def set_parameters(self, graph: Any, node: Any, place: Any) -> int:
-        own = cuda_graphs._KernelParameters.from_address(place.value)
+        own = place._obj
         assert own.function == node.value + 0x1000
         self.set.append((graph.value, node.value, tuple(own.shape)[:4], own.arguments))
         return 7
