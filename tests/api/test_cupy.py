@@ -9,6 +9,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.statistics import stats
+from mdtensor.backends.cuda_program import WORTH_RECORDING
 from tests.cases import CASES, DTYPES, Case, operands, tolerance
 
 pytestmark = pytest.mark.gpu
@@ -100,3 +101,71 @@ def test_kernels_computed_the_calls(cupy: Any) -> None:
     before = stats().generated.get("float", 0)
     mdt.einsum("ij,jk->ik", cupy.ones((8, 16), "f4"), cupy.ones((16, 4), "f4"))
     assert stats().generated["float"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ik,kj->ij", ((10, 64), (64, 50))),  # one kernel
+        ("ik,kj->ij", ((16, 2048), (2048, 100))),  # groups that count themselves
+        ("ij,jk,kl->il", ((9, 8), (8, 30), (30, 7))),  # two programs
+    ],
+)
+def test_calls_that_became_graphs_take_any_arrays(
+    cupy: Any, text: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    rng = np.random.default_rng(5)
+    every = [
+        [rng.integers(-9, 9, shape).astype("f4") for shape in shapes]
+        for _ in range(WORTH_RECORDING + 8)
+    ]
+    found = [mdt.einsum(text, *map(cupy.asarray, arrays)) for arrays in every]
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        elsewhere = mdt.einsum(text, *map(cupy.asarray, every[0]))
+        stream.synchronize()
+    again = mdt.einsum(text, *map(cupy.asarray, every[1]))
+    for result, arrays in zip((*found, elsewhere, again), (*every, *every[:2]), strict=True):
+        np.testing.assert_array_equal(result.get(), np.einsum(text, *arrays, dtype="f8"))
+
+
+def test_plans_that_became_graphs_take_any_arrays(cupy: Any) -> None:
+    rng = np.random.default_rng(6)
+    shapes = (10, 64), (64, 50)
+    hosts = [[rng.integers(-9, 9, shape).astype("f4") for shape in shapes] for _ in range(3)]
+    plan = mdt.compile("ik,kj->ij", *map(cupy.asarray, hosts[0]))
+    given = [list(map(cupy.asarray, arrays)) for arrays in hosts]
+    outs = [cupy.empty((10, 50), "f4") for _ in hosts]
+    for turn in range(3 * WORTH_RECORDING):
+        n = turn % 3 if turn % 7 else 0
+        outs[n].fill(0)
+        plan(*given[n], out=outs[n])
+        plan(*given[n], out=outs[n])
+    for out, arrays in zip(outs, hosts, strict=True):
+        np.testing.assert_array_equal(out.get(), arrays[0] @ arrays[1])
+
+
+def test_records_are_read_and_written_where_they_lie(cupy: Any) -> None:
+    packed = np.dtype([("tag", "u1"), ("id", "i8"), ("name", "S6"), ("marks", "f4", (2,))])
+    best = np.dtype([("mark", "f4"), ("id", "i8"), ("place", "i2")])
+    people = np.zeros(1500, packed)
+    people["id"], people["name"] = np.arange(1500) % 40, b"Ann"
+    people["name"][::3] = b"Annega"
+    people["marks"] = np.arange(3000).reshape(1500, 2) % 701
+
+    def same(a: Any, b: Any) -> Any:
+        return (a["name"] == b["name"]) + 2 * (a["id"] == b["id"])
+
+    def marked(p: Any, *, i: Any) -> Any:
+        return p["marks"][1], p["id"], i
+
+    def better(lhs: Any, rhs: Any) -> Any:
+        is_first = lhs["mark"] == rhs["mark"] and lhs["place"] <= rhs["place"]
+        return lhs if lhs["mark"] > rhs["mark"] or is_first else rhs
+
+    on_device = cupy.ndarray(1500, packed, cupy.asarray(people.view("u1")).data)
+    found = mdt.reduce("i,j->i", on_device, on_device, f=same, combine="add")
+    expected = mdt.reduce("i,j->i", people, people, f=same, combine="add")
+    np.testing.assert_array_equal(found.get(), expected)
+    said: Any = {"f": marked, "combine": better, "dtype": best}
+    record = mdt.reduce("i->", on_device, **said)
+    assert record.get().tolist() == mdt.reduce("i->", people, **said).tolist()
