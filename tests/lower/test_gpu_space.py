@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,8 @@ from mdtensor.lower.gpu_kinds import kinds_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
 from tests.lower.passes.bulk_convolutions import MIDDLE
 from tests.lower.test_gpu_bulk import product_of, tf32
@@ -89,6 +92,23 @@ def test_candidates_of_every_kind_have_their_place(name: str) -> None:
         place = space.nearest(configuration_from(problem, schedule), rng)
         assert place is not None
         assert schedule_from(problem, WITH_MATRICES, place) == schedule
+
+
+def test_any_of_many_streams_is_staged_or_not() -> None:
+    def distance(*values: Any) -> Any:
+        return sum(abs(a - b) for a, b in zip(values[:8], values[8:], strict=True))
+
+    text = ",".join(["n"] * 8 + ["e"] * 8) + "->n"
+    reduction = Reduction(text, distance, "max")
+    specs = [TensorSpec.of((1024,))] * 8 + [TensorSpec.of((4096,))] * 8
+    problem, rng = problem_from_md_hom(md_hom_from_reduction(reduction, specs)), random.Random(0)
+    space = Space(parameters_of(problem, H200))
+    _, best = ranked(problem, H200)[0]
+    for staged in (best.staged, ("",) * 8 + ("local", "") * 4):
+        schedule = replace(best, staged=staged)
+        place = space.nearest(configuration_from(problem, schedule), rng)
+        assert place is not None
+        assert schedule_from(problem, H200, place).staged == staged
 
 
 @pytest.mark.parametrize("name", KINDS)
