@@ -15,9 +15,10 @@ from functools import lru_cache
 from heapq import heapreplace
 
 from mdtensor.lower.index import as_index
-from mdtensor.lower.problem import Problem, Stream
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule, unlike_rows
 from mdtensor.lower.selection import selection_of
+from mdtensor.lower.staging_cost import cycles_to_stage
 from mdtensor.lower.traffic import (
     BYTES_PER_CYCLE,
     LINE,
@@ -46,15 +47,13 @@ SCATTER = 3.0
 # Combining the lanes of a point alone, and of each of several, with writing the result.
 LANES_OF_ONE, LANES_OF_EACH = 15.0, 3.0
 TILE_OVERHEAD = 12.0
+# Per register too many; and of what unrolled steps share, the vectors that compilers load only once.
 SPILL, LOADED_AGAIN = 2.0, 0.5
 # Two comparisons, their masks together, and a choice.
 EXTREME = 4
-# Cycles per element that is staged.
-VECTOR_COPY, SCALAR_COPY, HELD_COPY, FAR_COPY = 0.4, 1.5, 2.0, 8.0
 # Loads of whole registers by a unit, what touching two lines of the cache adds, and what many rows
 # take longer whose lines push each other out.
 LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
-FAR = 2048
 # Of computing and of waiting for each cache, what does not hide behind the longest; less
 # where what is read at several places is asked for ahead. And what asking costs besides a load.
 APART, APART_AHEAD, ASKING = 0.3, 0.15, 0.2
@@ -99,11 +98,7 @@ def estimate(
         transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
         if schedule.streaming and facts.moved <= target.l3_bytes:
             transfers = (*transfers, facts.written / STREAMED)
-    packing = (
-        _staging(problem, schedule, shape, target.l1_bytes // WAY_BYTES)
-        if any(schedule.staged)
-        else 0.0
-    )
+    packing = cycles_to_stage(problem, schedule, shape, target) if any(schedule.staged) else 0.0
     far = schedule.ahead and facts.moved > target.l2_bytes
     apart = APART_AHEAD if far and reads_around(problem) else APART
     in_memory = transfers and facts.moved > target.l3_bytes
@@ -536,46 +531,6 @@ def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int, reads: float) 
             if max(reads, shape.registers[d]) / places > ways:
                 return CONFLICT
     return 1.0
-
-
-def _staging(problem: Problem, schedule: Schedule, shape: Shape, ways: int) -> float:
-    """Cycles for copying tiles, as often as the loops around them ask for it."""
-    total = 0.0
-    tiled = [
-        d for d in schedule.group_order if shape.tiles[d] < -(-shape.extents[d] // shape.parts[d])
-    ]
-    for number, region in enumerate(schedule.staged):
-        if not region:
-            continue
-        stream = problem.streams[number]
-        elements = math.prod(shape.extents[d] for d in problem.dims if stream.uses(d))
-        inside = [n for n, d in enumerate(tiled) if stream.uses(d)]
-        outer = tiled[: max(inside, default=-1) + 1]
-        repeats = math.prod(
-            -(-shape.extents[d] // shape.parts[d] // shape.tiles[d])
-            for d in outer
-            if not stream.uses(d)
-        )
-        repeats *= math.prod(shape.parts[d] for d in problem.dims if not stream.uses(d))
-        itemsize = problem.inputs[stream.buffer].itemsize
-        rows = shape.registers[schedule.lane] / ways if schedule.lane >= 0 else 0.0
-        total += elements * max(1, repeats) * _copy_cycles(stream, schedule.lane, itemsize, rows)
-    return total
-
-
-def _copy_cycles(stream: Stream, lane: int, itemsize: int, rows: float) -> float:
-    """Cycles to copy one element: in vectors, one by one, or from rows that are far apart.
-
-    So many `rows`, in terms of the ways of L1, may push each other's lines out of it before all
-    their elements were copied.
-    """
-    stride = 1 if lane < 0 else abs(stream.strides[lane].constant or 1)
-    if lane >= 0 and stream.uses(lane) and stride == 1:
-        return VECTOR_COPY
-    places = WAY_BYTES // math.gcd(stride * itemsize, WAY_BYTES)
-    if stride * itemsize < FAR:
-        return SCALAR_COPY
-    return FAR_COPY if rows > places else HELD_COPY
 
 
 def bytes_moved(problem: Problem) -> int:
