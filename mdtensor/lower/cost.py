@@ -47,7 +47,8 @@ SCATTER = 3.0
 # Combining the lanes of a point alone, and of each of several, with writing the result.
 LANES_OF_ONE, LANES_OF_EACH = 15.0, 3.0
 TILE_OVERHEAD = 12.0
-# Per register too many; and of what unrolled steps share, the vectors that compilers load only once.
+# For a register too many; and the share of vectors that unrolled steps have in common which are
+# loaded only once.
 SPILL, LOADED_AGAIN = 2.0, 0.5
 # Two comparisons, their masks together, and a choice.
 EXTREME = 4
