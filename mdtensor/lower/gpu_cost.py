@@ -17,8 +17,8 @@ from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import register_dtype
-from mdtensor.lower.passes.march_ahead import planes_of
 from mdtensor.lower.passes.march_out import lengths_of_runs
+from mdtensor.lower.planes import planes_of
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of

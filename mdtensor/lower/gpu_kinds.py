@@ -27,7 +27,6 @@ from mdtensor.lower.gpu_points import shares_along
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
 from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.bulk_form import panel_of
-from mdtensor.lower.passes.march_ahead import plane_dim
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
     DEPTH,
@@ -37,6 +36,7 @@ from mdtensor.lower.passes.matrix_tile import (
     rows_of,
 )
 from mdtensor.lower.plain import can_scatter
+from mdtensor.lower.planes import plane_dim
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.zero_filled import zero_filled

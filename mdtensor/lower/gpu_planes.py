@@ -15,8 +15,8 @@ from mdtensor.lower.cost import bytes_moved, operations
 from mdtensor.lower.gpu_candidates import kept_order
 from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE, local_bytes
 from mdtensor.lower.index import as_index
-from mdtensor.lower.passes.march_ahead import Planes, marched_dim, plane_dim, planes_of
 from mdtensor.lower.plain import plain
+from mdtensor.lower.planes import Planes, marched_dim, plane_dim, planes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling, tilings_of

@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import replace
 
-from mdtensor.lower.passes.march_ahead import plane_dim
+from mdtensor.lower.planes import plane_dim
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 

@@ -43,6 +43,10 @@ def tiles(**values: object) -> Schedule:
     return gpu(3, (), **(plain | values))
 
 
+def ahead(**values: object) -> Schedule:
+    return tiles(march=True, staged=("local",), **values)
+
+
 def flat(**values: object) -> Schedule:
     plain = {"threads": (4, 8), "registers": (2, 4), "staged": ("", ""), "resident": True}
     return gpu(2, (), **(plain | values))
@@ -86,52 +90,44 @@ CASES = {
     "planes are on their way to local memory": inside(
         (9, 10, 34),
         "valid",
-        tiles(
+        ahead(
             registers=(1, 2, 2),
             chunks=(1, 2, 1),
             threads=(1, 2, 16),
             parts=(2, 2, 1),
-            march=True,
-            staged=("local",),
             stages=3,
         ),
     ),
     "planes of whole rows in wide pieces": inside(
         (8, 10, 16),
         "valid",
-        tiles(
+        ahead(
             registers=(1, 3, 2),
             chunks=(1, 3, 2),
             threads=(1, 1, 8),
             parts=(1, 3, 1),
-            march=True,
-            staged=("local",),
             stages=2,
         ),
     ),
     "planes of rows that are cut": inside(
         (7, 9, 43),
         "valid",
-        tiles(
+        ahead(
             registers=(1, 1, 4),
             chunks=(1, 1, 4),
             threads=(1, 4, 4),
             parts=(1, 2, 3),
-            march=True,
-            staged=("local",),
             stages=4,
         ),
     ),
     "results of planes leave in runs": inside(
         (9, 14, 18),
         "valid",
-        tiles(
+        ahead(
             registers=(1, 2, 2),
             chunks=(1, 2, 1),
             threads=(1, 1, 8),
             parts=(2, 6, 1),
-            march=True,
-            staged=("local",),
             stages=3,
             results="local",
             tail="overlap",
@@ -140,14 +136,12 @@ CASES = {
     "planes of a group that marches again": inside(
         (7, 13, 40),
         "constant",
-        tiles(
+        ahead(
             registers=(1, 2, 4),
             chunks=(1, 2, 4),
             threads=(1, 2, 4),
             parts=(2, 1, 1),
             group_order=(1, 2, 0),
-            march=True,
-            staged=("local",),
             stages=2,
         ),
     ),

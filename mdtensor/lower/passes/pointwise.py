@@ -21,7 +21,7 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
-from mdtensor.lower.passes.march_ahead import Ahead, planes_of
+from mdtensor.lower.passes.march_ahead import Ahead
 from mdtensor.lower.passes.march_out import Out, lengths_of_runs
 from mdtensor.lower.passes.micro_kernel import (
     Body,
@@ -40,6 +40,7 @@ from mdtensor.lower.passes.tile_accesses import (
     wide_writes,
 )
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+from mdtensor.lower.planes import planes_of
 from mdtensor.lower.tiling import DimTiling
 
 _ONE = Piece(0, 1, 1)

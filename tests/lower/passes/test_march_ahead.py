@@ -11,7 +11,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_candidates import misfit
-from mdtensor.lower.passes.march_ahead import plane_dim, planes_of
+from mdtensor.lower.planes import plane_dim, planes_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule, validate
 from mdtensor.lower.tiling import tilings_of
