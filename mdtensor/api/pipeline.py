@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +12,7 @@ from mdtensor.api import dispatch, modes
 from mdtensor.api.engine import Choice, Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
-from mdtensor.backends.select import open_device
+from mdtensor.backends.select import VARIABLE, open_device
 from mdtensor.lower.key import problem_key
 from mdtensor.translate.md_hom import MDHom
 
@@ -22,6 +23,7 @@ _PROGRAMS_KEPT = 4096
 _opening = threading.RLock()
 keep_over_forks(_opening)
 _engines: dict[object, Engine] = {}
+_named: dict[str, Engine] = {}  # those that were chosen, by what was said
 _chosen: list[str] = []
 
 
@@ -66,10 +68,12 @@ def _open(place: object) -> Engine:
 
 def use_device(name: str | None) -> None:
     """Computes NumPy arrays on the device of that name from now on; None for the default."""
+    said = name if name is not None else os.environ.get(VARIABLE, "")
     with _opening:
-        device = open_device(name)
-        engine = Engine(device, store)
-        engine.changed.append(forget)
+        engine = _named.get(said)
+        if engine is None:  # one for each name, with its programs and its thread
+            engine = _named[said] = Engine(open_device(name), store)
+            engine.changed.append(forget)
         _engines["numpy"] = engine
         _chosen[:] = [] if name is None else [name]
     forget()
