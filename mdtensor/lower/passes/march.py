@@ -8,6 +8,7 @@ registers, so that a work-item loads each of them once, however many blocks ther
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from mdtensor.lower.index import Index, name, total
@@ -30,15 +31,17 @@ def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> Hand
     """Splits a block's statements into those of every block and what is loaded once, before all.
 
     `steps` has by how many elements the next block lies further in each buffer that may be marched
-    through. A load whose element was loaded by the block before is replaced by its register.
+    through. A load whose element was loaded by the block before is replaced by its register, unless
+    the block computes where it is: the block before may have computed another place.
     """
-    loads = (statement for statement in statements if isinstance(statement, Let))
-    places = {key: load.ref for load in loads if (key := _place(load, steps))}
+    computed = {statement.ref.name for statement in statements if isinstance(statement, Let)}
+    keys = [_place(statement, steps, computed) for statement in statements]
+    pairs = zip(keys, statements, strict=True)
+    places = {key: load.ref for key, load in pairs if key and isinstance(load, Let)}
     before: list[Let] = []
     inside: list[Statement] = []
     after: list[Set] = []
-    for statement in statements:
-        key = _place(statement, steps)
+    for key, statement in zip(keys, statements, strict=True):
         following = places.get(_next(key, steps)) if key else None
         if following is None:
             inside.append(statement)
@@ -51,12 +54,15 @@ def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> Hand
     return Handed(tuple(before), tuple(inside), tuple(after))
 
 
-def _place(statement: Statement, steps: Mapping[str, int]) -> tuple[str, Index, int] | None:
+def _place(
+    statement: Statement, steps: Mapping[str, int], computed: AbstractSet[str]
+) -> tuple[str, Index, int] | None:
     """Buffer and address of a single element that a block loads where it may be handed on."""
     load = statement.value if isinstance(statement, Let) else None
     if not isinstance(load, Load):
         return None
-    if not steps.get(load.buffer) or load.lanes > 1:
+    names = {each for monomial, _ in load.index.terms for each in monomial}
+    if not steps.get(load.buffer) or load.lanes > 1 or names & computed:
         return None
     return load.buffer, *load.index.split()
 

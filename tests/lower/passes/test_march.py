@@ -42,6 +42,13 @@ def test_what_no_other_block_reads_is_loaded_where_it_is_needed() -> None:
     assert handed_on(statements, {"b0": 10, "b1": 0}).inside == tuple(statements)
 
 
+def test_what_lies_at_places_that_each_block_computes_is_loaded_by_each() -> None:
+    gathered = [load("x", name("g")), load("y", name("g") + 10)]
+    statements = [Let(Ref("g", np.dtype("i8")), Ref("x0", F4)), *gathered]
+    assert handed_on(statements, {"b0": 10}).inside == tuple(statements)
+    assert len(handed_on(gathered, {"b0": 10}).before) == 1
+
+
 def test_the_first_block_has_pointers_of_its_own() -> None:
     (found,) = of_first_block([load("x", 3)])
     assert found == load("x", 3, "m0")
