@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from random import Random
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
 from mdtensor.autotune.descent import descended
+from mdtensor.autotune.learned import Learned
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.search import SearchOutcome, search
 from mdtensor.autotune.space import Configuration, Space
+from mdtensor.autotune.techniques import MEMBERS, Bandit, MakeTechnique
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.autotune.worker import WorkerError
 from mdtensor.lower.candidates import broken_rule, estimated, ranked
@@ -30,11 +33,14 @@ from mdtensor.lower.space import configuration_from, parameters_of, schedule_fro
 # Schedules with an estimate this much above that of the best one are not measured.
 HOPELESS = 4.0
 _SAMPLES = 600
+_REMEMBERED = 1024  # estimates
 _RANKED = {"cpu": 6, "gpu": 24}  # of the cost model's favourites, by kind of device
 # One of each kind is among them, if its estimate is at most this many times the best.
 _NEAR = 2.0
 _SEEDS_SAMPLED = 10
 _SEEDS_FORESEEN = 12
+# Of the cost model's next favourites, those that a technique weighs which learns how far it errs.
+_WEIGHED = {"cpu": 0, "gpu": 300}
 # Proposals of which the cost model lets the best through.
 _DRAWS = {"cpu": 4, "gpu": 1}
 # Estimates on the way downhill from the favourites and the best samples, at most so many for each
@@ -77,32 +83,35 @@ class _Candidates:
         self.best = _Best()
         # Two configurations may stand for one schedule, which is measured once.
         self.tried: dict[Schedule, Trial] = {}
+        # What is foretold, then compiled and then measured is asked for each time.
+        self._estimate = lru_cache(_REMEMBERED)(self._estimate_of)
         measurer.begin(problem)
 
     def schedule_of(self, configuration: Configuration) -> Schedule:
         """The schedule that a configuration stands for."""
         return schedule_from(self.problem, self.engine.target, configuration)
 
+    def _estimate_of(self, schedule: Schedule) -> tuple[float, str]:
+        """The seconds that the cost model gives a schedule; infinity and why, if it cannot run."""
+        if reason := broken_rule(self.problem, schedule, self.engine.target):
+            return math.inf, reason
+        return estimated(self.problem, schedule, self.engine.target), ""
+
     def _rejection(self, schedule: Schedule) -> str:
         """Why a schedule is not worth compiling, or an empty string."""
         target = self.engine.target
-        if reason := broken_rule(self.problem, schedule, target):
+        expected, reason = self._estimate(schedule)
+        if reason or self.best.seconds is None:
             return reason
-        if self.best.seconds is None:
-            return ""
         if target.kind == "gpu" and not schedule.resident:  # of which the cost model knows little
             least = least_seconds(self.problem, schedule, target)
             return "it cannot be as fast as the best" if least > self.best.seconds else ""
-        expected = estimated(self.problem, schedule, target)
         hopeless = expected > HOPELESS * self.best.estimate
         return "the cost model expects far more than of the best" if hopeless else ""
 
     def expected(self, configuration: Configuration) -> float:
         """The seconds that the cost model gives a configuration; infinity where it cannot run."""
-        schedule, target = self.schedule_of(configuration), self.engine.target
-        if broken_rule(self.problem, schedule, target):
-            return math.inf
-        return estimated(self.problem, schedule, target)
+        return self._estimate(self.schedule_of(configuration))[0]
 
     def prepare(self, configuration: Configuration) -> Future[Any] | None:
         """Has a configuration compiled while others are measured."""
@@ -150,7 +159,8 @@ def searched(
     """Looks for the fastest schedule of a problem, and keeps it in the store; its seconds."""
     started = time.monotonic()
     candidates = _Candidates(engine, problem, measurer)
-    favourites = _first_schedules(engine, problem)
+    ranking = ranked(problem, engine.target)
+    favourites = _first_schedules(engine, problem, ranking)
     for schedule in favourites[: measurer.ahead]:
         candidates.prepare_schedule(schedule)
     untuned = engine.untuned(problem).schedule
@@ -188,6 +198,7 @@ def searched(
         apart=measurer.apart,
         expected=candidates.expected,
         draws=_DRAWS[engine.target.kind],
+        technique=_technique(candidates, ranking),
     )
     earlier = {schedule: trial for _, schedule, trial in before} | made
     new: dict[Schedule, Measured] = {}
@@ -225,6 +236,20 @@ def searched(
     return outcome, seconds
 
 
+def _technique(candidates: _Candidates, ranking: Sequence[tuple[float, Schedule]]) -> MakeTechnique:
+    """All techniques by turns; where a minute has many trials, one that learns is among them."""
+    count = _WEIGHED[candidates.engine.target.kind]
+    if not count:
+        return Bandit
+
+    def learned(space: Space, rng: Random) -> Learned:
+        placed = (candidates.place_of(space, schedule) for _, schedule in ranking[:count])
+        others = [place for place in placed if place is not None]
+        return Learned(space, rng, candidates.expected, others)
+
+    return lambda space, rng: Bandit(space, rng, {"learned": learned, **MEMBERS})
+
+
 def _kept_for_confirming(candidates: _Candidates, budget: float) -> float:
     """The seconds of a budget in which the best few take turns."""
     share, best = budget * _CONFIRM_SHARE, candidates.best.seconds
@@ -260,11 +285,12 @@ def _placed(
     return [(place, schedule, trial) for place, schedule, trial in placed if place is not None]
 
 
-def _first_schedules(engine: Engine, problem: Problem) -> list[Schedule]:
+def _first_schedules(
+    engine: Engine, problem: Problem, ranking: Sequence[tuple[float, Schedule]]
+) -> list[Schedule]:
     """Where the search starts: other environments' winners, and what the cost model favours."""
     hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
     schedules = [Schedule.from_json(row.schedule) for row in hints]
-    ranking = ranked(problem, engine.target)
     return [*schedules, *_favourites(ranking, _RANKED[engine.target.kind])]
 
 

@@ -239,7 +239,9 @@ class _Screen:
         return [min(drawn)[1:]] if drawn else [], asked
 
     def _expected(self, index: int) -> float:
-        return 0.0 if self.expected is None else self.expected(self.space.configuration(index))
+        if self.expected is None or self.draws == 1:
+            return 0.0
+        return self.expected(self.space.configuration(index))
 
 
 def _proposals(

@@ -83,6 +83,12 @@ class Space:
                 placed[last].append(check)
         return {name: tuple(checks) for name, checks in placed.items()}
 
+    @property
+    def domains(self) -> dict[str, tuple[Value, ...]]:
+        """The values of parameters in all configurations, of those that are ever a choice."""
+        found = self._forest.domains
+        return {name: found[name] for name in self.names if name in self._forest.free}
+
     def __len__(self) -> int:
         """The exact size; `OverflowError` above `sys.maxsize`, where `size` still tells it."""
         return self.size
@@ -201,11 +207,19 @@ class Space:
                 yield found
 
     def _changed(self, current: Configuration, name: str, value: Value) -> Configuration | None:
-        chosen = {**current, name: value}
+        found = self.adapted({**current, name: value})
+        return None if found is None or found[name] != value else found
+
+    def adapted(self, wanted: Mapping[str, Value]) -> Configuration | None:
+        """The configuration with these values, but for parameters that can have only one then.
+
+        None where another value does not fit: `nearest` would repair it, which takes much longer.
+        """
+        chosen = dict(wanted)
         for parameter in self.parameters:
             values = parameter.values_given(chosen)
             if chosen[parameter.name] not in values:
-                if parameter.name == name or len(values) != 1:
+                if len(values) != 1:
                     return None
                 chosen[parameter.name] = values[0]
         valid = all(check.holds(chosen) for checks in self._checks.values() for check in checks)

@@ -81,7 +81,7 @@ def test_favourites_that_the_space_does_not_hold_are_measured_too(
     engine, problem = pipeline.engine_for(), plan.choices()[0].problem
     odd = replace(plain(problem), registers=(9, 1, 1), inline=True)
 
-    def first(engine: Engine, problem: Problem) -> list[Schedule]:
+    def first(engine: Engine, problem: Problem, ranking: object) -> list[Schedule]:
         return [plain(problem), odd]
 
     monkeypatch.setattr(schedule_search, "_first_schedules", first)
