@@ -2,7 +2,8 @@
 
 `python -m tests.api.fuzz --front einsum --count 500 --seed 3` runs them in worker processes, so
 that a call that crashes or hangs is a failing case like any other. A case is its seed, front end
-and number: `--case 3/einsum/17` runs one in this process.
+and number: `--case 3/einsum/17` runs one in this process. `--cupy` makes the calls with CuPy's
+arrays, on a GPU.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tests.api.fronts import convolutions, einsums, filters, plans, reductions, slices, stencils
 from tests.api.fronts.drawing import Draw
+from tests.api.fronts.on_cupy import OnCupy
 from tests.workers import RIGHT, Workers, work
 
 FRONTS: Mapping[str, Callable[[Draw], None]] = {
@@ -31,17 +33,35 @@ FRONTS: Mapping[str, Callable[[Draw], None]] = {
 }
 
 
+CUPY = "/cupy"  # what names of cases on GPUs end with
+ON_CUPY = ("einsum", "conv", "reduce", "affine")
+
+
 def outcome(name: str) -> str:
     """Checks the calls of a case; raises what is wrong with one, and says which."""
     front = name.split("/")[1]
     draw = Draw(random.Random(name))
-    with eager(draw):
+    with eager(draw), on_cupy() if name.endswith(CUPY) else contextlib.nullcontext():
         try:
             FRONTS[front](draw)
         except Exception as error:
             error.add_note("\n    ".join(draw.said[-12:]))
             raise
     return RIGHT
+
+
+@contextlib.contextmanager
+def on_cupy() -> Iterator[None]:
+    """Calls are made with copies of their arrays on a GPU."""
+    modules = (einsums, convolutions, reductions)
+    kept = [module.mdt for module in modules]
+    try:
+        for module in modules:
+            module.mdt = OnCupy()
+        yield
+    finally:
+        for module, mdt in zip(modules, kept, strict=True):
+            module.mdt = mdt
 
 
 @contextlib.contextmanager
@@ -72,9 +92,9 @@ def describe(name: str) -> str:
 WORKERS = Workers("tests.api.fuzz", describe)
 
 
-def names_of(seed: int, front: str, count: int, first: int = 0) -> list[str]:
-    """Names of `count` cases of a front end."""
-    return [f"{seed}/{front}/{number}" for number in range(first, first + count)]
+def names_of(seed: int, front: str, count: int, first: int = 0, where: str = "") -> list[str]:
+    """Names of `count` cases of a front end; `where` is CUPY or nothing."""
+    return [f"{seed}/{front}/{number}{where}" for number in range(first, first + count)]
 
 
 def main() -> int:
@@ -84,6 +104,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="cases of each front end")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--cupy", action="store_true", help="CuPy's arrays, on a GPU")
     parser.add_argument("--case", help="name of one case, which runs in this process")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -98,8 +119,9 @@ def main() -> int:
             return 1
         return 0
     failed = False
-    for front in options.front or FRONTS:
-        names = names_of(options.seed, front, options.count, options.first)
+    for front in options.front or (ON_CUPY if options.cupy else FRONTS):
+        where = CUPY if options.cupy else ""
+        names = names_of(options.seed, front, options.count, options.first, where)
         report = WORKERS.run(names, verbose=True)
         print(f"{front}:\n{report}", flush=True)
         failed = failed or bool(report.failures)

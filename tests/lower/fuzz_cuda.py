@@ -78,7 +78,7 @@ class Copying:
         low, high = np.lib.array_utils.byte_bounds(array)
         first = array.__array_interface__["data"][0]
         holder = np.lib.stride_tricks.as_strided(array, (1,) * array.ndim, array.strides)
-        here = _bytes(low, high - low, holder)
+        here = bytes_at(low, high - low, holder)
         # As far from a multiple of 64 bytes as on the host, where not every array begins at one.
         front = low % 64
         memory = self.cupy.empty(front + here.size, np.uint8)[front:]
@@ -89,7 +89,7 @@ class Copying:
         return here, memory, there
 
 
-def _bytes(address: int, count: int, keeps: np.ndarray) -> np.ndarray:
+def bytes_at(address: int, count: int, keeps: np.ndarray) -> np.ndarray:
     """The bytes from an address on, as an array."""
     interface = {
         "data": (address, not keeps.flags.writeable),
@@ -161,6 +161,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     parser.add_argument("--space", action="store_true", help="schedules from the search's space")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for one case")
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     options = parser.parse_args()
     kind = fuzz.MD_HOM if options.md_homs else ""
@@ -174,7 +175,7 @@ def main() -> int:
         waiting = [(name, pool.apply_async(outcome, (name,))) for name in names]
         for number, (name, job) in enumerate(waiting, start=1):
             try:
-                result = job.get(SECONDS)[1]
+                result = job.get(options.seconds)[1]
             except multiprocessing.TimeoutError:
                 result = "HUNG or waiting behind what hangs"
             kind = result.partition(" ")[0]
