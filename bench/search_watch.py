@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
 from mdtensor.api.schedule_search import searched
 from mdtensor.api.trial import Benches
+from mdtensor.autotune import search as search_module
 from mdtensor.autotune.progress import Progress
 from mdtensor.autotune.trial import Trial
 from mdtensor.lower.key import problem_key
@@ -62,6 +64,25 @@ class Watched(Measurer):
             self.spent["compiling"] += time.monotonic() - begun
 
 
+@contextmanager
+def waits_noted(spent: Counter[str]) -> Iterator[None]:
+    """Adds up how long searches wait until something is compiled."""
+    wait = search_module.wait
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        begun = time.monotonic()
+        try:
+            return wait(*arguments, **options)
+        finally:
+            spent["compiling"] += time.monotonic() - begun
+
+    search_module.wait = noted
+    try:
+        yield
+    finally:
+        search_module.wait = wait
+
+
 def watched_search(
     engine: Engine, device: str | None, md_homs: Sequence[MDHom], seconds: float
 ) -> list[dict[str, Any]]:
@@ -70,7 +91,7 @@ def watched_search(
     for md_hom in md_homs:
         problem, share = engine.problem_of(md_hom), seconds / len(md_homs)
         with Watched(engine, device, share) as measurer:
-            with Progress(budget_s=share, quiet=True) as progress:
+            with Progress(budget_s=share, quiet=True) as progress, waits_noted(measurer.spent):
                 outcome, best = searched(engine, problem, share, progress, measurer)
             elapsed = time.monotonic() - measurer.began
             trials, spent = measurer.trials, measurer.spent
