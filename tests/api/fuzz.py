@@ -52,14 +52,16 @@ def outcome(name: str) -> str:
 
 @contextlib.contextmanager
 def on_cupy() -> Iterator[None]:
-    """Calls are made with copies of their arrays on a GPU."""
+    """Calls are made with copies of their arrays on a GPU, where results lie in C order."""
     modules = (einsums, convolutions, reductions)
-    kept = [module.mdt for module in modules]
+    kept, same_order = [module.mdt for module in modules], einsums._same_order
     try:
+        einsums._same_order = lambda *_: None
         for module in modules:
             module.mdt = OnCupy()
         yield
     finally:
+        einsums._same_order = same_order
         for module, mdt in zip(modules, kept, strict=True):
             module.mdt = mdt
 
