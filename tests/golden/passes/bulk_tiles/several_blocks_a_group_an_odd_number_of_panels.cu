@@ -18,6 +18,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// Counts after all that the group wrote, and before all that it reads then.
+__device__ __forceinline__ unsigned count_one(unsigned* counter) {
+  unsigned before;
+  asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
   const unsigned place = __cvta_generic_to_shared(to);
@@ -147,9 +153,15 @@ void kernel_0(const unsigned short* __restrict__ I0, const unsigned short* __res
   const long long warp = (item) / (32);
   const long long lane = (item) % (32);
   const long long v_i = warp;
-  const long long l_k = (lane) % (4);
-  const long long l_k_rest = (lane) / (4);
-  const long long l_i = l_k_rest;
+  const long long odd_k = (lane) % (2);
+  const long long pair_k = (lane) / (2);
+  const long long odd_i = (pair_k) % (2);
+  const long long pair_i = (pair_k) / (2);
+  const long long half_k = (pair_i) % (2);
+  const long long half_k_rest = (pair_i) / (2);
+  const long long half_i = half_k_rest;
+  const long long l_k = odd_k + 2*half_k;
+  const long long l_i = odd_i + 2*half_i;
   const long long x_i = 8*v_i + l_i;
   const long long w_i = v_i;
   const long long x_k = l_k;
