@@ -75,11 +75,14 @@ def prune(
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="Remove all there is.")] = False,
 ) -> None:
-    """Remove trials and winners from the store."""
+    """Remove trials and winners from the store; with --everything, kept programs too."""
     from mdtensor.api.pipeline import store
+    from mdtensor.backends.compiled import remove_kept
 
     if (older_than is None) is not everything:
         raise typer.BadParameter("say either --older-than DAYS or --everything")
     age = None if older_than is None else older_than * 86_400
     removed = store().prune(older_than_s=age, everything=everything)
+    if everything:
+        remove_kept()
     typer.echo(f"{removed} rows removed")

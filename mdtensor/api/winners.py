@@ -15,14 +15,13 @@ from functools import cache
 from pathlib import Path
 
 import mdtensor
-from mdtensor.backends.compiled import Compiled, Files
+from mdtensor.backends.compiled import Compiled, Files, folder_of_kept
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.paths import cache_directory
 
 # Where problems become programs.
 _FOLDERS = ("lower", "lower/passes", "kernels", "backends", "translate", "translate/rewrites")
@@ -51,7 +50,7 @@ class Winners:
 
         Raises what `source` raises, and CompileError.
         """
-        files = Files(cache_directory() / "winners")
+        files = Files(folder_of_kept("winners"))
         head = self._environment, _state_of_the_code(), *problem.labels
         key = "\n".join((*head, problem_key(problem), schedule.to_json()))
         content = files.get(key)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdtensor.kernels.source import KernelSource
+from mdtensor.paths import cache_directory
 
 _MOST_FILES = 4096
 
@@ -33,6 +34,18 @@ class Compiled:
 
     source: KernelSource
     machine: MachineCode
+
+
+def folder_of_kept(kind: str) -> Path:
+    """Where what was compiled is kept from one process to the next, by the kind of its files."""
+    return cache_directory() / "programs" / kind
+
+
+def remove_kept() -> None:
+    """Removes all that is kept; processes that run some of it go on."""
+    import shutil  # which calls do without
+
+    shutil.rmtree(folder_of_kept(""), ignore_errors=True)
 
 
 class Files:

@@ -7,10 +7,9 @@ import re
 from functools import cached_property
 from typing import Any
 
-from mdtensor.backends.compiled import Binaries, Compiled, MachineCode
+from mdtensor.backends.compiled import Binaries, Compiled, MachineCode, folder_of_kept
 from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
-from mdtensor.paths import cache_directory
 
 INSTALL_HINT = "pip install 'mdtensor[cuda12]' or 'mdtensor[cuda13]', as the driver allows"
 _REGISTERS = re.compile(r"Used (\d+) registers")
@@ -29,7 +28,7 @@ class Nvrtc:
             f"--diag-suppress={_WARNINGS}",
             "--ptxas-options=-v",
         )
-        self._binaries = Binaries(cache_directory() / "cuda")
+        self._binaries = Binaries(folder_of_kept("cuda"))
 
     @cached_property
     def _nvrtc(self) -> Any:

@@ -14,6 +14,7 @@ import mdtensor
 from mdtensor.api import cli_devices, pipeline
 from mdtensor.api.cli import app
 from mdtensor.autotune.trial import Trial
+from mdtensor.backends.compiled import Files, folder_of_kept
 from mdtensor.errors import NoDeviceError
 
 PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #469112ed"
@@ -359,8 +360,10 @@ def test_cache_moves_from_store_to_store(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     assert run("cache", "export", str(file)) == f"5 rows written to {file}\n"
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["kind"] == "mdtensor store"
+    Files(folder_of_kept("winners")).put("key", b"program")
     assert run("cache", "prune", "--everything") == "5 rows removed\n"
     assert run("cache", "ls") == ""
+    assert not folder_of_kept("").exists()
     assert run("cache", "import", str(file)) == f"5 rows read from {file}\n"
     assert run("cache", "ls").splitlines() == listed
 

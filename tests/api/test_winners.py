@@ -102,7 +102,7 @@ def test_what_was_damaged_or_is_refused_is_compiled_again(
     lowered: Callable[..., bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lowered(problem_of())
-    (file,) = (tmp_path / "winners").iterdir()
+    (file,) = (tmp_path / "programs" / "winners").iterdir()
     file.write_bytes(file.read_bytes()[:-1])
     assert lowered(problem_of())
     device = pipeline.engine_for().device
