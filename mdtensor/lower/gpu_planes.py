@@ -34,6 +34,7 @@ MEMORY, L2 = 0.915, 6.8
 # Seconds of the bandwidth that are best on their way: fewer bytes wait, more are in each other's
 # way. What is lost where there are half as many, and where there are twice as many.
 ON_THEIR_WAY, TOO_FEW, TOO_MANY = 1.32e-6, 0.18, 0.25
+ODD_RESULTS = 1.12  # where no two results can be stored at once, since rows begin at odd places
 FEWEST_GROUPS = 0.9  # of a core, below which the others cannot read as fast
 # What of the last wave of groups, which does not fill all cores, costs time.
 LAST_WAVE = 0.1
@@ -107,6 +108,7 @@ def plane_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     moved = (bytes_moved(problem) + again) / (target.bandwidth * MEMORY)
     moved += fetched / (target.bandwidth * L2)
     moved *= 1 + (TOO_FEW * (1 / filled - 1) if filled < 1 else TOO_MANY * (filled - 1))
+    moved *= ODD_RESULTS if _are_odd(problem) else 1
     moved *= max(1.0, FEWEST_GROUPS * target.cores / groups)
     warps = -(-math.prod(schedule.threads) // WARP)
     each = groups * blocks * warps / target.cores / (target.rate / 128 * CLOCK_UNDER_LOAD)
@@ -118,6 +120,13 @@ def plane_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     waves = groups / (target.cores * max(1, _groups_of_core(problem, schedule, target)))
     idle = math.ceil(waves) / waves - 1 if waves > 1 else 0.0
     return BASE + seconds * (1 + LAST_WAVE * idle)
+
+
+def _are_odd(problem: Problem) -> bool:
+    """Whether rows of results begin at odd places."""
+    steps = [as_index(write.offset) for write in problem.writes]
+    steps += [s for write in problem.writes for s in write.strides if s.constant != 1]
+    return any((step.constant or 0) % 2 for step in steps)
 
 
 def _groups_of_core(problem: Problem, schedule: Schedule, target: Target) -> int:
