@@ -221,8 +221,10 @@ def searched(
     if not found:
         return outcome, None
     found.sort(key=lambda pair: pair[1].cost)
-    # With what is taken untuned, so that nothing becomes slower.
-    rivals = dict([*found[:_CONFIRMED], *(pair for pair in found if pair[0] == untuned)])
+    # With what is taken untuned, so that nothing becomes slower, and with what the model takes
+    # for the best, whose one trial may have met a slow moment.
+    always = {untuned, *favourites[:1]}
+    rivals = dict([*found[:_CONFIRMED], *(pair for pair in found if pair[0] in always)])
     schedule, seconds = _confirmed(candidates, tuple(rivals.items()), untuned)
     engine.store.set_winner(
         candidates.key,
