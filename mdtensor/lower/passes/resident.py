@@ -108,7 +108,12 @@ def _lane_numbers(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -
 
 
 def _interleaved(frame: Frame, dims: Sequence[int], lanes: Mapping[int, int]) -> tuple[int, ...]:
-    """Two dims of an even number of lanes that no staged stream uses both; () for none."""
+    """Two dims of an even number of lanes that no staged stream uses both; () for none.
+
+    Which lanes hold what of matrices, their products say.
+    """
+    if frame.schedule.tensor:
+        return ()
     even = [d for d in reversed(dims) if lanes[d] % 2 == 0]
     streams = [frame.problem.streams[n] for n in frame.layouts]
     for other in even[1:]:
