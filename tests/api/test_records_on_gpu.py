@@ -83,7 +83,7 @@ class Program:
     def launcher(self) -> Any:
         return self._run
 
-    def beginner(self) -> tuple[Any, None]:
+    def beginner(self, *, behind: bool = False) -> tuple[Any, None]:
         return self._run, None
 
     def _run(self, *arrays: Array) -> None:

@@ -261,4 +261,4 @@ def test_sampled_schedules_compute_what_they_should(kind: str) -> None:
             checked += fuzz.check(replace(case, schedules=schedules))
         resident += any(schedule.resident for schedule in schedules)
     assert checked > 12
-    assert resident > 4
+    assert resident > 2
