@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -101,17 +102,23 @@ def wide_stores(
     *,
     streaming: bool = False,
 ) -> list[Statement]:
-    """The same for stores: a group is written where its last element was, past caches if asked."""
+    """The same for stores: a group is written where its last element was, past caches if asked.
+
+    A group of which an element is stored twice stays as it is. Points of a tile lie at one place
+    only where the tile is larger than its dims, and there the statements never run, but compile.
+    """
     groups: dict[tuple[str, Index, int], dict[int, Store]] = {}
+    count: Counter[tuple[str, Index, int]] = Counter()
     for statement in statements:
         key = _store_key(statement, buffers, phases)
         if key is not None and isinstance(statement, Store):
             groups.setdefault(key[:3], {})[key[3]] = statement
+            count[key[:3]] += 1
     result: list[Statement] = []
     met: dict[tuple[str, Index, int], int] = {}
     for statement in statements:
         key = _store_key(statement, buffers, phases)
-        if key is None or len(groups[key[:3]]) < buffers[key[0]]:
+        if key is None or not len(groups[key[:3]]) == count[key[:3]] == buffers[key[0]]:
             result.append(statement)
             continue
         group, lanes = key[:3], buffers[key[0]]
