@@ -4,7 +4,8 @@
 md_homs, `--space` for schedules from the space of the search. Work-items that forget to wait for
 each other may still be right on a CPU, which runs them by turns; here they would not be. Otherwise
 half of the schedules are of work-items that keep what they can in registers. Several processes
-share the work, since compiling takes longer than running.
+share the work, since compiling takes longer than running; a case without an answer runs again,
+alone: it crashed its process, as a compiler may (docs/adr/0004), or hangs, or only waited.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from multiprocessing.connection import Connection
 from types import SimpleNamespace
 
 import numpy as np
@@ -153,6 +155,31 @@ def outcome(name: str) -> tuple[str, str]:
         return name, f"ERROR {type(error).__name__}: {str(error)[:300]}"
 
 
+def alone(run: Callable[[str], tuple[str, str]], name: str, seconds: float) -> str:
+    """What comes of a case in a process of its own: a crash is told from what takes too long.
+
+    A pool says nothing of a process that ended: its case is never answered.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_told, args=(run, name, sender), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            return f"HUNG no answer in {seconds:g} s, alone"
+        return receiver.recv()
+    except EOFError:
+        process.join()
+        return f"CRASHED the process ended with {process.exitcode}"
+    finally:
+        process.kill()
+
+
+def _told(run: Callable[[str], tuple[str, str]], name: str, sender: Connection) -> None:
+    sender.send(run(name)[1])
+
+
 def main() -> int:
     """Runs the cases; 1 where one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -161,7 +188,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     parser.add_argument("--space", action="store_true", help="schedules from the search's space")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for one case")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="before it runs alone")
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     options = parser.parse_args()
     kind = fuzz.MD_HOM if options.md_homs else ""
@@ -177,7 +204,7 @@ def main() -> int:
             try:
                 result = job.get(options.seconds)[1]
             except multiprocessing.TimeoutError:
-                result = "HUNG or waiting behind what hangs"
+                result = alone(outcome, name, SECONDS)
             kind = result.partition(" ")[0]
             counts[kind] += 1
             if kind not in ("ok", "refused"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -309,6 +311,31 @@ def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):
     assert "the process ended with -11" in report.failures["3/cpu/0"]
     assert "no answer in 5 s" in report.failures["3/cpu/2"]
     assert report.counts.total() == 2
+
+
+def aborts(name: str):
+    os.abort()
+
+
+def sleeps(name: str):
+    time.sleep(600)
+    return name, "ok"
+
+
+def answers(name: str):
+    return name, f"ok: {name}"
+
+
+@pytest.mark.parametrize(
+    ("run", "seconds", "said"),
+    [
+        (aborts, 300, "CRASHED the process ended with -6"),
+        (sleeps, 0.5, "HUNG no answer in 0.5 s, alone"),
+        (answers, 300, "ok: 3/gpu/0"),
+    ],
+)
+def test_a_case_alone_tells_a_crash_from_a_hang(run, seconds, said):
+    assert fuzz_cuda.alone(run, "3/gpu/0", seconds) == said
 
 
 @pytest.mark.parametrize("at_end", [False, True])
