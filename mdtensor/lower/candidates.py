@@ -20,7 +20,8 @@ from mdtensor.lower.gpu_scans import ranked_scans, scan_estimate
 from mdtensor.lower.gpu_scatters import ranked_scatters, scatter_estimate
 from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 
 

@@ -16,7 +16,8 @@ from heapq import heapreplace
 
 from mdtensor.lower.index import as_index
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, unlike_rows
+from mdtensor.lower.rules.rows import unlike_rows
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.lower.staging_cost import cycles_to_stage
 from mdtensor.lower.traffic import (

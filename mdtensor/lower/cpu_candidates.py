@@ -22,7 +22,9 @@ from mdtensor.lower.plain import (
     short_reductions,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import MOST_AHEAD, Schedule, is_valid, rows_across, unlike_rows
+from mdtensor.lower.rules.rows import rows_across, unlike_rows
+from mdtensor.lower.rules.valid import is_valid
+from mdtensor.lower.schedule import MOST_AHEAD, Schedule
 from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.lower.traffic import PAGE
 from mdtensor.specs import Target

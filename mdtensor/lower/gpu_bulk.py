@@ -24,7 +24,8 @@ from mdtensor.lower.passes.matrix_tile import (
     validate_tensor,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import MOST_STAGES, Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import MOST_STAGES, Schedule
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target

@@ -25,7 +25,8 @@ from mdtensor.lower.gpu_cost import (
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target

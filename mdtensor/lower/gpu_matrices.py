@@ -23,7 +23,8 @@ from mdtensor.lower.passes.matrix_tile import (
     validate_tensor,
 )
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import Target
 

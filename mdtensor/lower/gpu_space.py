@@ -41,7 +41,8 @@ from mdtensor.lower.parameter import (
 )
 from mdtensor.lower.plain import combining_order, plain, scattering
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, is_valid
+from mdtensor.lower.rules.valid import is_valid
+from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 
 _LANES = (0, 1, 2, 4, 8, 16, 32)

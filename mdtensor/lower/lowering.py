@@ -63,7 +63,8 @@ from mdtensor.lower.passes.scatter import copies, scatter
 from mdtensor.lower.passes.scatter_together import scatter_blocks, scatter_memory
 from mdtensor.lower.passes.write_outputs import Destination, item_turns, shared_memory, write_tile
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selecting, selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
 

@@ -31,7 +31,9 @@ from mdtensor.lower.plain import (
     scattering,
 )
 from mdtensor.lower.problem import Problem, Stream
-from mdtensor.lower.schedule import Schedule, is_valid, rows_across
+from mdtensor.lower.rules.rows import rows_across
+from mdtensor.lower.rules.valid import is_valid
+from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)

@@ -21,7 +21,8 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule, rows_across
+from mdtensor.lower.rules.rows import rows_across
+from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import Stage

@@ -11,7 +11,9 @@ from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.lanes import LONG, most_lanes
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import TAILS, Schedule, is_valid, rows_across
+from mdtensor.lower.rules.rows import rows_across
+from mdtensor.lower.rules.valid import is_valid
+from mdtensor.lower.schedule import TAILS, Schedule
 from mdtensor.lower.selection import selection_of
 
 UNROLLED = 48  # computations in one register tile, which bounds what the compiler has to do

@@ -14,7 +14,8 @@ from mdtensor.lower.cpu_candidates import cpu_candidates
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.schedule import unlike_rows, validate
+from mdtensor.lower.rules.rows import unlike_rows
+from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum

@@ -16,7 +16,8 @@ from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import blocked, misfit
 from mdtensor.lower.gpu_kinds import kinds_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction

@@ -14,7 +14,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.lanes import LANES, LONG, most_lanes
 from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 EXTENTS = (1, 31, 32, 33, 64, 77, 131)

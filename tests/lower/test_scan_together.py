@@ -13,7 +13,8 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import compositions, gpu, prefix_sums
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase, single_case

@@ -12,7 +12,8 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_scatters import scatter_candidates
 from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction

@@ -12,7 +12,8 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum

@@ -17,7 +17,7 @@ from mdtensor.lower.partial_results import Partials, by_one_group, combination, 
 from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
 from mdtensor.lower.passes.write_outputs import Destination
-from mdtensor.lower.schedule import validate
+from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.tiling import DimTiling, tilings_of
 
 LAST = "last"

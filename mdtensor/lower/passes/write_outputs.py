@@ -37,7 +37,7 @@ from mdtensor.lower.passes.micro_kernel import (
 )
 from mdtensor.lower.passes.partition import tiles_after
 from mdtensor.lower.passes.transpose_rows import transposed_rows
-from mdtensor.lower.schedule import is_multiple
+from mdtensor.lower.rules.rows import is_multiple
 from mdtensor.lower.values import combined
 
 

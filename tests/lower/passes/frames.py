@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.micro_kernel import Frame
-from mdtensor.lower.schedule import validate
+from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import CASES
 

@@ -13,7 +13,8 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.planes import plane_dim, planes_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum

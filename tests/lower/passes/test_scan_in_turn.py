@@ -13,7 +13,8 @@ from mdtensor.lower.lowering import lowered
 from mdtensor.lower.nest import Comment, indented
 from mdtensor.lower.partial_results import partials_of
 from mdtensor.lower.passes.scan_in_turn import taken_over
-from mdtensor.lower.schedule import Schedule, validate
+from mdtensor.lower.rules.valid import validate
+from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.reference import run
 from tests.kernels.kernel_cases import CASES, source
 from tests.lower.passes.frames import frame_of
