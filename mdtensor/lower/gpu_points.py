@@ -18,7 +18,7 @@ from mdtensor.lower.cost import bytes_moved, operations
 from mdtensor.lower.gpu_candidates import can_be_staged, kept_order, misfit
 from mdtensor.lower.gpu_planes import plane_candidates, plane_estimate
 from mdtensor.lower.index import as_index
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.tile_accesses import lanes_along, nearest_dim
 from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem, Read, Stream

@@ -48,10 +48,11 @@ from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.bulk_form import validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.bulk_tiles import WARP, bulk_tiles, maps_of
+from mdtensor.lower.passes.frame import Frame, powers_of_two, tile_of
 from mdtensor.lower.passes.last_group import counters, last_group, united
 from mdtensor.lower.passes.look_back import counters_of
 from mdtensor.lower.passes.matrix_tile import validate_tensor
-from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, powers_of_two, tile_of
+from mdtensor.lower.passes.micro_kernel import compute_tile
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
 from mdtensor.lower.passes.peel_rows import peeled_loops
 from mdtensor.lower.passes.pointwise import pointwise_tiles

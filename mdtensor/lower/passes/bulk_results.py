@@ -26,8 +26,9 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.bulk_form import is_array
+from mdtensor.lower.passes.frame import Frame, Piece, Tile
 from mdtensor.lower.passes.matrix_tile import rows_of
-from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
+from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.write_outputs import finish_values
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

@@ -40,6 +40,7 @@ from mdtensor.lower.passes.bulk_results import (
     map_of_results,
     panels_of_results,
 )
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.matrix_tile import (
     Factors,
     accumulators_of,
@@ -47,7 +48,6 @@ from mdtensor.lower.passes.matrix_tile import (
     is_held,
     is_turned,
 )
-from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.resident import beginning, blocks, whole_part
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of
 from mdtensor.lower.passes.write_outputs import Destination

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest import LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.frame import Frame, Tile
 from mdtensor.lower.passes.matrix_tile import matrix_product
-from mdtensor.lower.passes.micro_kernel import Body, Frame, Tile, stream_pointers
+from mdtensor.lower.passes.stream_pointers import stream_pointers
+from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads
 
 Counts = Mapping[int, int]

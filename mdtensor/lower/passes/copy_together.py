@@ -31,8 +31,8 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
-from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.passes.stage_inputs import Axis, Layout, Source, source_of
 from mdtensor.lower.passes.wide_accesses import BYTES, lanes_of
 from mdtensor.lower.problem import Stream

@@ -26,7 +26,7 @@ from mdtensor.lower.nest import (
     Statement,
     Store,
 )
-from mdtensor.lower.passes.micro_kernel import powers_of_two
+from mdtensor.lower.passes.frame import powers_of_two
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from mdtensor.lower.group_nest import Arrive
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import Allocate, If, LetIndex, Pointer, Statement
 from mdtensor.lower.partial_results import Partials, by_one_group, combination, sources
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
 from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.rules.valid import validate

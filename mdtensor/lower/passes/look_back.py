@@ -33,7 +33,7 @@ from mdtensor.lower.nest import (
     Store,
     register_dtype,
 )
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.values import combined, identity_of
 
 WINDOW = 32  # groups, one for each work-item of a warp

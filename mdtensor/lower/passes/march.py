@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from mdtensor.lower.index import Index, name, total
 from mdtensor.lower.nest import Let, Load, Pointer, Set, Statement
-from mdtensor.lower.passes.micro_kernel import Frame, stream_pointer
+from mdtensor.lower.passes.frame import Frame
+from mdtensor.lower.passes.stream_pointers import stream_pointer
 
 _FIRST = "m"  # begins the names of pointers to the streams where the first block reads
 

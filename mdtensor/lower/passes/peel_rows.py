@@ -13,14 +13,8 @@ from collections.abc import Callable, Sequence
 
 from mdtensor.lower.index import as_index, name, total
 from mdtensor.lower.nest import Block, If, IndexCalc, LetHead, LetIndex, Loop, Statement, Step
-from mdtensor.lower.passes.join_rows import (
-    begun_rows,
-    declared,
-    ended_rows,
-    joined_rows,
-    kept_rows,
-)
-from mdtensor.lower.passes.micro_kernel import Frame, powers_of_two
+from mdtensor.lower.passes.frame import Frame, powers_of_two
+from mdtensor.lower.passes.join_rows import begun_rows, declared, ended_rows, joined_rows, kept_rows
 from mdtensor.lower.passes.write_outputs import Destination
 
 

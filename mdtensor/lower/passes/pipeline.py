@@ -15,8 +15,9 @@ from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
-from mdtensor.lower.passes.micro_kernel import READ_STAGE, Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.reduced_tiles import clamped_dims
+from mdtensor.lower.passes.stream_pointers import READ_STAGE
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of, wrapped
 
 WRITE_STAGE = "write_stage"

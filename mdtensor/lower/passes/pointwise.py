@@ -12,24 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import (
-    If,
-    IndexCalc,
-    LetIndex,
-    Loop,
-    Statement,
-)
+from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
+from mdtensor.lower.passes.frame import Frame, Piece, Tile, tile_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
 from mdtensor.lower.passes.march_ahead import Ahead
 from mdtensor.lower.passes.march_out import Out, lengths_of_runs
-from mdtensor.lower.passes.micro_kernel import (
-    Body,
-    Frame,
-    Piece,
-    Tile,
-    tile_of,
-)
 from mdtensor.lower.passes.reduced_tiles import copied
 from mdtensor.lower.passes.resident import whole_part
 from mdtensor.lower.passes.tile_accesses import (
@@ -39,6 +27,7 @@ from mdtensor.lower.passes.tile_accesses import (
     wide_reads,
     wide_writes,
 )
+from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
 from mdtensor.lower.planes import planes_of
 from mdtensor.lower.tiling import DimTiling

@@ -9,7 +9,7 @@ from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 
 
 def reduced_tiles(

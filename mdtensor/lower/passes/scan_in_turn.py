@@ -13,8 +13,8 @@ from mdtensor.lower.group_nest import Await, Post
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import If, Let, Load, Loop, Ref, Set, Statement, Store, register_dtype
 from mdtensor.lower.partial_results import Partials
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.look_back import words_of
-from mdtensor.lower.passes.micro_kernel import Frame
 from mdtensor.lower.values import combined, identity_of
 
 _SUM = 1

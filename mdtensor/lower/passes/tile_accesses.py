@@ -15,8 +15,9 @@ import numpy as np
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import IndexCalc, LetIndex, Pointer, Statement
 from mdtensor.lower.passes.combine_tile import lanes_in_tile
-from mdtensor.lower.passes.micro_kernel import Frame, stream_pointer
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stage_inputs import INNER
+from mdtensor.lower.passes.stream_pointers import stream_pointer
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads, wide_stores
 from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.problem import Problem

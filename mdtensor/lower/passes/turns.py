@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import If, IndexCalc, LetIndex, Statement, Step
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 
 TURN = "turn"
 _TURNS = "turns"

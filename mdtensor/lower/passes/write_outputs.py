@@ -26,8 +26,7 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.combine_lanes import combined_lanes
-from mdtensor.lower.passes.micro_kernel import (
-    Body,
+from mdtensor.lower.passes.frame import (
     Frame,
     Piece,
     Steps,
@@ -36,6 +35,7 @@ from mdtensor.lower.passes.micro_kernel import (
     single_accumulators,
 )
 from mdtensor.lower.passes.partition import tiles_after
+from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.transpose_rows import transposed_rows
 from mdtensor.lower.rules.rows import is_multiple
 from mdtensor.lower.values import combined

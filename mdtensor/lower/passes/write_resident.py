@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mdtensor.lower.index import as_index, name, total
-from mdtensor.lower.nest import (
-    If,
-    IndexCalc,
-    LetIndex,
-    Pointer,
-    Renew,
-    Statement,
-    Store,
-)
+from mdtensor.lower.nest import If, IndexCalc, LetIndex, Pointer, Renew, Statement, Store
 from mdtensor.lower.passes.across_items import PLACE, Sharing
-from mdtensor.lower.passes.micro_kernel import Body, Frame, Piece, Tile
+from mdtensor.lower.passes.frame import Frame, Piece, Tile
+from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.wide_accesses import lanes_of_results, wide_stores
 from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
 

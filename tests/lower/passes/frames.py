@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdtensor.lower.passes import stage_inputs
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import CASES

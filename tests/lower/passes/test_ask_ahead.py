@@ -10,7 +10,8 @@ from mdtensor.lower.generalised import generalised
 from mdtensor.lower.index import as_index
 from mdtensor.lower.nest import Load, Prefetch
 from mdtensor.lower.passes.ask_ahead import asked_ahead, innermost
-from mdtensor.lower.passes.micro_kernel import Frame, compute_tile, tile_of
+from mdtensor.lower.passes.frame import Frame, tile_of
+from mdtensor.lower.passes.micro_kernel import compute_tile
 from mdtensor.lower.passes.stage_inputs import layouts_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.rules.valid import validate

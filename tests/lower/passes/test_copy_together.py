@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from mdtensor.lower.passes.copy_together import BANKS, CopyTogether, copy_of
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stage_inputs import layouts_of
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of

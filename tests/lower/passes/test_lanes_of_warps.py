@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mdtensor.lower.passes.micro_kernel import Frame
+from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.resident import item_numbers
 from mdtensor.lower.passes.stage_inputs import layouts_of
 from mdtensor.lower.tiling import tilings_of

@@ -20,7 +20,7 @@ from mdtensor.lower.nest import (
     Store,
     indented,
 )
-from mdtensor.lower.passes.micro_kernel import tile_of
+from mdtensor.lower.passes.frame import tile_of
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
 from mdtensor.lower.passes.write_outputs import Destination
 from tests.lower.passes.frames import frame_of
