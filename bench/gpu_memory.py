@@ -29,9 +29,9 @@ from mdtensor.autotune.store import Store
 from mdtensor.backends.cuda_clock import CudaClock
 from mdtensor.backends.cupy import open_device
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.cost import bytes_moved
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom

@@ -14,8 +14,8 @@ from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of
 from mdtensor.errors import ShapeError
-from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
+from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 

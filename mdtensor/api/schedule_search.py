@@ -23,12 +23,12 @@ from mdtensor.autotune.techniques import MEMBERS, Bandit, MakeTechnique
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.autotune.worker import WorkerError
 from mdtensor.lower.candidates import broken_rule, estimated, ranked
-from mdtensor.lower.cost import bytes_moved
 from mdtensor.lower.gpu_cost import least_seconds
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
+from mdtensor.lower.work import bytes_moved
 
 # Schedules with an estimate this much above that of the best one are not measured.
 HOPELESS = 4.0

@@ -17,8 +17,8 @@ from mdtensor.api.whole_calls import keep_what_is_fastest
 from mdtensor.autotune.progress import Progress
 from mdtensor.closing import Closing
 from mdtensor.errors import TuningError, count_of
-from mdtensor.lower.cost import bytes_moved, flops
 from mdtensor.lower.key import problem_key
+from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.translate.md_hom import MDHom
 
 # Of a budget, what is shared evenly, and what confirming calls of several programs may take.

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mdtensor.lower.cost import bytes_moved, reads_around, runs_along_lanes
+from mdtensor.lower.cost import runs_along_lanes
+from mdtensor.lower.facts import reads_around
 from mdtensor.lower.index import as_index
 from mdtensor.lower.plain import (
     can_scatter,
@@ -27,6 +28,7 @@ from mdtensor.lower.rules.valid import is_valid
 from mdtensor.lower.schedule import MOST_AHEAD, Schedule
 from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.lower.traffic import PAGE
+from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import Target
 
 _ROWS = (2, 4, 6, 8, 12)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mdtensor.lower.cost import bytes_moved, estimate
+from mdtensor.lower.cost import estimate
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import Target
 
 GROUPS_PER_CORE = 4

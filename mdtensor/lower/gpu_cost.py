@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.cost import operations
 from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
@@ -23,6 +22,7 @@ from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.lower.work import operations
 from mdtensor.specs import Target
 
 REGISTERS = 255  # that a work-item can have

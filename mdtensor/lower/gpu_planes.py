@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mdtensor.lower.cost import bytes_moved, operations
 from mdtensor.lower.gpu_candidates import kept_order
 from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE, local_bytes
 from mdtensor.lower.index import as_index
@@ -20,6 +19,7 @@ from mdtensor.lower.planes import Planes, marched_dim, plane_dim, planes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.lower.work import bytes_moved, operations
 from mdtensor.specs import Target
 
 _ALONG = ((1, 1), (2, 2), (2, 1))  # points of a row, and neighbours among them

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdtensor.lower.cost import bytes_moved, operations
 from mdtensor.lower.gpu_candidates import can_be_staged, kept_order, misfit
 from mdtensor.lower.gpu_planes import plane_candidates, plane_estimate
 from mdtensor.lower.index import as_index
@@ -24,6 +23,7 @@ from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.lower.work import bytes_moved, operations
 from mdtensor.specs import Target
 
 _ITEMS = (128, 256)

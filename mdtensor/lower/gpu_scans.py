@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator
 
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.cost import bytes_moved
 from mdtensor.lower.gpu_candidates import kept_order, misfit
 from mdtensor.lower.gpu_points import GROUP_START
 from mdtensor.lower.nest import register_dtype
@@ -21,6 +20,7 @@ from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
+from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import Target
 
 _MOST_POINTS = 64

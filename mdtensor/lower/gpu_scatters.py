@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from mdtensor.lower.cost import bytes_moved
 from mdtensor.lower.gpu_candidates import kept_order, misfit, part_counts
 from mdtensor.lower.gpu_cost import BASE, SECOND_KERNEL
 from mdtensor.lower.nest import register_dtype
@@ -16,6 +15,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.lower.tiling import tilings_of
+from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import Target
 
 _ITEMS = (128, 256, 512, 1024)

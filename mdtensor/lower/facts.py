@@ -1,0 +1,70 @@
+"""What all estimates of a problem for processors have in common, found once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mdtensor.lower.index import as_index
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.traffic import Footprint, footprints_of
+from mdtensor.lower.work import bytes_moved, bytes_written, instructions_of_point
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a stream walks: its strides, the bytes of an element, the offsets that are read."""
+
+    strides: tuple[int, ...]
+    itemsize: int
+    places: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What all estimates of a problem with fixed extents have in common."""
+
+    extents: tuple[int, ...]
+    kept: tuple[int, ...]
+    contracted: tuple[int, ...]
+    walks: tuple[Walk, ...]
+    footprints: tuple[Footprint, ...]
+    moved: int
+    written: int
+    per_point: float
+    reduced: tuple[bool, ...]
+    scanned: int
+
+
+@lru_cache(64)
+def facts_of(problem: Problem) -> Facts:
+    """The facts of a problem; those of the last ones are kept."""
+    places: list[set[int]] = [set() for _ in problem.streams]
+    for read in problem.reads:
+        places[read.stream].add(as_index(read.offset).constant or 0)
+    walks = [
+        Walk(
+            tuple([stride.constant or 0 for stride in stream.strides]),
+            problem.inputs[stream.buffer].itemsize,
+            frozenset(places[number]),
+        )
+        for number, stream in enumerate(problem.streams)
+    ]
+    return Facts(
+        tuple([problem.extent(d) for d in problem.dims]),
+        problem.kept,
+        problem.contracted,
+        tuple(walks),
+        footprints_of(problem),
+        bytes_moved(problem),
+        bytes_written(problem),
+        instructions_of_point(problem.scalar, problem.operator),
+        tuple([problem.reduced[d] for d in problem.dims]),
+        problem.scanned,
+    )
+
+
+def reads_around(problem: Problem) -> bool:
+    """Whether points read a stream at several places, as those of a stencil do."""
+    offsets = {(read.stream, read.offset) for read in problem.reads if not read.computed}
+    return len(offsets) > len({stream for stream, _ in offsets})

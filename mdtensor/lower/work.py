@@ -1,0 +1,91 @@
+"""What a problem amounts to, however it is scheduled: its operations, and the bytes it moves."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from mdtensor.lower.problem import Problem
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import Expr, ScalarFunction
+
+# What a floating-point extreme takes: two comparisons, their masks together, and a choice.
+EXTREME = 4
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Fewest bytes that any schedule moves: each input once, each output once."""
+    total = 0
+    for n, stream in enumerate(problem.streams):
+        used = [d for d in problem.dims if stream.uses(d)]
+        if n == next(m for m, s in enumerate(problem.streams) if s.buffer == stream.buffer):
+            total += (
+                math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
+            )
+    return total + bytes_written(problem)
+
+
+def bytes_written(problem: Problem) -> int:
+    """Bytes of the results."""
+    elements = math.prod(problem.extent(d) for d in problem.result_dims)
+    return elements * sum(problem.outputs[w.buffer].itemsize for w in problem.writes)
+
+
+def flops(problem: Problem) -> float:
+    """Arithmetic operations: those of the scalar function and the operator at every point."""
+    count = operations(*problem.scalar.results)
+    if problem.operator is not None:
+        count += operations(*problem.operator.results)
+    return float(math.prod(problem.extent(d) for d in problem.dims) * count)
+
+
+def operations(*exprs: Expr) -> int:
+    """Number of different arithmetic operations in expressions that are computed together."""
+    return sum(expr.op not in ("cast", "tf32") for expr in _nodes(*exprs))
+
+
+def _nodes(*exprs: Expr) -> set[Expr]:
+    """The different operations in expressions, casts too."""
+    found: set[Expr] = set()
+
+    def visit(expr: Expr) -> None:
+        if expr.args and expr not in found:
+            found.add(expr)
+            for arg in expr.args:
+                visit(arg)
+
+    for expr in exprs:
+        visit(expr)
+    return found
+
+
+@lru_cache(1024)
+def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> float:
+    """Instructions of vectors for one point, where products that sums take are one with them."""
+    nodes = _nodes(*scalar.results)
+    count = _instructions(nodes) - _fused(nodes)
+    if operator is None:
+        return max(1.0, count)
+    combining = _instructions(_nodes(*(operator.in_order or operator.results)))
+    fused = scalar.results[0].dtype.kind == "f" and operator.name == "add"
+    return max(1.0, count + combining - (min(count, combining) if fused else 0))
+
+
+def _instructions(nodes: set[Expr]) -> int:
+    """Of vectors, what operations take: floating-point extremes see to it that NaN wins."""
+    extremes = sum(expr.op in ("min", "max") and expr.dtype.kind == "f" for expr in nodes)
+    return sum(expr.op != "cast" for expr in nodes) + (EXTREME - 1) * extremes
+
+
+def _fused(nodes: set[Expr]) -> int:
+    """How many of the operations are sums that take a product, which are one instruction with it.
+
+    A sum takes one product, and products that several operations take are computed once.
+    """
+    taken = {
+        next(arg for arg in expr.args if arg.op == "mul")
+        for expr in nodes
+        if expr.op in ("add", "sub") and expr.dtype.kind == "f"
+        if any(arg.op == "mul" for arg in expr.args)
+    }
+    return len(taken)
