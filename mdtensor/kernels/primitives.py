@@ -39,11 +39,28 @@ def in_primitives(statement: Statement, first: int) -> list[Statement]:
     """
     match statement:
         case Let(_, value) | Set(_, value) | Store(value=value):
+            if _is_short(value, set(), LEVELS):
+                return [statement]
             sharing = _Sharing(first)
             declared, result = sharing.spread(value)
             return [*declared, statement if result is value else replace(statement, value=result)]
         case _:
             return [statement]
+
+
+def _is_short(value: Value, seen: set[str], levels: int) -> bool:
+    """Whether a value is primitive, and none of its operations occurs in it twice.
+
+    Nothing of it needs a name then. Most statements are such: products that are added up.
+    """
+    if isinstance(value, Slice | Shift):
+        return _is_short(value.value, seen, levels - 1)
+    if not isinstance(value, Calc):
+        return True
+    if value.op in seen or levels <= 1 or _rule(value) is not None:
+        return False
+    seen.add(value.op)
+    return all(_is_short(arg, seen, levels - 1) for arg in value.args)
 
 
 def is_condition(value: Value) -> bool:

@@ -46,6 +46,7 @@ class ValueText:
         self.memory: dict[str, str] = {}
         self.short_floats: set[str] = set()
         self.has_long_vectors = False
+        self.known_types: dict[np.dtype, str] = {}
 
     def _short(self, memory: np.dtype) -> ShortFloat | None:
         """How floats of 16 bits are loaded and stored; None for other types."""
@@ -70,10 +71,12 @@ class ValueText:
 
     def type(self, dtype: np.dtype, lanes: int) -> str:
         """The type of an element in memory, or of a vector of several."""
+        if lanes == 1 and dtype in self.known_types:
+            return self.known_types[dtype]
         if dtype.name not in self.dialect.types:
             raise LoweringError(f"{self.dialect.name} has no type {dtype.name}")
-        if lanes == 1:
-            return self.dialect.types[dtype.name]
+        if lanes == 1:  # NumPy takes long to name a type
+            return self.known_types.setdefault(dtype, self.dialect.types[dtype.name])
         if lanes > len(self.dialect.lanes):
             if lanes != self.dialect.long_lanes or dtype.itemsize > 2:
                 raise LoweringError(

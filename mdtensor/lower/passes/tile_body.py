@@ -49,6 +49,10 @@ class Body:
     lanes: str | None
     prefix: str = ""
     named: dict[Value, Ref] = field(default_factory=dict[Value, Ref])
+    # What was read for which points; many share it.
+    known: dict[tuple[Read, Steps, Piece], Value] = field(
+        default_factory=dict[tuple[Read, Steps, Piece], Value]
+    )
     statements: list[Statement] = field(default_factory=list[Statement])
 
     def without_reduction(self) -> list[Statement]:
@@ -149,7 +153,15 @@ class Body:
 
         params: list[Value] = list(before)
         for read in reads:
-            params.append(self._read(read, steps, piece, params, index))
+            stream = self.frame.problem.streams[read.stream]
+            if read.computed or stream.axes:
+                params.append(self._read(read, steps, piece, params, index))
+                continue
+            own = tuple(pair for pair in steps if stream.uses(pair[0]))
+            if (found := self.known.get((read, own, piece))) is None:
+                found = self._read(read, steps, piece, params, index)
+                self.known[read, own, piece] = found
+            params.append(found)
         return [value_of(result, params, index) for result in function.results]
 
     def _index(self, d: int, steps: Steps, piece: Piece) -> Value:
