@@ -63,7 +63,7 @@ def bare(program: Any) -> Call:
     # The extension's own function: the Python wrapper around it is not the enqueue.
     enqueue: Any = importlib.import_module("pyopencl._cl").enqueue_nd_range_kernel
     queue, waits = program.queue, program.waits
-    launches = program._local.launches
+    launches = program.local.launches
 
     def call() -> None:
         for launch in launches:
