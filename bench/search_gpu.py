@@ -209,7 +209,17 @@ def compare_case(case: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"case": case, "seconds": [sum(each) for each in zip(*times, strict=True)]}
 
 
-def do(job: Job, out: Path, short: str, long: str) -> None:
+def drop_outdated(desk: Desk, jobs: Sequence[Job], long: str, commit: str) -> None:
+    """Removes results of other commits, but for those of long searches."""
+    for job in jobs:
+        path = desk.result(job)
+        if job.what == long or not path.exists():
+            continue
+        if json.loads(path.read_text()).get("commit", "") != commit:
+            path.unlink()
+
+
+def do(job: Job, out: Path, short: str, long: str, commit: str) -> None:
     """Does a job in this process."""
     if job.what == COMPARED:
         needed = [out / f"{need.stem}.json" for need in job.needs(short, long)]
@@ -218,7 +228,7 @@ def do(job: Job, out: Path, short: str, long: str) -> None:
         result = search_case(job.case, float(job.what))
     path = out / f"{job.stem}.json"
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(result))
+    part.write_text(json.dumps({**result, "commit": commit}))
     part.replace(path)
 
 
@@ -231,6 +241,7 @@ def main() -> int:
     parser.add_argument("--long", type=int, default=600)
     parser.add_argument("--gpus", default=os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
     parser.add_argument("--within", type=float, default=1e9, help="seconds for this call")
+    parser.add_argument("--commit", default="", help="what of the code results are of")
     parser.add_argument("--table", action="store_true", help="only write what there is")
     parser.add_argument("--do", help=argparse.SUPPRESS)
     parser.add_argument("--cores", help=argparse.SUPPRESS)
@@ -241,12 +252,12 @@ def main() -> int:
     if options.do:
         if options.cores:
             os.sched_setaffinity(0, set(map(int, options.cores.split(","))))
-        do(Job(*options.do.rsplit("=", 1)), options.out, short, long)
+        do(Job(*options.do.rsplit("=", 1)), options.out, short, long, options.commit)
         return 0
     done, cases = True, options.cases.split(",")
     if not options.table:
         fixed = [sys.executable, "-m", "bench.search_gpu", "--out", str(options.out.resolve())]
-        fixed += ["--short", short, "--long", long]
+        fixed += ["--short", short, "--long", long, "--commit", options.commit]
         desk = Desk(
             options.out.resolve(),
             options.gpus.split(","),
@@ -256,6 +267,7 @@ def main() -> int:
             ],
         )
         jobs = [Job(case, what) for case in cases for what in (long, short, COMPARED)]
+        drop_outdated(desk, jobs, long, options.commit)
         jobs.sort(key=lambda job: (long, short, COMPARED).index(job.what))
         done = desk.work(jobs, lambda job: job.needs(short, long), options.within)
     print(table_of(options.out, cases, short, long, lambda case, what: Job(case, what).stem))

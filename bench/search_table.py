@@ -21,9 +21,9 @@ def table_of(
 
     head = (
         f"| case | {short} s, µs | {long} s, µs | ratio | trials | | near after, s | | start, s"
-        " | waiting | measuring | other |"
+        " | waiting | measuring | other | commits |"
     )
-    rows = [head, "|---|" + "--:|" * 11]
+    rows = [head, "|---|" + "--:|" * 11 + "---|"]
     for case in cases:
         found = [read(case, short), read(case, long)]
         if any(found):
@@ -47,6 +47,8 @@ def _row(case: str, found: Sequence[Any], compared: Any) -> str:
     for part in (("start", "opening"), ("compiling",), ("measuring", "confirming"), ("other",)):
         total = sum(p["spent"].get(name, 0.0) for p in first["programs"] for name in part)
         cells.append(f"{total:.1f}")
+    commits = [one.get("commit", "") for one in found if one is not None]
+    cells.append(", ".join(dict.fromkeys(filter(None, commits))))
     return f"| {case} | " + " | ".join(cells) + " |"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.search_gpu import COMPARED, Desk, Job
+from bench.search_gpu import COMPARED, Desk, Job, drop_outdated
 from bench.search_table import table_of
 
 SHORT, LONG = "60", "600"
@@ -52,6 +52,16 @@ def test_what_is_there_is_not_done_again(tmp_path: Path) -> None:
     assert [desk_of(tmp_path).result(job).read_text() for job in jobs] == ["mine"] * 3
 
 
+def test_of_other_commits_long_searches_are_kept(tmp_path: Path) -> None:
+    desk, jobs = desk_of(tmp_path), jobs_of("a", "b", "c")
+    for job in jobs[:6]:
+        commit = "old" if job.case == "a" else "new"
+        desk.result(job).write_text(json.dumps({"commit": commit}))
+    drop_outdated(desk, jobs, LONG, "new")
+    kept = {(job.case, job.what) for job in jobs if desk.result(job).exists()}
+    assert kept == {("a", LONG), ("b", LONG), ("b", SHORT), ("b", COMPARED)}
+
+
 def test_what_is_under_way_is_awaited_by_a_later_call(tmp_path: Path) -> None:
     job = Job("a", LONG)
     earlier = desk_of(tmp_path, seconds=2.0)
@@ -81,13 +91,16 @@ def test_the_table_has_ratio_trials_and_when_it_was_near(
     def search(best: float, *times: tuple[float, float]) -> object:
         trials = [[at, "ok", seconds, "", "{}"] for at, seconds in times]
         spent = {"start": 1.0, "compiling": 2.0, "measuring": 3.0, "other": 4.0}
-        return {"programs": [{"best": best, "trials": trials, "spent": spent}]}
+        programs = [{"best": best, "trials": trials, "spent": spent}]
+        return {"programs": programs, "commit": f"of {len(trials)}"}
 
     write(SHORT, search(2.2e-6, (1.0, 9e-6), (3.0, 2.2e-6)))
     write(LONG, search(2.0e-6, (1.5, 9e-6), (30.0, 2.05e-6), (99.0, 2.0e-6)))
     if compared:
         write(COMPARED, {"seconds": compared})
-    row = table_of(tmp_path, ["a", "b"], SHORT, LONG, lambda c, w: f"{c}-{w}").splitlines()[-1]
-    cells = [cell.strip() for cell in row.strip("| ").split("|")]
+    rows = table_of(tmp_path, ["a", "b"], SHORT, LONG, lambda c, w: f"{c}-{w}").splitlines()
+    assert len({row.count("|") for row in rows}) == 1
+    cells = [cell.strip() for cell in rows[-1].strip("| ").split("|")]
     found = ["2.10", "2.00", "1.050"] if compared else ["2.20", "2.00", "(1.100)"]
-    assert cells == ["a", *found, "2", "3", "never", "30.0", "1.0", "2.0", "3.0", "4.0"]
+    spent = ["1.0", "2.0", "3.0", "4.0"]
+    assert cells == ["a", *found, "2", "3", "never", "30.0", *spent, "of 2, of 3"]
