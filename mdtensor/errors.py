@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 
@@ -129,6 +131,25 @@ class StoreWarning(UserWarning):
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def warn(warning: Warning) -> None:
+    """Warns of the user's line that called mdtensor, however deep inside of it that is noticed."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        warning,
+        type(warning),
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 class NoDeviceError(MdtensorError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from mdtensor.api.operands import Array, array_module, as_array, check_types, no_array
 from mdtensor.api.recall import in_full
-from mdtensor.errors import AxisError, DTypeError, FilterError
+from mdtensor.errors import AxisError, DTypeError, FilterError, warn
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
 
@@ -48,7 +47,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
             if isinstance(output, str):
                 raise FilterError("output must have complex dtype")
             in_full()
-            warnings.warn("promoting specified output dtype to complex", stacklevel=6)
+            warn(UserWarning("promoting specified output dtype to complex"))
             return np.result_type(dtype, np.complex64), None
         if dtype.kind not in "biufc":
             raise FilterError("output must have numeric dtype")

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from mdtensor.api.ndimage_arguments import (
 )
 from mdtensor.api.operands import Array, array_module
 from mdtensor.api.recall import in_full
-from mdtensor.errors import DTypeError, FilterError
+from mdtensor.errors import DTypeError, FilterError, warn
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import (
@@ -165,7 +164,7 @@ def extreme(
         return separable(combine, input, size, output, mode, cval, origin, axes)
     if size is not None:
         in_full()
-        warnings.warn("ignoring size because footprint is set", UserWarning, stacklevel=5)
+        warn(UserWarning("ignoring size because footprint is set"))
     counted = footprint_of(footprint)
     if counted.all():
         return separable(combine, input, counted.shape, output, mode, cval, origin, axes)

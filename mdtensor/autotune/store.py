@@ -10,7 +10,6 @@ import math
 import os
 import sqlite3
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,7 +31,7 @@ from mdtensor.autotune.rows import (
 from mdtensor.autotune.sqlite_shelf import SqliteShelf, is_corrupt, is_sound, winners_read_only
 from mdtensor.autotune.trial import Trial
 from mdtensor.closing import Closing
-from mdtensor.errors import StoreError, StoreWarning
+from mdtensor.errors import StoreError, StoreWarning, warn
 from mdtensor.paths import cache_directory
 
 T = TypeVar("T")
@@ -278,7 +277,7 @@ def _warn(path: Path | None, error: StoreError) -> None:
     key = (path, error.message)
     if key not in _warned:
         _warned.add(key)
-        warnings.warn(StoreWarning(error), stacklevel=4)
+        warn(StoreWarning(error))
 
 
 def _finite(number: float | None) -> float | None:

@@ -37,6 +37,22 @@ def test_reset_returns_what_was_counted_and_keeps_counters_alive() -> None:
     assert stats().generated == {"float": 1}
 
 
+def test_a_reset_loses_no_calls_of_other_threads() -> None:
+    class Kind(str):
+        """A kind that another thread counts whenever somebody looks it up."""
+
+        def __hash__(self) -> int:
+            hot.calls += 1
+            return super().__hash__()
+
+    hot = statistics.Tally(GENERATED, Kind("float"), "")
+    statistics._tallies["hot",] = hot
+    hot.calls += 1
+    counted = [sum(stats(reset=True).generated.values()) for _ in range(5)]
+    hot.kind = "float"
+    assert sum(counted) + sum(stats().generated.values()) == hot.calls > 5
+
+
 def test_counts_travel_to_other_processes() -> None:
     tally(GENERATED, np.dtype("f4")).calls += 2
     tally(NUMPY, np.dtype(object), "dtype object").calls += 1
