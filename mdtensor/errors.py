@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from collections.abc import Sequence
 
@@ -135,7 +135,8 @@ class StoreWarning(UserWarning):
 
 def warn(warning: Warning) -> None:
     """Warns of the user's line that called mdtensor, however deep inside of it that is noticed."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
+    assert frame is not None, "Python has frames"
     while frame.f_back is not None and _is_own(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     warnings.warn_explicit(
