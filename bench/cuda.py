@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from bench.cuda_cases import CASES
-from bench.engines import OURS, UNTUNED, NumPy, Torch, Tuned
+from bench.cuda_limits import CudaLimits
+from bench.cuda_peers import JAX, HostClock, calls_of, peers
+from bench.engines import OURS, UNTUNED, Tuned
 from bench.families import EINSUM, fits
 from bench.results import CaseResult, Measurement, Run, case_of, read, write
 from bench.timing import spread
@@ -31,7 +33,7 @@ from bench.workloads import Contraction
 
 ROUNDS = 15
 SUFFIX = "cuda"
-_PACKAGES = ("mdtensor", "cupy-cuda13x", "cupy-cuda12x", "torch", "numpy")
+_PACKAGES = ("mdtensor", "cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "jax", "numpy")
 # Fewer calls than the device takes before it has ended some: then none waits for another.
 _HOST_CALLS = 400
 _HOST_ROUNDS = 9
@@ -103,7 +105,8 @@ class Device:
         return worst
 
     def _taken(self, tensor: Any) -> Any:
-        return self.cupy.from_dlpack(tensor.contiguous())
+        whole = tensor.contiguous() if isinstance(tensor, self.torch.Tensor) else tensor
+        return self.cupy.from_dlpack(whole)
 
     def poison(self, outputs: Arrays) -> None:
         """Fills results with what no computation gives."""
@@ -129,9 +132,12 @@ class Device:
 class Cases:
     """Tunes and measures cases on a device."""
 
-    def __init__(self, device: Device, budget: float) -> None:
+    def __init__(self, device: Device, budget: float, compiled: str) -> None:
         self.device = device
         self.budget = budget
+        self.compiled = compiled  # the cases that torch's compiler takes part in
+        self.peers = peers()
+        self.limits = CudaLimits(device)
         self.tuning: dict[str, dict[str, Any]] = {}
 
     def tune(self, workloads: Sequence[Workload]) -> None:
@@ -163,9 +169,14 @@ class Cases:
         references = device.reference(workload, operands)
         calls: dict[tuple[str, str], Call] = {
             (engine, name): call
-            for engine, library in (("torch", Torch()), ("cupy", NumPy()))
-            if library.word in workload.words
-            for name, call in _calls(library, workload, operands, outputs).items()
+            for engine, library in self.peers.items()
+            for name, call in calls_of(
+                library,
+                workload,
+                operands,
+                outputs,
+                compiled=fits(workload, self.compiled),
+            ).items()
         }
         name = PLAN if isinstance(workload, Contraction) else CALL
         calls[OURS, name] = _ours(workload, operands, outputs)
@@ -199,6 +210,7 @@ class Cases:
             processes="one for all",
             measurements=measurements,
             refused=refused,
+            limit=self.limits.limit(workload),
             tuning=self.tuning.get(workload.name),
         )
 
@@ -224,23 +236,20 @@ class Cases:
 
     def _times(self, calls: Mapping[tuple[str, str], Call]) -> dict[tuple[str, str], list[float]]:
         """Seconds of calls by turns; slow ones keep those of a first look."""
-        keys = list(calls)
+        keys = [key for key in calls if key[0] != JAX]
         look = self.device.clock.times(list(calls.values()), 3, ahead=True)
         pilot = [statistics.median(each) for each in look]
         rivals = [n for n, seconds in enumerate(pilot) if seconds <= _RIVALS * min(pilot)]
         found = self.device.clock.times([calls[keys[n]] for n in rivals], ROUNDS, ahead=True)
         times = dict(zip(keys, look, strict=True))
-        return times | {keys[n]: each for n, each in zip(rivals, found, strict=True)}
-
-
-def _calls(
-    library: Any, workload: Workload, operands: list[Any], outputs: Arrays
-) -> Mapping[str, Call]:
-    """The ways in which a library says a case; none where its words do not fit a GPU."""
-    try:
-        return library.calls(workload, operands, outputs)
-    except (AttributeError, RuntimeError, TypeError, ValueError):
-        return {}
+        times |= {keys[n]: each for n, each in zip(rivals, found, strict=True)}
+        if others := [key for key in calls if key[0] == JAX]:
+            clock = HostClock(
+                self.device.clock.flush, self.device.engine.device.cupy.cuda.Device().synchronize
+            )
+            found = clock.times([calls[key] for key in others], ROUNDS)
+            times |= dict(zip(others, found, strict=True))
+        return times
 
 
 def _ours(workload: Workload, operands: list[Any], outputs: Arrays) -> Call:
@@ -281,7 +290,7 @@ def host_seconds(device: Device) -> dict[str, float]:
     return {name: statistics.median(each) for name, each in found.items()}
 
 
-def main(family: str, only: str | None, budget: float, out: Path | None) -> int:
+def main(family: str, only: str | None, budget: float, out: Path | None, compiled: str) -> int:
     """Tunes and measures the cases of a family; 1 where one failed."""
     from bench.run import file_for
 
@@ -309,7 +318,7 @@ def main(family: str, only: str | None, budget: float, out: Path | None) -> int:
     if path.exists():
         run = dataclasses.replace(run, cases=read(path).cases)
     write(run, path)
-    cases, failures = Cases(device, budget), 0
+    cases, failures = Cases(device, budget, compiled), 0
     cases.tune(workloads)
     for workload in workloads:
         try:

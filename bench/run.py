@@ -256,7 +256,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.device == "cuda":
         from bench import cuda
 
-        return cuda.main(options.family, options.only, options.tune_budget, options.out)
+        return cuda.main(
+            options.family, options.only, options.tune_budget, options.out, options.compiled
+        )
     budget = options.tune_budget
     settings = Settings.quick(budget) if options.quick else Settings(budget)
     failures = 0
@@ -303,6 +305,7 @@ def _options(arguments: list[str] | None) -> Any:
     parser.add_argument("--tune-budget", type=float, default=60.0, help="seconds per case")
     parser.add_argument("--quick", action="store_true", help="a first look, not a result")
     parser.add_argument("--resume", action="store_true", help="leave the cases that the file has")
+    parser.add_argument("--compiled", default="*", help="cases for torch's compiler, on GPUs")
     parser.add_argument("--out", type=Path, help="the file; cases that it has are replaced")
     return parser.parse_args(arguments)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, without_slow_loops, xla
+from bench.kernels.kernel import Kernel, compiled_by_torch, without_slow_loops, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -191,6 +191,13 @@ def _torch(size: Convolution, operands: list[np.ndarray], outs: Arrays) -> Mappi
         # In torch's own layout; the result is a view in ours.
         "conv2d contiguous": lambda: conv2d(*first, **options).permute(0, 2, 3, 1),
     }
+    calls |= compiled_by_torch(
+        lambda img, flt: conv2d(
+            img.permute(0, 3, 1, 2), flt.permute(0, 3, 1, 2), **options
+        ).permute(0, 2, 3, 1),
+        img,
+        flt,
+    )
     if size.is_product:
         pixels, weights = img.reshape(-1, size.c), flt.reshape(size.k, size.c).T
         out = torch.from_dlpack(outs[0])
@@ -260,7 +267,7 @@ def _capsules_torch(
     conv2d = torch.nn.functional.conv2d
     n, k, c, side = size.n, size.k, size.c, _CAPSULE
 
-    def as_channels(memory_format: Any) -> Any:
+    def as_channels(img: Any, flt: Any, memory_format: Any) -> Any:
         # Rows of capsules are more images, columns more channels.
         rows = img.permute(0, 4, 3, 5, 1, 2).reshape(n * side, c * side, size.h, size.w)
         columns = flt.permute(0, 5, 3, 4, 1, 2).reshape(k * side, c * side, size.r, size.s)
@@ -275,9 +282,10 @@ def _capsules_torch(
 
     return {
         # The result is a view in our order of axes: the least that torch could do.
-        "conv2d channels_last": lambda: as_channels(torch.channels_last),
-        "conv2d contiguous": lambda: as_channels(torch.contiguous_format),
+        "conv2d channels_last": lambda: as_channels(img, flt, torch.channels_last),
+        "conv2d contiguous": lambda: as_channels(img, flt, torch.contiguous_format),
         "einsum": einsum,
+        **compiled_by_torch(lambda img, flt: as_channels(img, flt, torch.channels_last), img, flt),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ from mdtensor.specs import TensorSpec
 # Makes the calls of a library, by name, from the operands and the arrays for the results.
 Say = Callable[[list[np.ndarray], Arrays], Mapping[str, Call]]
 Draw = Callable[[np.random.Generator, TensorSpec], np.ndarray]
+
+# A function of torch's tensors on a GPU, by torch's compiler.
+COMPILED = "compiled"
 
 # A pass of numba's loops over more than this takes seconds.
 LOOPS_FLOPS = 4_000_000_000
@@ -91,5 +95,33 @@ def xla(function: Callable[..., Any], operands: list[np.ndarray]) -> Call:
     import jax
 
     compiled: Any = jax.jit(function)
-    arrays = [jax.numpy.asarray(operand) for operand in operands]
+    arrays = [
+        jax.numpy.asarray(operand)
+        if isinstance(operand, np.ndarray)
+        else jax.dlpack.from_dlpack(operand)
+        for operand in operands
+    ]
     return lambda: jax.block_until_ready(compiled(*arrays))
+
+
+def compiled_by_torch(function: Callable[..., Any], *tensors: Any) -> dict[str, Call]:
+    """On a GPU, a function as torch's compiler makes it, which may write kernels in Triton."""
+    if not tensors[0].is_cuda:
+        return {}
+    import torch
+
+    compiled: Any = torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
+    return {COMPILED: lambda: compiled(*tensors)}
+
+
+def library_for(operand: Any, name: str) -> Any:
+    """A module of SciPy, or CuPy's of the same functions for an array of CuPy."""
+    on_gpu = not isinstance(operand, np.ndarray)
+    return importlib.import_module(name.replace("scipy", "cupyx.scipy", 1) if on_gpu else name)
+
+
+def like(array: np.ndarray, operand: Any) -> Any:
+    """An array where an operand is, which may be CuPy's."""
+    if isinstance(operand, np.ndarray):
+        return array
+    return importlib.import_module("cupy").asarray(array)

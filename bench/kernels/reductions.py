@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, normal, whole, xla
+from bench.kernels.kernel import Kernel, compiled_by_torch, normal, whole, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -47,7 +47,10 @@ def histogram(size: int, bins: int, dtype: str, label: str, floor: float | None 
     def torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         module: Any = importlib.import_module("torch")
         values = module.from_dlpack(operands[0])
-        return {"bincount": lambda: module.bincount(values, minlength=bins)}
+        calls: dict[str, Call] = {"bincount": lambda: module.bincount(values, minlength=bins)}
+        if values.is_cuda:
+            calls["histc"] = lambda: module.histc(values, bins, 0, bins - 1)
+        return calls
 
     def jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
         def counted(values: Any) -> Any:
@@ -138,7 +141,11 @@ def _min_plus_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
             torch.amin(a[some, :, None] + b, dim=1, out=out[some])
         return out
 
-    return {"rows": lambda: blocks(1), "blocks of 16 rows": lambda: blocks(16)}
+    return {
+        "rows": lambda: blocks(1),
+        "blocks of 16 rows": lambda: blocks(16),
+        **compiled_by_torch(lambda a, b: (a[:, :, None] + b).amin(1), a, b),
+    }
 
 
 def _min_plus_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
@@ -228,7 +235,11 @@ def _log_sum_exp_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str,
             torch.logsumexp(a[some, :, None] + b, dim=1, out=out[some])
         return out
 
-    return {"rows": lambda: blocks(1), "blocks of 16 rows": lambda: blocks(16)}
+    return {
+        "rows": lambda: blocks(1),
+        "blocks of 16 rows": lambda: blocks(16),
+        **compiled_by_torch(lambda a, b: torch.logsumexp(a[:, :, None] + b, dim=1), a, b),
+    }
 
 
 def _log_sum_exp_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
@@ -291,6 +302,7 @@ def _argmax_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
     return {
         "argmax": lambda: torch.argmax(a, dim=1, out=out),
         "max": lambda: torch.max(a, dim=1).indices,
+        **compiled_by_torch(lambda a: torch.argmax(a, dim=1), a),
     }
 
 
@@ -353,7 +365,8 @@ def _double_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
 def _double_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
     x = torch.from_dlpack(operands[0])
-    return {"sum, max": lambda: (torch.sum(x), torch.max(x))}
+    calls: dict[str, Call] = {"sum, max": lambda: (torch.sum(x), torch.max(x))}
+    return calls | compiled_by_torch(lambda x: (torch.sum(x), torch.max(x)), x)
 
 
 def _double_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, whole, xla
+from bench.kernels.kernel import Kernel, compiled_by_torch, whole, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -61,7 +61,8 @@ def _scan_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 def _scan_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
     x, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
-    return {"cumsum": lambda: torch.cumsum(x, 0, out=out)}
+    calls: dict[str, Call] = {"cumsum": lambda: torch.cumsum(x, 0, out=out)}
+    return calls | compiled_by_torch(lambda x: torch.cumsum(x, 0), x)
 
 
 def _scan_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
@@ -126,7 +127,8 @@ def _mbbs_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
 def _mbbs_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
     a, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
-    return {"sum, cumsum": lambda: torch.cumsum(torch.sum(a, dim=1), 0, out=out)}
+    calls: dict[str, Call] = {"sum, cumsum": lambda: torch.cumsum(torch.sum(a, dim=1), 0, out=out)}
+    return calls | compiled_by_torch(lambda a: torch.cumsum(torch.sum(a, dim=1), 0), a)
 
 
 def _mbbs_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.kernels.kernel import Kernel, xla
+from bench.kernels.kernel import Kernel, compiled_by_torch, library_for, like, xla
 from bench.workload import CALL, Arrays, Call
 from mdtensor.specs import TensorSpec
 
@@ -180,10 +180,9 @@ def _gaussian_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
 
 
 def _gaussian_scipy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
-    ndimage: Any = importlib.import_module("scipy.ndimage")
-    signal: Any = importlib.import_module("scipy.signal")
     (u,) = operands
-    weights, row = GAUSSIAN.astype(np.float32), BINOMIAL.astype(np.float32)
+    ndimage, signal = library_for(u, "scipy.ndimage"), library_for(u, "scipy.signal")
+    weights, row = like(GAUSSIAN.astype(np.float32), u), like(BINOMIAL.astype(np.float32), u)
     full, between = np.empty_like(u), np.empty_like(u)
 
     def correlate1d() -> np.ndarray:
@@ -207,11 +206,12 @@ def _gaussian_numba(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
 def _gaussian_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
     u = torch.from_dlpack(operands[0])[None, None]
-    weights = torch.from_numpy(GAUSSIAN.astype(np.float32))[None, None]
-    row = torch.from_numpy(BINOMIAL.astype(np.float32))[None, None, None]
+    weights = torch.from_numpy(GAUSSIAN.astype(np.float32)).to(u.device)[None, None]
+    row = torch.from_numpy(BINOMIAL.astype(np.float32)).to(u.device)[None, None, None]
     column = row.transpose(2, 3)
     conv2d = torch.nn.functional.conv2d
     return {
+        **compiled_by_torch(functools.partial(_weighted, GAUSSIAN), u[0, 0]),
         "conv2d": lambda: conv2d(u, weights)[0, 0],
         "conv2d separable": lambda: conv2d(conv2d(u, row), column)[0, 0],
     }
@@ -249,9 +249,9 @@ def _mean_into(module: Any, terms: Sequence[Any], out: Any) -> Any:
 
 
 def _jacobi_scipy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
-    ndimage: Any = importlib.import_module("scipy.ndimage")
     (u,) = operands
-    full, weights = np.empty_like(u), star(u.ndim)
+    ndimage = library_for(u, "scipy.ndimage")
+    full, weights = np.empty_like(u), like(star(u.ndim), u)
     inside = (slice(1, -1),) * u.ndim
     return {"ndimage correlate": lambda: ndimage.correlate(u, weights, output=full)[inside]}
 
@@ -269,19 +269,21 @@ def _jacobi_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call
     u, out = torch.from_dlpack(operands[0]), torch.from_dlpack(outs[0])
     terms = points(u)
     calls: dict[str, Call] = {"slices": lambda: _mean_into(torch, terms, out)}
+    calls |= compiled_by_torch(_mean, u)
     if u.ndim < 3:  # a convolution in three dims takes many times the memory of its result
-        weights = torch.from_numpy(star(u.ndim))[None, None]
+        weights = torch.from_numpy(star(u.ndim)).to(u.device)[None, None]
         conv = getattr(torch.nn.functional, f"conv{u.ndim}d")
         calls["conv"] = lambda: conv(u[None, None], weights)[0, 0]
     return calls
 
 
 def _jacobi_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
-    def mean(u: Any) -> Any:
-        terms = points(u)
-        return functools.reduce(operator.add, terms) / len(terms)
+    return {"slices": xla(_mean, operands)}
 
-    return {"slices": xla(mean, operands)}
+
+def _mean(u: Any) -> Any:
+    terms = points(u)
+    return functools.reduce(operator.add, terms) / len(terms)
 
 
 STENCILS = (

@@ -6,7 +6,7 @@ import pytest
 
 from bench import render
 from bench.cuda_cases import CASES
-from bench.families import BEYOND, EINSUM, fits
+from bench.families import BEYOND, EINSUM, FAMILIES, fits
 from bench.results import CaseResult, Measurement, Run
 from bench.run import file_for
 from mdtensor.specs import TensorSpec
@@ -22,9 +22,15 @@ def test_cases_have_names_of_their_own_and_peers(family: str) -> None:
         assert all(isinstance(spec, TensorSpec) for spec in (*workload.inputs, *workload.outputs))
 
 
+@pytest.mark.parametrize("family", [EINSUM, BEYOND])
+def test_all_cases_of_processors_are_measured_on_gpus_too(family: str) -> None:
+    here = {workload.name for workload in CASES[family]}
+    assert {workload.name for workload in FAMILIES[family]} <= here
+
+
 def test_names_are_chosen_by_patterns() -> None:
     chosen = [w.name for w in CASES[EINSUM] if fits(w, "matmul-1x*,dot")]
-    assert chosen == ["matmul-1x1000x2048", "matmul-1x4096x25088", "dot-2^24"]
+    assert chosen == ["dot-2^24", "dot-10^7", "matmul-1x1000x2048", "matmul-1x4096x25088"]
     assert all(fits(w, None) for w in CASES[BEYOND])
 
 

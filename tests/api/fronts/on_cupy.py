@@ -28,7 +28,7 @@ class OnCupy:
 def _moved(call: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(call)
     def moving(*arguments: Any, **options: Any) -> Any:
-        journey = _Journey()
+        journey = Journey()
         found = call(*journey.there(arguments), **journey.there(options))
         for here, there in journey.arrays:
             if any(here is out for out in _arrays_in(options.get("out"))):
@@ -43,7 +43,7 @@ def _arrays_in(value: Any) -> list[np.ndarray]:
     return [each for each in values if isinstance(each, np.ndarray)]
 
 
-class _Journey:
+class Journey:
     """The arrays of one call, and their copies."""
 
     def __init__(self) -> None:
