@@ -32,8 +32,11 @@ def _use_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "executor", compute_there)
 
 
+# Before any conftest takes it: tests that ask for the reference get the GPU too.
+executors.use_reference = _use_gpu
+
+
 @pytest.fixture(autouse=True)
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Computes on the GPU, also where a test asks for the reference."""
+    """Computes on the GPU."""
     _use_gpu(monkeypatch)
-    monkeypatch.setattr(executors, "use_reference", _use_gpu)
