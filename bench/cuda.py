@@ -237,7 +237,7 @@ class Cases:
     def _times(self, calls: Mapping[tuple[str, str], Call]) -> dict[tuple[str, str], list[float]]:
         """Seconds of calls by turns; slow ones keep those of a first look."""
         keys = [key for key in calls if key[0] != JAX]
-        look = self.device.clock.times(list(calls.values()), 3, ahead=True)
+        look = self.device.clock.times([calls[key] for key in keys], 3, ahead=True)
         pilot = [statistics.median(each) for each in look]
         rivals = [n for n, seconds in enumerate(pilot) if seconds <= _RIVALS * min(pilot)]
         found = self.device.clock.times([calls[keys[n]] for n in rivals], ROUNDS, ahead=True)
