@@ -24,9 +24,9 @@ from mdtensor.api.operands import (
     allocator,
     array_module,
     as_computed,
+    as_output,
     check_native,
     check_types,
-    no_array,
     read_only,
     spec_of,
 )
@@ -154,9 +154,10 @@ def call(
     generation = dispatch.generation()
     xp = array_module((*operands, *given))
     arrays = as_computed(operands, xp)
-    for target in given:
-        if not isinstance(target, xp.ndarray):
-            raise no_array("out", target)
+    written = tuple([as_output("out", target, xp) for target in given])
+    if any(array is not target for array, target in zip(written, given, strict=True)):
+        call(key, operands, build, written, constants)
+        return out
     check_types([target.dtype for target in given], on_gpu=xp is not np)
     layouts = tuple([(a.shape, a.strides, a.dtype) for a in arrays])
     seen = (key, layouts)

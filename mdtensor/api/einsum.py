@@ -21,8 +21,8 @@ from mdtensor.api.operands import (
     allocate,
     array_module,
     as_arrays,
+    as_output,
     check_types,
-    no_array,
     no_kernels,
     read_only,
     reason_of_classes,
@@ -174,8 +174,11 @@ def _einsum(
     text, given = split(operands)
     options = Options.of(dtype, order, casting, optimize, acc_dtype, precision)
     xp = array_module(given if out is None else (*given, out))
-    if out is not None and not isinstance(out, xp.ndarray):
-        raise no_array("out", out)
+    if out is not None and (written := as_output("out", out, xp)) is not out:
+        _einsum(
+            operands, written, dtype, order, casting, optimize, acc_dtype, precision, plain=plain
+        )
+        return out
 
     overriding = reason_of_classes(given, optimized=options.optimize not in (False, None))
     arrays = [] if overriding else as_arrays(given, xp)

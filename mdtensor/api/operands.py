@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import operator
 import string
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
 from mdtensor.backends.memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 from mdtensor.specs import TensorSpec
@@ -72,10 +72,10 @@ def _letter(index: Any) -> str:
 
 
 def array_module(arrays: Iterable[object]) -> Any:
-    """CuPy where any array is CuPy's, otherwise NumPy."""
+    """CuPy where any array is CuPy's or in a GPU's memory, otherwise NumPy."""
     for array in arrays:
-        if type(array) is not np.ndarray and type(array).__module__.partition(".")[0] == "cupy":
-            return importlib.import_module("cupy")
+        if type(array) is not np.ndarray and is_on_gpu(array):
+            return cupy_for(array)
     return np
 
 
@@ -103,6 +103,8 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
     """
     if type(operand) is xp.ndarray:
         return operand
+    if xp is not np and is_on_gpu(operand):
+        return shared(name, operand, xp)
     try:
         if hasattr(operand, "__dlpack__") and not hasattr(operand, "__array__"):
             return xp.from_dlpack(operand)
@@ -164,6 +166,18 @@ def no_array(name: str, given: object) -> DTypeError:
         f"{name} is {type(given).__name__}, not an array",
         hint="numpy.asarray of many other objects shares their memory",
     )
+
+
+def as_output(name: str, given: object, xp: Any) -> Array:
+    """The array that a result is written to, which may share a tensor's memory on a GPU.
+
+    Raises DTypeError for what is no array of NumPy or CuPy, and shares no memory with one.
+    """
+    if isinstance(given, xp.ndarray):
+        return given
+    if xp is not np and is_on_gpu(given):
+        return shared(name, given, xp)
+    raise no_array(name, given)
 
 
 def read_only(name: str, text: str | None = None) -> ShapeError:

@@ -13,11 +13,13 @@ from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of
+from mdtensor.api.tensors import cupy_for, is_elsewhere, is_on_gpu, shared
 from mdtensor.errors import ShapeError
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.python.tuples import as_tuple
 
 if TYPE_CHECKING:
     from mdtensor.api.tune import TuningReport
@@ -109,6 +111,8 @@ class Plan(ABC):
         except AttributeError:
             given = None
         if given is None:
+            if any(map(is_elsewhere, (*operands, *as_tuple(out)))):
+                return self._called_with_tensors(operands, out)
             if type(out) is tuple:
                 return self._called_into_several(operands, out)
             raise self._no_arrays(operands if out is None else (*operands, out))
@@ -125,6 +129,20 @@ class Plan(ABC):
             return out
         into(*operands, out)
         self._tally.calls += 1
+        return out
+
+    def _called_with_tensors(self, operands: Sequence[Any], out: Any) -> Any:
+        """A call with other libraries' tensors on a GPU, in whose memory CuPy's arrays are."""
+        cupy = cupy_for(next(filter(is_elsewhere, (*operands, *as_tuple(out)))))
+
+        def taken(name: str, given: Any) -> Any:
+            return shared(name, given, cupy) if is_on_gpu(given) else given
+
+        arrays = [taken(f"operand {n}", operand) for n, operand in enumerate(operands)]
+        if out is None:
+            return self(*arrays)
+        written = tuple(taken("out", each) for each in as_tuple(out))
+        self(*arrays, out=written if len(self.results) > 1 else written[0])
         return out
 
     def _called_into_several(self, operands: Sequence[Array], out: Any) -> Arrays:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api.tensors import is_on_gpu, shared
 from mdtensor.directive import (
     Buffer,
     cc,
@@ -21,7 +24,7 @@ from mdtensor.directive import (
     out,
     out_view,
 )
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import DTypeError, NoDeviceError, ShapeError
 
 A = np.arange(6.0).reshape(2, 3)
 MASKED = np.ma.masked_array(A, mask=A > 3)
@@ -276,3 +279,42 @@ def test_results_that_overlap_operands() -> None:
         np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", m, m, out=m), expected)
     repeated = np.lib.stride_tricks.as_strided(np.zeros(3), (2, 3), (0, 8))
     np.testing.assert_array_equal(mdt.reduce("ij->ij", A, out=repeated)[1], A[1])
+
+
+class OnGpu(Exchanged):
+    """A tensor in a GPU's memory, by DLPack."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+class OfCuda:
+    """One of a library that knows CUDA's interface alone."""
+
+    __cuda_array_interface__: Any = None
+
+
+@pytest.mark.parametrize("tensor", [OnGpu(A), OfCuda()])
+def test_tensors_on_a_gpu_need_cupy(tensor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    for call in ("einsum", "reduce", "scan", "stencil"):
+        with pytest.raises(NoDeviceError, match="CuPy cannot be imported") as caught:
+            CALLS[call](tensor)
+        assert "pip install" in (caught.value.hint or "")
+
+
+def test_tensors_on_a_gpu_are_shared_by_what_they_offer() -> None:
+    """A module stands for CuPy here, whose arrays are NumPy's."""
+    cupy: Any = SimpleNamespace(
+        __name__="cupy", ndarray=np.ndarray, from_dlpack=lambda t: t.array, asarray=lambda t: A[0]
+    )
+    assert is_on_gpu(OnGpu(A))
+    assert is_on_gpu(OfCuda())
+    assert not is_on_gpu(Exchanged(A))
+    assert not is_on_gpu(A)
+    assert shared("x", A, cupy) is A
+    assert shared("x", OnGpu(A), cupy) is A
+    np.testing.assert_array_equal(shared("x", OfCuda(), cupy), A[0])
+    refusing = SimpleNamespace(**vars(cupy) | {"from_dlpack": Elsewhere.__dlpack__})
+    with pytest.raises(DTypeError, match="x is a OnGpu that cupy does not take: copy it first"):
+        shared("x", OnGpu(A), refusing)
