@@ -144,6 +144,23 @@ def test_plans_that_became_graphs_take_any_arrays(cupy: Any) -> None:
         np.testing.assert_array_equal(out.get(), arrays[0] @ arrays[1])
 
 
+def test_calls_on_a_captured_stream_are_part_of_its_graph(cupy: Any) -> None:
+    x, out = cupy.asarray(np.arange(60000, dtype="f4").reshape(3, 20000)), cupy.empty((3,), "f4")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        mdt.einsum("ij->i", x, out=out)
+        stream.synchronize()
+        stream.begin_capture()
+        mdt.einsum("ij->i", x, out=out)
+        graph = stream.end_capture()
+        for factor in (1, 2):
+            out.fill(np.nan)
+            graph.launch(stream)
+            stream.synchronize()
+            np.testing.assert_allclose(out.get(), x.get().sum(axis=1, dtype="f8"), rtol=1e-6)
+            x *= 2 / factor
+
+
 def test_records_are_read_and_written_where_they_lie(cupy: Any) -> None:
     packed = np.dtype([("tag", "u1"), ("id", "i8"), ("name", "S6"), ("marks", "f4", (2,))])
     best = np.dtype([("mark", "f4"), ("id", "i8"), ("place", "i2")])
