@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 def test_a_warning_points_to_the_call(call) -> None:
     with pytest.warns(UserWarning, match="ignoring|promoting") as caught:
         call(np.ones((3, 4)))
-    assert [each.filename for each in caught] == [__file__]
+    ours = [each for each in caught if "compiler" not in str(each.message)]  # PyOpenCL warns too
+    assert [each.filename for each in ours] == [__file__]
 
 
 SCRIPT = """
