@@ -17,7 +17,7 @@ from mdtensor.lower.nest import Calc, FromIndex, Gather, Iota, Load, LoopNest, S
 from tests.kernels.kernel_cases import GPU_CASES, source
 from tests.lower import fuzz
 
-ARCHITECTURES = ("sm_80", "sm_90a")
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
 
 
 class RefusedError(Exception):

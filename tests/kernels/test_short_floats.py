@@ -12,7 +12,7 @@ from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.nest import F16, F32, is_short_float, register_dtype
 from tests.kernels.kernel_cases import einsum, gpu
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.test_nvrtc import ARCHITECTURES, compiled
 from tests.lower.fuzz import Case
 
 BFLOAT = np.dtype(ml_dtypes.bfloat16)
@@ -28,7 +28,7 @@ def test_short_floats_are_held_as_float32(dtype: np.dtype, short: bool) -> None:
     assert register_dtype(dtype) == (F32 if short else dtype)
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_elements_are_converted_where_they_are_loaded_and_stored(architecture: str) -> None:
     text = program_of(PLAIN.problem(), PLAIN.schedule, CUDA).text
     assert "load_bfloat(" in text

@@ -13,7 +13,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.test_nvrtc import ARCHITECTURES, compiled
 from tests.lower import fuzz
 
 WARP = {
@@ -91,7 +91,7 @@ def test_against_the_oracle(name):
     assert fuzz.check(CASES[name])
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", CASES)
 def test_compiles(name, architecture):
     case = CASES[name]
