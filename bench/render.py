@@ -1,12 +1,13 @@
-"""The tables of all result files: `python -m bench.render` writes them into READMEs."""
+"""The tables of all result files, and their plots: `python -m bench.render` writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import plots
 from bench.families import BEYOND, EINSUM
 from bench.results import CaseResult, Run, read
 
@@ -94,18 +95,26 @@ after more memory was read than the L2 cache holds; torch and CuPy compute float
 """
 
 
-def rendered(run: Run, name: str) -> str:
-    """The section of a run."""
-    return "\n".join(_lines(run, name)) + "\n"
+def rendered(run: Run, name: str, drawn: Sequence[str] = ()) -> str:
+    """The section of a run, with plots by their files' names."""
+    return "\n".join(_lines(run, name, drawn)) + "\n"
 
 
-def _lines(run: Run, name: str) -> Iterator[str]:
-    versions = ", ".join(f"{package} {version}" for package, version in run.versions.items())
+def title_of(run: Run, name: str) -> str:
+    """What a run measured, on what, and when."""
     device = f"{run.device['name']} × {run.device['cores']}"
-    yield f"## {_TITLES[_family(name)]}: {device}, {run.date[:10]}"
+    return f"{_TITLES[_family(name)]}: {device}, {run.date[:10]}"
+
+
+def _lines(run: Run, name: str, drawn: Sequence[str]) -> Iterator[str]:
+    versions = ", ".join(f"{package} {version}" for package, version in run.versions.items())
+    yield f"## {title_of(run, name)}"
     yield ""
     yield f"[{name}]({name}); {run.device['driver']}; Python {run.system['python']}, {versions}."
     yield ""
+    if drawn:
+        yield "Plots: " + ", ".join(f"[{_kind_of(plot)}]({plot})" for plot in drawn) + "."
+        yield ""
     yield "| case | GFLOP | MB | mdtensor | best peer | ratio | floor | limit | untuned |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     for case in run.cases:
@@ -126,6 +135,10 @@ def _lines(run: Run, name: str) -> Iterator[str]:
     if profiled:
         yield ""
         yield from _host_lines(profiled)
+
+
+def _kind_of(plot: str) -> str:
+    return plot.removesuffix(".svg").rpartition("-")[2]
 
 
 def _family(name: str) -> str:
@@ -224,7 +237,11 @@ def result_files(family: str = "*") -> list[Path]:
 
 def main() -> None:
     """Renders all result files."""
-    sections = [rendered(read(path), path.name) for path in result_files()]
+    sections: list[str] = []
+    for path in result_files():
+        run = read(path)
+        drawn = plots.draw(run, path, title_of(run, path.name))
+        sections.append(rendered(run, path.name, [plot.name for plot in drawn]))
     text = "\n".join([HEADER, *sections])
     (RESULTS / "README.md").write_text(text, encoding="utf-8")
     for kind, quote in QUOTES.items():
