@@ -6,9 +6,10 @@ Where the device is the processor itself, nothing is timed while something compi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mdtensor.api.engine import Engine
@@ -49,6 +50,7 @@ class Measurer(Closing):
             BENCH, {"device": device, "arrays": engine.device.arrays}, environment=_ENVIRONMENT
         )
         self._crew: Crew | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         self.ahead = 0
         self.apart = engine.target.kind == "cpu"
         self._compile_seconds = COMPILE_SECONDS[engine.target.kind]
@@ -57,7 +59,12 @@ class Measurer(Closing):
             # Beside a GPU, a core is left to the worker and one to the search.
             most = _MOST_COMPILERS[engine.target.kind]
             size = max(1, min(most, core_count() - (0 if self.apart else 2)))
-            payload = {"compiler": engine.device.compiler, "dialect": engine.target.dialect}
+            self._folder = TemporaryDirectory(prefix="mdtensor-", ignore_cleanup_errors=True)
+            payload = {
+                "compiler": engine.device.compiler,
+                "dialect": engine.target.dialect,
+                "folder": self._folder.name,
+            }
             self._crew = Crew(COMPILER, size, payload, environment=_ENVIRONMENT)
             self.ahead = (3 if self.apart else 2) * size
         self._problem = ""
@@ -66,6 +73,9 @@ class Measurer(Closing):
         # What the worker of so many starts has timed, and can run without its machine code.
         self._timed: set[Schedule] = set()
         self._starts = 0
+        # Several schedules may be one program, which is measured once.
+        self._programs: dict[Schedule, str] = {}
+        self._trials: dict[str, Trial] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mdtensor-bench")
         self._opening: Future[Any] | None = None
 
@@ -77,6 +87,8 @@ class Measurer(Closing):
         self._drop_waiting()
         self._compiled = {}
         self._timed.clear()
+        self._programs.clear()
+        self._trials.clear()
 
     def opened(self) -> None:
         """Waits until the worker can measure and something is compiled.
@@ -120,9 +132,12 @@ class Measurer(Closing):
                 return _trial(candidate)
             if best is not None and candidate.get("spilled"):
                 return Trial("rejected", detail=f"spills {candidate['spilled']} bytes of registers")
+            program = self._programs[schedule] = candidate.get("program", schedule.to_json())
+            if (known := self._trials.get(program)) is not None:
+                return known
             request = {"problem": self._problem, "best": best, **candidate}
             self._quieten()
-            trial = _trial(self._worker.call(request, TRIAL_SECONDS))
+            trial = self._trials[program] = _trial(self._worker.call(request, TRIAL_SECONDS))
         except WorkerTimeout as error:
             return Trial("timeout", detail=str(error))
         except WorkerError as error:
@@ -131,6 +146,13 @@ class Measurer(Closing):
             self._compiled.pop(schedule, None)
         self._remember(schedule)
         return trial
+
+    def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
+        """The first of each program, as far as they were measured here."""
+        found: dict[object, Schedule] = {}
+        for schedule in schedules:
+            found.setdefault(self._programs.get(schedule, schedule), schedule)
+        return list(found.values())
 
     def _remember(self, schedule: Schedule) -> None:
         if self._starts != self._worker.starts:
@@ -179,6 +201,8 @@ class Measurer(Closing):
             self._worker.kill()
         self._thread.shutdown()
         self._worker.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def _trial(reply: Mapping[str, Any]) -> Trial:

@@ -224,7 +224,10 @@ def searched(
     # With what is taken untuned, so that nothing becomes slower, and with what the model takes
     # for the best, whose one trial may have met a slow moment.
     always = {untuned, *favourites[:1]}
-    rivals = dict([*found[:_CONFIRMED], *(pair for pair in found if pair[0] in always)])
+    fastest = measurer.different(schedule for schedule, _ in found)[:_CONFIRMED]
+    rivals = {
+        schedule: trial for schedule, trial in found if schedule in always or schedule in fastest
+    }
     schedule, seconds = _confirmed(candidates, tuple(rivals.items()), untuned)
     engine.store.set_winner(
         candidates.key,
@@ -309,7 +312,8 @@ def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[S
                 schedule.peel and math.prod(schedule.registers) > schedule.registers[schedule.lane]
             )
             past = schedule.streaming, schedule.peel, rows, schedule.ahead > 0
-            kinds.setdefault((schedule.lane, *past, any(schedule.staged)), schedule)
+            shared = any(schedule.threads[d] > 1 for d in schedule.reduce_order)
+            kinds.setdefault((schedule.lane, *past, any(schedule.staged), shared), schedule)
     first = list(kinds.values())[: count // 2]
     others = (schedule for _, schedule in ranking if schedule not in first)
     return [*first, *islice(others, count - len(first))]

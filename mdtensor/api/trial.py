@@ -8,11 +8,13 @@ processes compile.
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from mdtensor.api.arena import Arena, CudaArena
@@ -20,6 +22,7 @@ from mdtensor.api.call_arena import CallArena
 from mdtensor.api.clock import LONG, Clock, HostClock, Run
 from mdtensor.api.engine import DIALECTS, Engine
 from mdtensor.autotune.store import Store
+from mdtensor.backends.compiled import Binaries, Compiled
 from mdtensor.backends.cuda_clock import CudaClock
 from mdtensor.backends.cuda_comparison import CudaComparison
 from mdtensor.backends.cupy import CupyDevice
@@ -62,7 +65,7 @@ def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
 def open_compiler(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
     """A worker's entry: a handler that compiles schedules, without a device."""
     compiler, dialect = compiler_of(payload["compiler"]), DIALECTS[payload["dialect"]]
-    return Compilations(compiler, dialect).handle
+    return Compilations(compiler, dialect, Binaries(Path(payload["folder"]))).handle
 
 
 class Benches:
@@ -190,24 +193,36 @@ def _refused(error: LoweringError | CompileError) -> Reply:
 
 
 class Compilations:
-    """Compiles schedules of problems, whose arrays begin at multiples of 16 bytes."""
+    """Compiles schedules of problems, whose arrays begin at multiples of 16 bytes.
 
-    def __init__(self, compiler: Compiler, dialect: Dialect) -> None:
+    Several schedules may be one program. `kept` is what this process and others beside it have
+    compiled.
+    """
+
+    def __init__(self, compiler: Compiler, dialect: Dialect, kept: Binaries) -> None:
         self.compiler = compiler
         self.dialect = dialect
+        self.kept = kept
         self._problem: tuple[str, Problem] | None = None
 
     def handle(self, request: Request) -> Reply:
-        """The machine code of a schedule; else a status and a detail, as those of a `Trial`."""
+        """The machine code of a schedule; else a status and a detail, as those of a `Trial`.
+
+        `program` is the same for schedules that are one program.
+        """
         problem = self._problem_of(request["problem"])
         schedule = Schedule.from_json(request["schedule"])
         try:
             source = program_of(problem, schedule, self.dialect, only_aligned=True)
-            compiled = self.compiler.compiled(source)
+            program = hashlib.sha256(repr(source).encode()).hexdigest()
+            machine = self.kept.get(program)
+            if machine is None:
+                machine = self.compiler.compiled(source).machine
+                self.kept.put(program, machine)
         except (LoweringError, CompileError) as error:
             return _refused(error)
-        short = replace(compiled, source=replace(source, text=""))
-        return {"compiled": packed(short), "spilled": compiled.machine.spilled}
+        short = Compiled(replace(source, text=""), machine)
+        return {"compiled": packed(short), "spilled": machine.spilled, "program": program}
 
     def _problem_of(self, text: str) -> Problem:
         if self._problem is None or self._problem[0] != text:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,12 @@ import pytest
 from mdtensor.api import measurer as measurers
 from mdtensor.api import pipeline
 from mdtensor.api.measurer import Measurer
-from mdtensor.api.trial import Bench
+from mdtensor.api.trial import Bench, Compilations, packed
+from mdtensor.backends.compiled import Binaries, Compiled, MachineCode
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.candidates import plain
+from mdtensor.lower.gpu_candidates import blocked
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
@@ -27,6 +32,7 @@ class Compilers:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.futures: list[Future[Any]] = []
+        self.programs: dict[str, str] = {}  # of schedules that are another's program
 
     def submit(self, request: Any, timeout_s: float) -> Future[Any]:
         future: Future[Any] = Future()
@@ -37,7 +43,9 @@ class Compilers:
 
     def _done(self, future: Future[Any]) -> None:
         if future.set_running_or_notify_cancel():
-            future.set_result({"compiled": "code", "spilled": 0})
+            asked = self.asked[self.futures.index(future)]
+            program = self.programs.get(asked, asked)
+            future.set_result({"compiled": "code", "spilled": 0, "program": program})
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -126,6 +134,52 @@ def test_machine_code_is_forgotten_once_it_was_timed(measurer: Measurer, problem
         measurer.trial(schedule, None)
     assert measurer._compiled == {}
     assert measurer._pending == set()
+
+
+def test_schedules_that_are_one_program_are_measured_once(
+    measurer: Measurer, problem: Problem
+) -> None:
+    first, same, other = schedules(problem, 3)
+    measurer._crew.programs[same.to_json()] = first.to_json()  # pyright: ignore
+    trials = [measurer.trial(schedule, None) for schedule in (first, same, other)]
+    assert [trial.status for trial in trials] == ["ok"] * 3
+    timed = [request["schedule"] for request in measurer._worker.requests]  # pyright: ignore
+    assert timed == [first.to_json(), other.to_json()]
+    unknown = replace(other, ahead=16)
+    assert measurer.different([same, unknown, first, other]) == [same, unknown, other]
+    measurer.begin(problem)
+    measurer.trial(same, None)
+    assert len(measurer._worker.requests) == 3  # pyright: ignore
+
+
+class Counting:
+    """Stands for a compiler, and counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def compiled(self, source: KernelSource) -> Compiled:
+        self.count += 1
+        return Compiled(source, MachineCode(b"code", 32, 8))
+
+
+def test_schedules_that_are_one_program_are_compiled_once_by_all_compilers(tmp_path: Path) -> None:
+    compiler, kept = Counting(), Binaries(tmp_path)
+    specs = [TensorSpec.of((64, 64))] * 2
+    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    alone = replace(blocked(problem, (4, 4), (8, 8), 8), last_group=False)
+    schedules = [alone, replace(alone, last_group=True), replace(alone, tiles=(0, 16, 0))]
+    replies = [
+        Compilations(compiler, CUDA, kept).handle(
+            {"problem": packed(problem), "schedule": schedule.to_json()}
+        )
+        for schedule in schedules
+    ]
+    programs = [reply["program"] for reply in replies]
+    assert programs[0] == programs[1] != programs[2]
+    assert compiler.count == 2
+    assert replies[0] == replies[1]
+    assert [reply["spilled"] for reply in replies] == [8] * 3
 
 
 def test_short_searches_have_no_compilers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
