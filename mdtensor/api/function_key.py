@@ -7,19 +7,29 @@ import hashlib
 import math
 import types
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 
-_DEPTH = 8
-_ATTRIBUTES = 2  # attributes of attributes that are looked at
 _OF_PYTHON = 1 << 9  # the flag of classes that a program made
 _CONTENT = 256  # bytes of arrays that keys hold; of longer ones a digest
+_MOST_VISITED = 500  # functions and objects that a key is made of
 _VALUES: Any = (bool, int, float, complex, str, bytes, np.generic)
 _SEQUENCES: Any = (tuple, list)
+# What Python looks up itself: what operators, calls and brackets do on objects of a class.
+_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_SPECIAL = frozenset(
+    (
+        *("__call__", "__getattr__", "__getitem__", "__neg__", "__abs__", "__bool__", "__float__"),
+        *("__int__", "__index__", "__iter__", "__len__", "__contains__", "__array_ufunc__"),
+        *("__lt__", "__le__", "__gt__", "__ge__"),
+        *(f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r")),
+    )
+)
 
 
 def function_key(function: Any) -> Hashable:
@@ -28,7 +38,8 @@ def function_key(function: Any) -> Hashable:
     It holds the code, the defaults, and the values of the names that the code takes from around
     it, also those of functions called by these names. Arrays count by what they contain. What has
     no value of its own, or cannot be hashed, counts by identity, and by its attributes that the
-    code names: `lambda x: settings.factor * x` is another function when the factor is another.
+    code names, however deep: `lambda x: model.scale.factor * x` is another function when the
+    factor is another. What refers to more than can be looked at has a key that equals no other.
 
     >>> def scaled(factor):
     ...     return lambda x: factor * x
@@ -37,109 +48,156 @@ def function_key(function: Any) -> Hashable:
     >>> function_key(scaled(2)) == function_key(scaled(2.0))
     False
     """
-    return _key(function, _DEPTH)
+    try:
+        return _key(function, {})
+    except RecursionError:
+        return _Same(object())
 
 
-def _key(value: Any, depth: int, names: Sequence[str] = ()) -> Hashable:
+# What a key was made of so far, with its number: functions by where they lie, objects also by the
+# names that are looked up in them. They are kept alive, so that nothing else comes to lie there.
+Visited = dict[Hashable, tuple[int, object]]
+
+
+def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
     """The key of a value, of which code looks up attributes of some names."""
     kind: type = value.__class__
-    if kind is types.FunctionType and depth:
-        return _of_function(value, depth - 1)
+    if kind is types.FunctionType:
+        return _of_function(value, visited)
     if value is None or issubclass(kind, _VALUES):
         return (kind, repr(value))
     if issubclass(kind, _SEQUENCES):
-        return (kind, *(_key(part, depth) for part in value))
+        return (kind, *(_key(part, visited, names) for part in value))
     if issubclass(kind, dict):
         items = value.items()
-        return ("dict", *((_key(k, depth), _key(v, depth)) for k, v in items))
+        return ("dict", *((_key(k, visited), _key(v, visited, names)) for k, v in items))
     if isinstance(value, OperatorFunction):
-        return (_key(value.function, depth), _key(value.identity, depth), value.commutative)
+        return (_key(value.function, visited), _key(value.identity, visited), value.commutative)
     if kind is Combination:
-        return (value.kind, _key(value.operator, depth))
+        return (value.kind, _key(value.operator, visited))
     if issubclass(kind, np.ndarray):
-        return _of_array(value, depth)
+        return _of_array(value, visited)
     if kind is functools.partial:
-        return (kind, *(_key(part, depth) for part in (value.func, value.args, value.keywords)))
+        return (kind, *(_key(part, visited) for part in (value.func, value.args, value.keywords)))
     if kind is types.MethodType:
-        return (_key(value.__func__, depth), _of_object(value.__self__, depth, (value.__name__,)))
-    return _of_object(value, depth, names)
+        of_self = _of_object(value.__self__, visited, (value.__name__,))
+        return (_key(value.__func__, visited), of_self)
+    return _of_object(value, visited, names)
 
 
-def _of_object(value: Any, depth: int, names: Sequence[str]) -> Hashable:
+def _visit(place: Hashable, value: object, visited: Visited) -> None:
+    """Notes what goes into the key now."""
+    if len(visited) >= _MOST_VISITED:
+        raise RecursionError
+    visited[place] = len(visited), value
+
+
+def _of_object(value: Any, visited: Visited, names: Sequence[str]) -> Hashable:
     """The key of what has no value of its own: itself, and what code looks up in it."""
     try:
         held: Hashable = value
         hash(held)
     except (TypeError, ValueError):  # of memory that may change, it is a ValueError
         held = _Same(value)
-    attributes = _attributes(value, names, min(depth, _ATTRIBUTES))
+    attributes = _attributes(value, names, visited)
     return (held, *attributes) if attributes else held
 
 
-def _of_array(array: np.ndarray, depth: int) -> Hashable:
+def _of_array(array: np.ndarray, visited: Visited) -> Hashable:
     """The key of an array, which may change from call to call, and need not live on for it."""
     if array.dtype.hasobject:
-        return (np.ndarray, array.shape, _key(array.tolist(), depth))
+        return (np.ndarray, array.shape, _key(array.tolist(), visited))
     content = array.tobytes()
     if len(content) > _CONTENT:
         content = hashlib.blake2b(content).digest()
     return (np.ndarray, array.dtype, array.shape, content)
 
 
-def _attributes(value: Any, names: Sequence[str], depth: int) -> list[Hashable]:
+def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[Hashable]:
     """Attributes of those names that an object, its class or a module has, and their keys.
 
     Where one of them is a function of the object's class, those that its code names are as well.
     """
-    if not depth or value is np or value is math:  # whose attributes are what they are
-        return []
+    if value is np or value is math:  # whose attributes are what they are
+        return ()
     of: type = value if isinstance(value, type) else value.__class__
     own: Mapping[str, Any] | None = getattr(value, "__dict__", None)
     is_of_python = of.__flags__ & _OF_PYTHON
     if not (own or is_of_python):  # such as a function of NumPy's
-        return []
-    classes = [vars(base) for base in of.__mro__] if is_of_python else []
+        return ()
+    if (place := (id(value), names)) in visited:
+        return ("again", visited[place][0])
+    _visit(place, value, visited)
+    classes = [vars(base) for base in of.__mro__[:-1]] if is_of_python else []
     places = [own, *classes] if own else classes
-    left = ["__call__", *names] if classes else list(names)
-    found: list[Hashable] = []
+    left = [name for place in classes for name in place if name in _SPECIAL]
+    special = len(left)
+    left += names
+    found: list[tuple[str, Any]] = []
     for name in left:
         given = next((place[name] for place in places if name in place), None)
         if isinstance(given, types.MemberDescriptorType):  # of a class with slots
             given = getattr(value, name, None)
-        elif isinstance(given, types.FunctionType) and classes:
-            left += [more for more in _names_in(given.__code__) if more not in left]
+        given = _behind(given)
+        if isinstance(given, types.FunctionType) and classes:
+            left += [more for more in _looked_up(given.__code__)[1] if more not in left]
         if given is not None:
-            found += name, _key(given, depth - 1, names)
-    return found
+            found.append((name, given))
+    inside = tuple(left[special:]) if len(left) > special + len(names) else names
+    return [part for name, given in found for part in (name, _key(given, visited, inside))]
 
 
-def _of_function(function: types.FunctionType, depth: int) -> Hashable:
+def _behind(given: Any) -> Any:
+    """The function that a property, or a method without an object, stands for."""
+    if isinstance(given, property):
+        return given.fget
+    if isinstance(given, staticmethod | classmethod):
+        return cast("Any", given).__func__
+    return given.func if isinstance(given, functools.cached_property) else given
+
+
+def _of_function(function: types.FunctionType, visited: Visited) -> Hashable:
     code = function.__code__
-    around = function.__globals__
+    _, names, is_own = _looked_up(code)
+    defaults, keywords, closure = (
+        function.__defaults__,
+        function.__kwdefaults__,
+        function.__closure__,
+    )
+    if not (names or closure or defaults or keywords):
+        return (code,)
+    if (place := id(function)) in visited:
+        return ("again", visited[place][0])
+    _visit(place, function, visited)
     parts: list[Hashable] = [code]
-    defaults = function.__defaults__, function.__kwdefaults__
-    parts += [None if given is None else _key(given, depth) for given in defaults]
-    names = _names_in(code)
-    cells = filter(_is_filled, function.__closure__ or ())
-    parts += [_key(cell.cell_contents, depth, names) for cell in cells]
-    for name in names:
-        if name in around:
-            parts += name, _key(around[name], depth, names)
+    if defaults or keywords:
+        parts += _key(defaults, visited, names), _key(keywords, visited, names)
+    if closure:
+        cells = filter(_is_filled, closure)
+        parts += [_key(cell.cell_contents, visited, names) for cell in cells]
+    if not is_own:  # what mdtensor's own functions refer to is what it is
+        around = function.__globals__
+        for name in names:
+            if name in around:
+                parts += name, _key(around[name], visited, names)
     return tuple(parts)
 
 
-# The names that code may look up among the globals, by where it lies; it is kept alive here.
-_names_of: dict[int, tuple[types.CodeType, tuple[str, ...]]] = {}
+# The names that code may look up, and whether it is mdtensor's, by where it lies; it is kept alive.
+_Looked = tuple[types.CodeType, tuple[str, ...], bool]
+_looked_up_in: dict[int, _Looked] = {}
 _MOST_CODES = 1024
+_OWN = str(Path(__file__).parents[1])
 
 
-def _names_in(code: types.CodeType) -> tuple[str, ...]:
-    known = _names_of.get(id(code))
+def _looked_up(code: types.CodeType) -> _Looked:
+    known = _looked_up_in.get(id(code))
     if known is None or known[0] is not code:
-        if len(_names_of) >= _MOST_CODES:
-            _names_of.clear()
-        known = _names_of[id(code)] = code, tuple(_names(code))
-    return known[1]
+        if len(_looked_up_in) >= _MOST_CODES:
+            _looked_up_in.clear()
+        known = code, tuple(_names(code)), code.co_filename.startswith(_OWN)
+        _looked_up_in[id(code)] = known
+    return known
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -88,6 +88,31 @@ class Settings:
         return self.method(x)
 
 
+class WithProperty:
+    @property
+    def seen(self) -> Any:
+        return SETTINGS.factor
+
+
+class WithStaticMethod:
+    @staticmethod
+    def scaled(x: Any, by: Any) -> Any:
+        return SETTINGS.factor * x * by
+
+
+class WithOperator:
+    def __mul__(self, x: Any) -> Any:
+        return SETTINGS.factor * x
+
+
+class Model:
+    def __init__(self) -> None:
+        self.parts = [types.SimpleNamespace(settings=SETTINGS)]
+
+    def __call__(self, x: Any) -> Any:
+        return self.parts[0].settings.factor * x
+
+
 class Slotted:
     __slots__ = ("factor",)
 
@@ -98,6 +123,24 @@ class Slotted:
 SETTINGS, SLOTTED, MODULE = Settings(), Slotted(), types.ModuleType("settings")
 MODULE.factor = 2.0
 HOLDING = types.SimpleNamespace(held=SETTINGS)
+DEEP = types.SimpleNamespace(a=types.SimpleNamespace(b=types.SimpleNamespace(c=HOLDING)))
+MODEL, WITH = Model(), (WithProperty(), WithStaticMethod(), WithOperator())
+
+
+def chained(length: int) -> Callable[..., Any]:
+    """A function that calls a function that calls … one that looks at a factor."""
+    function: Callable[..., Any] = by_global_settings
+    for _ in range(length):
+        function = calling_on(function)
+    return function
+
+
+def by_global_settings(x: Any) -> Any:
+    return SETTINGS.factor * x
+
+
+def calling_on(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: function(x) + 0.0
 
 
 @pytest.mark.parametrize(
@@ -112,6 +155,12 @@ HOLDING = types.SimpleNamespace(held=SETTINGS)
         pytest.param(SETTINGS, "factor", SETTINGS.method, id="method"),
         pytest.param(SETTINGS, "factor", lambda x: SETTINGS.method(x) + 0.0, id="method by name"),
         pytest.param(SETTINGS, "factor", SETTINGS, id="instance that is called"),
+        pytest.param(SETTINGS, "factor", lambda x: DEEP.a.b.c.held.factor * x, id="five deep"),
+        pytest.param(SETTINGS, "factor", MODEL, id="what its method looks at, deep"),
+        pytest.param(SETTINGS, "factor", lambda x: WITH[0].seen * x, id="property"),
+        pytest.param(SETTINGS, "factor", lambda x: WITH[1].scaled(x, 1.0), id="static method"),
+        pytest.param(SETTINGS, "factor", lambda x: WITH[2] * x, id="operator of a class"),
+        pytest.param(SETTINGS, "factor", chained(12), id="calls, twelve deep"),
     ],
 )
 def test_attributes_that_are_named_count(
@@ -147,6 +196,29 @@ def test_functions_that_call_themselves_have_keys() -> None:
         return again
 
     hash(function_key(outer()))
+
+
+def test_objects_that_hold_themselves_have_keys() -> None:
+    around = types.SimpleNamespace(factor=2.0)
+    around.around = around
+
+    def function(x: float) -> Any:
+        return around.around.around.factor * x
+
+    before = function_key(function)
+    assert before == function_key(function)
+    around.factor = 3.0
+    assert before != function_key(function)
+
+
+def test_what_refers_to_too_much_is_looked_at_in_every_call() -> None:
+    chain = by_closure(2.0)
+    for _ in range(1000):
+        chain = calling_on(chain)
+    assert function_key(chain) != function_key(chain)
+    endless: list[Any] = []
+    endless.append(endless)
+    assert function_key(by_closure(endless)) != function_key(by_closure(endless))
 
 
 def test_operators_count_by_their_functions() -> None:
