@@ -27,16 +27,19 @@ from mdtensor.paths import cache_directory
 Result = TypeVar("Result")
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
-_LIBRARY = "libintelocl.so"
+_LIBRARY, _OWN_ICD = "libintelocl.so", "mdtensor-intel.icd"
 INSTALL_HINT = "pip install 'mdtensor[cpu]' brings PyOpenCL and, on x86-64, an OpenCL runtime"
 
 
 def hint_where_none_is_found() -> str:
     """What to do where OpenCL's loader finds no implementation."""
     chosen = os.environ.get("OCL_ICD_VENDORS")
-    if not chosen:
+    if not chosen or (Path(chosen) / _OWN_ICD).exists():
         return INSTALL_HINT
-    return f"{INSTALL_HINT}; OpenCL's loader looks in OCL_ICD_VENDORS, {chosen}, and nowhere else"
+    return (
+        f"OpenCL's loader looks in OCL_ICD_VENDORS, {chosen}, and nowhere else: unset that"
+        f" variable; if there is still none, {INSTALL_HINT}"
+    )
 
 
 def intel_library() -> Path | None:
@@ -53,7 +56,7 @@ def intel_library() -> Path | None:
 def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
     """A directory with the system's .icd files and one that names `library`."""
     entries = {path.name: path.read_text() for path in sorted(system.glob("*.icd"))}
-    entries["mdtensor-intel.icd"] = f"{library}\n"
+    entries[_OWN_ICD] = f"{library}\n"
     directory = cache_directory() / "icd"
     try:
         directory.mkdir(parents=True, exist_ok=True)
