@@ -28,7 +28,8 @@ from mdtensor.autotune.store import Store
 from mdtensor.backends.cuda_clock import CudaClock
 from mdtensor.backends.cupy import CupyDevice, open_device
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_candidates import blocked, can_stream, fits
+from mdtensor.lower.gpu_blocks import blocked
+from mdtensor.lower.gpu_candidates import can_stream, fits
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem import points as points_of

@@ -181,7 +181,7 @@ class Engine:
         their own.
         """
         if self.target.kind == "gpu" and points(problem) >= WORTH_CONSTANTS:
-            for seconds, schedule in self._ranked(problem)[:2]:
+            for seconds, schedule in self._ranked(problem, most=2)[:2]:
                 try:
                     return self.specialised(problem, schedule, "cost model", seconds)
                 except (CompileError, LoweringError):

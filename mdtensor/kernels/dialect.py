@@ -48,7 +48,8 @@ class Dialect:
     products of matrices, which are loops in a language without; `panel_functions` before kernels
     with bulk copies, whose maps are `map_argument`s, in languages that have such. `byte` is an
     integer as a signed byte, where a cast does not do; `byte_functions` come before kernels that
-    say it. `renewed` moves a variable to another register, by its type, where that pays.
+    say it. `remainder` is that of an index below 2**32 divided by another one. `renewed` moves a
+    variable to another register, by its type, where that pays.
     """
 
     name: str
@@ -101,5 +102,6 @@ class Dialect:
     fused: str = ""
     byte: str = ""
     byte_functions: str = ""
+    remainder: str = "({number}) % ({by})"
     show_copies: str = ""
     await_out: tuple[str, ...] = ()

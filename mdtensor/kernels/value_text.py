@@ -59,14 +59,15 @@ class ValueText:
     def _address(buffer: str, index: Index) -> str:
         return f"{buffer} + {index!r}" if index.terms else buffer
 
-    @staticmethod
-    def index(value: Index | IndexCalc) -> str:
+    def index(self, value: Index | IndexCalc) -> str:
         """The text of an index."""
         if isinstance(value, Index):
             return repr(value)
         lhs, rhs = repr(value.lhs), repr(value.rhs)
         if value.op == "min":
             return f"({lhs} < {rhs} ? {lhs} : {rhs})"
+        if value.op == "%":
+            return self.dialect.remainder.format(number=lhs, by=rhs)
         return f"({lhs}) {value.op} ({rhs})"
 
     def type(self, dtype: np.dtype, lanes: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.gpu_candidates import blocked
+from mdtensor.lower.gpu_blocks import blocked
 from mdtensor.lower.passes.matrix_tile import Factors, factors_of, validate_tensor
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

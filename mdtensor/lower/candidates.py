@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.cost import estimate
@@ -31,17 +32,19 @@ def ranked(
     *,
     split_reductions: bool = True,
     general: bool = False,
+    most: int | None = None,
     pause: Callable[[], None] | None = None,
 ) -> list[tuple[float, Schedule]]:
     """All candidates with their estimated seconds, the best first.
 
-    `pause` is called between candidates by a thread that should leave time to others.
+    On GPUs, where no more than `most` are asked for, those beyond may be missing. `pause` is called
+    between candidates by a thread that should leave time to others.
     """
     if target.kind == "gpu":
         last = (0.0, gpu_schedule(problem, target))
         if general:
             return [last]
-        rank = ranked_on_gpu if problem.contracted else ranked_points
+        rank = partial(ranked_on_gpu, most=most) if problem.contracted else ranked_points
         rank = ranked_scans if problem.scanned >= 0 else rank
         found = [*ranked_scatters(problem, target), *rank(problem, target)]
         return [*sorted(found, key=lambda pair: pair[0]), last]

@@ -1,27 +1,21 @@
 """Schedules worth considering on a GPU.
 
-Kept dims fall into two sides: the columns, which the stream that lies along the results walks
-through, and the rows, whose points share its elements. No shape of computation has a candidate of
-its own: sides, chunks and staging follow from the strides of the accesses.
+No shape of computation has a candidate of its own: sides, chunks and staging follow from the
+strides of the accesses.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduced_order
+from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
-from mdtensor.lower.gpu_cost import (
-    REGISTERS,
-    gpu_estimate,
-    local_bytes,
-    registers_of,
-    tile_elements,
-)
+from mdtensor.lower.gpu_cost import REGISTERS, gpu_estimate, held_by
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
@@ -32,28 +26,20 @@ from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target
 
 LOCAL_BYTES = 47 << 10
-POINTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of a work-item along a kept dim
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
 # Those of a work-item whose columns follow what is read.
 _BY_SOURCE = ((16, 4), (12, 4), (8, 4))
 _BESIDE = (0, 16, 32)  # results of a group beside each other where its columns do so; 0: all
-_STORED = 4  # results beside each other that one access stores
-_SECTOR = 8  # elements of what memory is read by
 _ITEMS = (
     *((8, 16), (16, 8), (8, 8), (4, 8), (1, 32), (2, 32), (1, 64), (1, 128), (4, 32), (8, 32)),
     *((1, 1), (2, 1), (1, 2), (1, 4), (4, 1), (1, 8), (8, 1), (1, 16)),
 )
 _MOST_ITEMS = 512
-_WARP = 32
 MOST_COMPUTATIONS = 2048  # in an unrolled register tile
 MOST_PARTIALS = 1 << 26  # results of all parts of a reduction
 MOST_STEPS = 64  # of reduced dims in it
-UNROLLED = 8  # of them that a work-item computes between two tests for an end
-_LONG = 64  # extents of which nobody minds what is left over by whole steps
-_ABOVE = 1.75  # times what was asked for that a whole part of a short dim may have
 _DEPTHS = (8, 16, 32)
-_WORTH_FETCHING = 8  # accesses to a tile of several dims, which wait in registers for their turn
 _WORTH_STAGES = 8  # turns of a group from which several staged tiles can pay
 _FEW_BLOCKS = 8  # of 8 x 8 results for each core, up to which warps share tiles of a reduction
 _SHARING = (1, 4, 8, 32, 128, 256)
@@ -63,64 +49,11 @@ _OF_SHARED_TILES = (((8, 2), (4, 4), (8, 4)), ((2, 16), (2, 32), (4, 8)), ((4, 1
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
-_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """Dims of the columns and of the rows, those first whose neighbours lie nearest."""
-
-    columns: tuple[int, ...]
-    rows: tuple[int, ...]
-
-
-@lru_cache(64)
-def sides_of(problem: Problem) -> Sides:
-    """The kept dims in two sides."""
-    problem = zero_filled(problem)
-
-    def distance(d: int) -> tuple[int, int]:
-        strides = [write.strides[d].constant for write in problem.writes]
-        return min(1 << 62 if s is None else abs(s) for s in strides), d
-
-    kept = tuple(sorted(problem.kept, key=distance))
-    if not kept:
-        return Sides((), ())
-    along = [s for s in problem.streams[: problem.finish_streams] if s.uses(kept[0])]
-    columns = tuple(d for d in kept if all(s.uses(d) for s in along))
-    shared = tuple(
-        d
-        for d in columns
-        if d == kept[0] or not all(s.uses(d) for s in problem.streams[: problem.finish_streams])
-    )
-    return Sides(shared, tuple(d for d in kept if d not in columns))
-
-
-@lru_cache(64)
-def kept_order(problem: Problem) -> tuple[int, ...]:
-    """The kept dims, rows before columns and the nearest ones last."""
-    sides = sides_of(problem)
-    sorted_out = (*reversed(sides.rows), *reversed(sides.columns))
-    return (*(d for d in problem.kept if d not in sorted_out), *sorted_out)
 
 
 def can_be_resident(problem: Problem) -> bool:
     """Whether accumulators can stay in registers: there is a reduction, and no scan."""
     return bool(problem.contracted) and problem.scanned < 0
-
-
-def can_be_staged(problem: Problem, number: int) -> bool:
-    """Whether a stream can be copied to local memory first."""
-    return number < problem.finish_streams and problem.is_plain(number)
-
-
-@lru_cache(256)
-def item_counts(extent: int) -> tuple[int, ...]:
-    """Numbers of work-items along a dim that can share it: round ones, and whole ones."""
-    counts = {n for n in _COUNTS if n < 2 * extent}
-    counts |= {n for n in range(1, _COUNTS[-1] + 1) if extent % n == 0}
-    counts |= {-(-extent // points) for points in POINTS}
-    return tuple(sorted(n for n in counts if n <= _COUNTS[-1]))
 
 
 def part_counts(target: Target) -> tuple[int, ...]:
@@ -137,31 +70,53 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules whose accumulators stay in registers; none without a reduction."""
     if not can_be_resident(problem):
         return
+    yield from _by_matrices(problem, target)
+    blocks = Blocks(zero_filled(problem))
+    for block in all_blocks(blocks):
+        yield from of_block(blocks, block, target)
+    yield from _of_shared_tiles(blocks, target)
+
+
+def _by_matrices(problem: Problem, target: Target) -> Iterator[Schedule]:
     yield from bulk_candidates(problem, target)
     yield from matrix_candidates(problem, target)
-    problem = zero_filled(problem)
-    seen: set[Schedule] = set()
-    streaming = can_stream(problem) and _leaves_caches(problem, target)
-    sides = sides_of(problem)
-    rows = (False, True) if len(sides.rows) > 1 else (False,)
+
+
+def all_blocks(blocks: Blocks) -> list[Block]:
+    """The blocks that are worth considering, each once."""
+    rows = (False, True) if len(blocks.sides.rows) > 1 else (False,)
     plain = itertools.product(_ROWS_COLUMNS, _ITEMS, _DEPTHS, _SHARING, rows, (0,))
-    beside = _BESIDE[1:] if len(sides.columns) > 1 else ()
+    beside = _BESIDE[1:] if len(blocks.sides.columns) > 1 else ()
     turned = itertools.product(_BY_SOURCE, _ITEMS, _DEPTHS, (1,), rows, beside)
-    every = (
-        blocked(problem, points, items, depth, sharing, by_source=by_source, beside=beside)
+    every = dict.fromkeys(
+        blocks.block(points, items, depth, sharing, by_source=by_source, beside=beside)
         for points, items, depth, sharing, by_source, beside in (*plain, *turned)
-        if sharing == 1 or not problem.keeps_order
+        if sharing == 1 or not blocks.problem.keeps_order
     )
-    for one in (*every, *_sharing_tiles(problem, target)):
-        if not 32 <= math.prod(one.threads) <= _MOST_ITEMS:
-            continue
-        schedule = replace(one, streaming=streaming)
-        for spread in _split(problem, schedule, target):
-            for candidate in (spread, *_in_stages(problem, spread)):
-                small = local_bytes(problem, candidate) <= LOCAL_BYTES
-                if candidate not in seen and small and fits(problem, candidate, target):
-                    seen.add(candidate)
-                    yield candidate
+    return [block for block in every if 32 <= math.prod(block.items) <= _MOST_ITEMS]
+
+
+def of_block(blocks: Blocks, block: Block, target: Target) -> Iterator[Schedule]:
+    """Its schedules: the reduction whole and in parts, tiles one by one and in stages."""
+    streaming = _bypasses_caches(blocks.problem, target)
+    yield from _spread(blocks.problem, blocks.schedule(block, streaming=streaming), target)
+
+
+def _of_shared_tiles(blocks: Blocks, target: Target) -> Iterator[Schedule]:
+    for schedule in _sharing_tiles(blocks.problem, target):
+        yield from _spread(blocks.problem, schedule, target)
+
+
+def _spread(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
+    limited = replace(target, local_bytes=min(target.local_bytes, LOCAL_BYTES))
+    for spread in _split(problem, schedule, target):
+        for candidate in (spread, *_in_stages(problem, spread)):
+            if fits(problem, candidate, limited):
+                yield candidate
+
+
+def _bypasses_caches(problem: Problem, target: Target) -> bool:
+    return can_stream(problem) and _leaves_caches(problem, target)
 
 
 def _sharing_tiles(problem: Problem, target: Target) -> Iterator[Schedule]:
@@ -188,6 +143,7 @@ def _sharing_tiles(problem: Problem, target: Target) -> Iterator[Schedule]:
             group_order=(*schedule.reduce_order, *kept_order(problem)),
             warp=(),
             prefetch=False,
+            streaming=_bypasses_caches(problem, target),
             stages=3,
             as_source=tuple(pad > 0 for pad in schedule.padding),
         )
@@ -222,284 +178,54 @@ def _leaves_caches(problem: Problem, target: Target) -> bool:
     return nbytes * math.prod(map(problem.extent, problem.kept)) > target.l2_bytes
 
 
-def blocked(
-    problem: Problem,
-    points: tuple[int, int],
-    items: tuple[int, int],
-    depth: int,
-    sharing: int = 1,
-    *,
-    by_source: bool = False,
-    beside: int = 0,
-) -> Schedule:
-    """A schedule from points per work-item and work-items, both by rows and columns.
-
-    A work-item's rows are neighbours in the result, or `by_source` in what is read. So are a
-    group's columns; or no more than `beside` of them are neighbours in the result, and the others
-    in what is read, where memory would else bring much that no work-item needs.
-    `depth` is the extent of a tile of the reduced dim that lies nearest, or what each of `sharing`
-    work-items takes of it at once.
-    """
-    count = len(problem.extents)
-    sides = sides_of(problem)
-    registers, chunks, threads, warp = [1] * count, [1] * count, [1] * count, [1] * count
-    rows = sorted(sides.rows, key=lambda d: _source_distance(problem, d))
-    _share_out(
-        problem,
-        _Shares(tuple(rows) if by_source else sides.rows, sides.rows),
-        points[0],
-        items[0],
-        registers,
-        threads,
-    )
-    columns = _by_source(problem, sides.columns, beside)
-    _share_out(problem, columns, points[1], items[1], registers, threads)
-    nearest = _nearest_reduced(problem)
-    for d in problem.dims:
-        chunks[d] = next(n for n in (4, 2, 1) if registers[d] % n == 0)
-    stored = 1
-    for d in columns.points:
-        if stored >= _STORED:  # lanes lie side by side behind what one access takes
-            chunks[d] = 1
-        stored *= chunks[d]
-    tiles = [0] * count
-    threads[nearest] = sharing
-    reduce_order = _reduce_order(problem)
-    if sharing > 1:
-        registers[nearest] = depth
-        chunks[nearest] = min(4, depth)
-    else:
-        for d, (steps, tile) in _steps_and_tiles(problem, reduce_order, depth).items():
-            registers[d] = chunks[d] = steps
-            tiles[d] = tile
-    staged = tuple(
-        "local" if sharing == 1 and _is_shared(problem, n, threads) else ""
-        for n in range(len(problem.streams))
-    )
-    if not any(staged):
-        tiles = [0] * count
-    kept = kept_order(problem)
-    along = any(s.strides[nearest].constant == 1 for s in problem.streams)
-    order = (*kept, *reduce_order) if along or sharing == 1 else (*reduce_order, *kept)
-    if sharing == 1:
-        warp = square_warp(threads, kept)
-    parts = [1] * count
-    for d in problem.kept:
-        parts[d] = -(-problem.extent(d) // (registers[d] * threads[d]))
-    turns = _turns_over if beside else _turns
-    padding = [4 if region and turns(problem, n) else 0 for n, region in enumerate(staged)]
-    tiled = [d for d in problem.contracted if tiles[d]]
-    schedule = Schedule(
-        asm="gpu",
-        parts=tuple(parts),
-        tiles=tuple(tiles),
-        threads=tuple(threads),
-        registers=tuple(registers),
-        lane=-1,
-        width=1,
-        group_order=order,
-        loop_order=kept,
-        reduce_order=reduce_order,
-        staged=staged,
-        resident=True,
-        chunks=tuple(chunks),
-        warp=tuple(warp) if sharing == 1 else (),
-        padding=tuple(padding) if any(padding) else (),
-    )
-    ahead = len(tiled) == 1 and any(staged)
-    if len(problem.contracted) > 1 and _most_accesses(problem, schedule) > _WORTH_FETCHING:
-        ahead = False
-    return replace(schedule, prefetch=ahead)
-
-
-def _most_accesses(problem: Problem, schedule: Schedule) -> float:
-    """Accesses of a work-item to the source of a staged tile: to four elements where they can."""
-    tilings, found = tilings_of(problem, schedule), 0.0
-    for n, region in enumerate(schedule.staged):
-        strides = problem.streams[n].strides
-        near = [problem.extent(d) for d in problem.dims if strides[d].constant == 1]
-        lanes = 4 if near and near[0] % 4 == 0 else 1
-        elements = tile_elements(problem, tilings, n) if region else 0
-        found = max(found, elements / math.prod(schedule.threads) / lanes)
-    return found
-
-
-def _steps_and_tiles(
-    problem: Problem, order: Sequence[int], depth: int
-) -> dict[int, tuple[int, int]]:
-    """Unrolled steps and the extent of a tile (0: the whole dim), by reduced dim.
-
-    Both are filled from the innermost dim outwards: short dims are whole, and what is asked for
-    beyond them is of the next one.
-    """
-    found: dict[int, tuple[int, int]] = {}
-    steps, left = UNROLLED, depth
-    for d in reversed(order):
-        extent = problem.extent(d)
-        if problem.keeps_order or extent % UNROLLED == 0 or extent > _LONG:
-            here = (steps, left)
-        else:
-            unrolled = _divisor_near(extent, steps)
-            here = (unrolled, _divisor_near(extent, max(unrolled, left), unrolled))
-        is_whole = here[1] >= extent
-        found[d] = (here[0], 0 if is_whole else here[1])
-        steps = max(1, steps // here[0]) if is_whole else 1
-        left = max(1, left // extent) if is_whole else 1
-    return found
-
-
-def _divisor_near(extent: int, number: int, of: int = 1) -> int:
-    """The largest divisor of an extent, a multiple of another, that is not far above a number."""
-    most = number * _ABOVE
-    return max(n for n in range(of, extent + 1, of) if extent % n == 0 and (n <= most or n == of))
-
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """Dims in the orders in which they have points and work-items; the most points of some.
-
-    `stored` are those of a work-item, `near` of a group.
-    """
-
-    points: Sequence[int]
-    items: Sequence[int]
-    stored: Mapping[int, int] = field(default_factory=dict[int, int])
-    near: Mapping[int, int] = field(default_factory=dict[int, int])
-
-
-def _by_source(problem: Problem, columns: Sequence[int], beside: int) -> _Shares:
-    """Columns of which `beside` follow the results; then as many of the source as fill a sector."""
-    if not beside or len(columns) < 2:
-        return _Shares(columns, columns)
-    first = columns[0]
-    order = sorted(columns[1:], key=lambda d: _source_distance(problem, d))
-    near = {first: beside, order[0]: _SECTOR}
-    return _Shares((first, *order), (first, *order), {first: _STORED}, near)
-
-
-def _share_out(
-    problem: Problem,
-    shares: _Shares,
-    number: int,
-    among: int,
-    registers: list[int],
-    threads: list[int],
-) -> None:
-    """Gives the dims of a side their points, and then work-items."""
-    for d in shares.points:
-        most = min(number, shares.stored.get(d, number))
-        registers[d] = min(most, 1 << (problem.extent(d).bit_length() - 1))
-        number = max(1, number // registers[d])
-    for d in shares.items:
-        extent = problem.extent(d)
-        most = min(among, -(-extent // registers[d]))
-        most = min(most, max(1, shares.near.get(d, extent) // registers[d]))
-        counts = [n for n in item_counts(extent) if n <= most]
-        threads[d] = counts[-1]
-        whole = [n for n in counts if extent % (registers[d] * n) == 0]
-        if whole and 4 * whole[-1] >= 3 * threads[d]:
-            threads[d] = whole[-1]
-        among = max(1, among // threads[d])
-
-
-def _source_distance(problem: Problem, d: int) -> int:
-    """How far neighbours along a dim lie apart where they are read."""
-    strides = [s.strides[d].constant for s in problem.streams if s.uses(d)]
-    return min((1 << 62 if s is None else abs(s) for s in strides), default=1 << 62)
-
-
 def shared_dim(problem: Problem) -> int:
     """The reduced dim that work-items of a group may share; -1 where they cannot."""
     if not problem.contracted or problem.keeps_order or problem.scanned >= 0:
         return -1
-    return _nearest_reduced(problem)
-
-
-@lru_cache(64)
-def _nearest_reduced(problem: Problem) -> int:
-    """The reduced dim whose elements lie nearest; the last where the order counts."""
-    return _reduce_order(problem)[-1]
-
-
-def _reduce_order(problem: Problem) -> tuple[int, ...]:
-    """The reduced dims, those last whose elements lie nearest; in their order where it counts."""
-    if problem.keeps_order:
-        return problem.contracted
-
-    def distance(d: int) -> tuple[int, int, int]:
-        strides = [s.strides[d].constant for s in problem.streams if s.uses(d)]
-        near = min((1 << 62 if s is None else abs(s) for s in strides), default=0)
-        return near, -problem.extent(d), d
-
-    return tuple(sorted(problem.contracted, key=distance, reverse=True))
-
-
-def _is_shared(problem: Problem, number: int, threads: Sequence[int]) -> bool:
-    """Whether work-items of a group read the same elements of a stream that can be staged."""
-    if not can_be_staged(problem, number):
-        return False
-    stream = problem.streams[number]
-    return any(threads[d] > 1 and not stream.uses(d) for d in problem.kept)
-
-
-def _turns(problem: Problem, number: int) -> bool:
-    """Whether the elements that lie nearest in a stream are not those read together."""
-    stream = problem.streams[number]
-    used = [d for d in problem.dims if stream.uses(d)]
-    nearest = min(used, key=lambda d: abs(stream.strides[d].constant or 1 << 62), default=-1)
-    return nearest >= 0 and problem.reduced[nearest]
-
-
-def _turns_over(problem: Problem, number: int) -> bool:
-    """Whether they are not those that neighbouring work-items read, either."""
-    nearest = min(
-        (d for d in problem.dims if problem.streams[number].uses(d)),
-        key=lambda d: abs(problem.streams[number].strides[d].constant or 1 << 62),
-    )
-    own = [d for d in kept_order(problem) if problem.streams[number].uses(d)]
-    return nearest not in own[-1:]
-
-
-def square_warp(threads: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The work-items of a warp along each dim, as near to a square as can be."""
-    return _whole_warp(threads, kept, [1] * len(threads))
-
-
-def warp_of(threads: Sequence[int], kept: Sequence[int], lanes: int) -> list[int]:
-    """The work-items of a warp along each dim, `lanes` of them along the last kept one."""
-    warp = [1] * len(threads)
-    warp[kept[-1]] = lanes
-    return _whole_warp(threads, kept[:-1], warp)
-
-
-def _whole_warp(threads: Sequence[int], grown: Sequence[int], warp: list[int]) -> list[int]:
-    """Doubles what a warp has of some dims, the least first; all work-items where that fails."""
-    while math.prod(warp) < _WARP:
-        even = [d for d in grown if threads[d] % (2 * warp[d]) == 0]
-        if not even:
-            return list(threads)
-        warp[min(reversed(even), key=lambda d: warp[d])] *= 2
-    return warp
+    return reduced_order(problem)[-1]
 
 
 def _split(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
     """The schedule, and with its longest reduced dim in parts where groups are few."""
     yield schedule
     groups = math.prod(schedule.parts[d] for d in problem.kept)
-    longest = max(problem.contracted, key=problem.extent)
-    if problem.keeps_order:
-        longest = problem.contracted[0]
-    block = _block(schedule, longest)
-    results = math.prod(problem.extent(d) for d in problem.kept)
+    longest = _divided_dim(problem)
+    for count in _counts_of_parts(problem, groups, _block(schedule, longest), target):
+        yield replace(
+            schedule,
+            parts=_with(schedule.parts, longest, count),
+            last_group=target.counts_groups and not problem.keeps_order,
+        )
+
+
+def _divided_dim(problem: Problem) -> int:
+    """The reduced dim that groups share."""
+    return (
+        problem.contracted[0]
+        if problem.keeps_order
+        else max(problem.contracted, key=problem.extent)
+    )
+
+
+def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) -> Iterator[int]:
+    """Parts that the reduction of so many groups may have, in blocks of so many points."""
+    results, extent = (
+        math.prod(map(problem.extent, problem.kept)),
+        problem.extent(_divided_dim(problem)),
+    )
     for count in (*_SPLITS[1:], 8 * target.cores):
         if count * results > MOST_PARTIALS:
             return
-        if groups * count <= 16 * target.cores and problem.extent(longest) >= 2 * count * block:
-            yield replace(
-                schedule,
-                parts=tuple(count if d == longest else p for d, p in enumerate(schedule.parts)),
-                last_group=target.counts_groups and not problem.keeps_order,
-            )
+        if groups * count <= 16 * target.cores and extent >= 2 * count * block:
+            yield count
+
+
+def most_parts(blocks: Blocks, block: Block, target: Target) -> int:
+    """The most parts that the reduction of a block's groups has."""
+    problem, longest = blocks.problem, _divided_dim(blocks.problem)
+    lengths = [block.points[d] * block.items[d] for d in problem.dims]
+    groups = math.prod(-(-problem.extent(d) // lengths[d]) for d in problem.kept)
+    return max(_counts_of_parts(problem, groups, lengths[longest], target), default=1)
 
 
 def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
@@ -512,7 +238,7 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
     problem = schedule.computed(problem)
     items, computations = math.prod(schedule.threads), math.prod(schedule.registers)
     try:
-        registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
+        registers, local = held_by(problem, schedule)
     except LoweringError as error:
         return str(error)
     limits = (
@@ -566,7 +292,47 @@ def _most_pieces(schedule: Schedule) -> int:
     return MOST_PIECES * (8 if schedule.tensor else 1)
 
 
-def ranked_on_gpu(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:
-    """All candidates with their estimates, the best first."""
-    pairs = [(gpu_estimate(problem, s, target), s) for s in gpu_candidates(problem, target)]
-    return sorted(pairs, key=lambda pair: pair[0])
+def ranked_on_gpu(
+    problem: Problem, target: Target, most: int | None = None
+) -> list[tuple[float, Schedule]]:
+    """All candidates with their estimates, the best first; or only the `most` best ones.
+
+    For these, blocks are looked at in the order of the least time that any schedule of theirs
+    takes, until that is longer than what was found.
+    """
+    if most is None or not can_be_resident(problem):
+        pairs = [(gpu_estimate(problem, s, target), s) for s in gpu_candidates(problem, target)]
+        return sorted(pairs, key=lambda pair: pair[0])
+    blocks = Blocks(zero_filled(problem))
+    found = _Best(problem, target, most)
+    found.consider(_by_matrices(problem, target), 0)
+    every = all_blocks(blocks)
+    found.consider(_of_shared_tiles(blocks, target), len(every) + 1)
+    bound = LeastOfBlocks(blocks, target, lambda block: most_parts(blocks, block, target))
+    for least, number in sorted((bound.seconds(b), n) for n, b in enumerate(every)):
+        if least > found.worst:
+            break
+        found.consider(of_block(blocks, every[number], target), number + 1)
+    return [(seconds, schedule) for seconds, _, _, schedule in found.best]
+
+
+class _Best:
+    """The best of what was considered; of equals the first, as all candidates are in order."""
+
+    def __init__(self, problem: Problem, target: Target, most: int) -> None:
+        self.problem, self.target, self.most = problem, target, most
+        self.best: list[tuple[float, int, int, Schedule]] = []
+
+    @property
+    def worst(self) -> float:
+        """Seconds from which on a schedule is of no interest."""
+        return math.inf if len(self.best) < self.most else self.best[-1][0]
+
+    def consider(self, schedules: Iterable[Schedule], place: int) -> None:
+        """Looks at the schedules of one place among all."""
+        for number, schedule in enumerate(schedules):
+            seconds = gpu_estimate(self.problem, schedule, self.target)
+            if seconds <= self.worst:
+                self.best.append((seconds, place, number, schedule))
+                self.best.sort(key=lambda row: row[:3])
+                del self.best[self.most :]

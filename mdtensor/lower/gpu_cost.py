@@ -44,6 +44,7 @@ LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
 # tile that was under way while others were computed with.
 STAGED_TILE, DIRECT_TILE, LEVEL, GROUP = 507.0, 1810.0, 228.0, 3080.0
 AWAITED_TILE = 120.0
+POINT_OF_LEVEL = 0.1  # of a level, for each point that a work-item holds
 MORE_OF_MATRICES = 1024  # bytes of local memory, since small tiles were seen to take 512 more
 LATENCY = 867e-9  # of global memory, seconds
 CLOCK_UNDER_LOAD = 0.86
@@ -59,6 +60,20 @@ NOT_MOVED, GROUPS_APART = 0.3, 0.3
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
 FEW_OPERATIONS = 16  # of a point, up to which memory was what schedules were measured by
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
+
+
+_latest: tuple[Problem, Schedule, int, int] | None = None
+
+
+def held_by(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Registers of a work-item and bytes of local memory; those asked for last are kept."""
+    global _latest
+    latest = _latest
+    if latest is not None and latest[0] is problem and latest[1] is schedule:
+        return latest[2], latest[3]
+    registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
+    _latest = problem, schedule, registers, local
+    return registers, local
 
 
 def local_bytes(problem: Problem, schedule: Schedule) -> int:
@@ -90,10 +105,12 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
 def tile_elements(problem: Problem, tilings: Sequence[DimTiling], number: int) -> int:
     """Elements of a stream's staged tile."""
     elements = 1
-    for d in problem.dims:
-        if problem.streams[number].uses(d):
-            length = tilings[d].tile or tilings[d].part.constant or 1
-            elements *= length if problem.reduced[d] else tilings[d].block
+    for d in problem.used[number]:
+        tiling = tilings[d]
+        if problem.reduced[d]:
+            elements *= tiling.tile or tiling.part.constant or 1
+        else:
+            elements *= tiling.block
     return elements
 
 
@@ -216,13 +233,14 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
 
 
 def _groups_on_core(problem: Problem, schedule: Schedule, target: Target, shape: _Shape) -> int:
-    registers = max(32, min(REGISTERS, registers_of(problem, schedule))) * shape.warps * 32
+    held, local = held_by(problem, schedule)
+    registers = max(32, min(REGISTERS, held)) * shape.warps * 32
     return max(
         1,
         min(
             REGISTER_FILE // registers,
             THREADS_OF_CORE // (shape.warps * 32),
-            target.l1_bytes // (local_bytes(problem, schedule) + 1024),
+            target.l1_bytes // (local + 1024),
             GROUPS_OF_CORE,
         ),
     )
@@ -238,7 +256,7 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
             local += loads
         elif any(stream.uses(d) for d in problem.contracted):  # others are read before the loops
             direct += loads * max(4.0 if wide else 1.0, _lines(problem, schedule, stream))
-    arithmetic = shape.points * _instructions(problem)
+    arithmetic = shape.points * instructions_of(problem)
     parts = (
         arithmetic * max(1.0, warps / SCHEDULERS),
         local * warps * LOCAL_LOAD,
@@ -253,12 +271,12 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         tile = AWAITED_TILE
     cycles = shape.steps * step + shape.tiles * tile / busy + GROUP
     if shape.sharing > 1:
-        cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * 0.1)
+        cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * POINT_OF_LEVEL)
     return cycles
 
 
 @lru_cache(64)
-def _instructions(problem: Problem) -> float:
+def instructions_of(problem: Problem) -> float:
     """Instructions for a point: one where it is a product and a sum, or not much more."""
     operator = () if problem.operator is None else problem.operator.results
     count = operations(*problem.scalar.results) + operations(*operator)

@@ -12,16 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.gpu_blocks import POINTS, can_be_staged, item_counts
 from mdtensor.lower.gpu_bulk import BLOCKS, bulk_candidates
-from mdtensor.lower.gpu_candidates import (
-    MOST_PARTIALS,
-    POINTS,
-    can_be_staged,
-    can_stream,
-    item_counts,
-    part_counts,
-    shared_dim,
-)
+from mdtensor.lower.gpu_candidates import MOST_PARTIALS, can_stream, part_counts, shared_dim
 from mdtensor.lower.gpu_matrices import matrix_dims
 from mdtensor.lower.gpu_points import shares_along
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mdtensor.lower.gpu_candidates import kept_order
+from mdtensor.lower.gpu_blocks import kept_order
 from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE, local_bytes
 from mdtensor.lower.index import as_index
 from mdtensor.lower.plain import plain

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdtensor.lower.gpu_candidates import can_be_staged, kept_order, misfit
+from mdtensor.lower.gpu_blocks import can_be_staged, kept_order
+from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_planes import plane_candidates, plane_estimate
 from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.frame import Frame

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterator
 
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.gpu_candidates import kept_order, misfit
+from mdtensor.lower.gpu_blocks import kept_order
+from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_points import GROUP_START
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.passes.look_back import WINDOW

@@ -6,7 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from mdtensor.lower.gpu_candidates import kept_order, misfit, part_counts
+from mdtensor.lower.gpu_blocks import kept_order
+from mdtensor.lower.gpu_candidates import misfit, part_counts
 from mdtensor.lower.gpu_cost import BASE, SECOND_KERNEL
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.passes.scatter_together import LOCAL_BYTES, atomic_operations

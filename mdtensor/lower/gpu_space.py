@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from mdtensor.lower.gpu_candidates import MOST_STEPS, kept_order, most_items, warp_of
+from mdtensor.lower.gpu_blocks import kept_order, warp_of
+from mdtensor.lower.gpu_candidates import MOST_STEPS, most_items
 from mdtensor.lower.gpu_cost import REGISTERS
 from mdtensor.lower.gpu_kinds import (
     LOOK_BACK,

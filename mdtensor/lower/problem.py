@@ -121,6 +121,14 @@ class Problem:
     reaches: tuple[tuple[int, int], ...] = ()
 
     def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        # In another process texts have other hashes.
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    @cached_property
+    def _hash(self) -> int:
         # Problems that are alike in these are few, and the whole of one takes long.
         return hash((self.extents, self.reduced, self.sizes, self.inputs, self.outputs))
 
@@ -174,6 +182,15 @@ class Problem:
         """Numbers of the dims that results are written along: kept ones and a scanned one."""
         return tuple(d for d in self.dims if not self.reduced[d] or d == self.scanned)
 
+    @cached_property
+    def used(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the dims that each stream's addresses depend on."""
+        return tuple(tuple(d for d in self.dims if s.uses(d)) for s in self.streams)
+
+    @cached_property
+    def _numbers(self) -> tuple[int | None, ...]:
+        return tuple(extent.constant for extent in self.extents)
+
     @property
     def keeps_order(self) -> bool:
         """Whether elements must be combined in the order of the dims."""
@@ -186,7 +203,7 @@ class Problem:
 
     def extent(self, dim: int) -> int:
         """The extent of a dim, as a number."""
-        value = self.extents[dim].constant
+        value = self._numbers[dim]
         if value is None:
             raise LoweringError(f"dim {self.labels[dim]!r} has no fixed extent")
         return value

@@ -120,15 +120,36 @@ _latest: tuple[Problem, Schedule, tuple[DimTiling, ...]] | None = None
 def tilings_of(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
     """The tiling of every dim; that of the pair asked for last is kept.
 
-    What judges a candidate asks a dozen times for its tilings, and then never again.
+    What judges a candidate asks a dozen times for its tilings, and then never again but for
+    schedules that were made of it and differ in nothing that tilings depend on.
     """
     global _latest
     latest = _latest
-    if latest is not None and latest[0] is problem and latest[1] is schedule:
-        return latest[2]
+    if latest is not None and latest[0] is problem:
+        if latest[1] is schedule:
+            return latest[2]
+        if _are_tiled_alike(latest[1], schedule):
+            _latest = problem, schedule, latest[2]
+            return latest[2]
     tilings = _tilings(problem, schedule)
     _latest = problem, schedule, tilings
     return tilings
+
+
+def _are_tiled_alike(one: Schedule, other: Schedule) -> bool:
+    """Whether schedules have the very values in common that tilings are made of."""
+    return (
+        one.parts is other.parts
+        and one.registers is other.registers
+        and one.threads is other.threads
+        and one.tiles is other.tiles
+        and one.chunks is other.chunks
+        and one.warp is other.warp
+        and one.lead is other.lead
+        and one.group_order is other.group_order
+        and one.tail == other.tail
+        and (one.resident, one.scatter, one.bulk) == (other.resident, other.scatter, other.bulk)
+    )
 
 
 def _tilings(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:

@@ -16,6 +16,7 @@ from mdtensor.lower.lowering import lowered
 from mdtensor.lower.nest import Calc, FromIndex, Gather, Iota, Load, LoopNest, Shift, Store
 from tests.kernels.kernel_cases import GPU_CASES, source
 from tests.lower import fuzz
+from tests.lower.fuzz_cuda import alone
 
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
 
@@ -88,6 +89,20 @@ def test_random_kernels_compile(kind):
         compiled(render(nests, CUDA).text, "sm_80")
         count += 1
     assert count > 30
+
+
+@pytest.mark.parametrize("name", ["51/gpu/583" + fuzz.MD_HOM, "62/gpu/272"])
+def test_what_crashed_the_compiler_compiles(name):
+    """In a process of its own, which the compiler ended (docs/adr/0004)."""
+    assert alone(compiled_case, name, 60) == "compiled"
+
+
+def compiled_case(name: str) -> tuple[str, str]:
+    """The name of a random case, and that its kernels compile."""
+    case = fuzz.random_case(name)
+    for problem, schedule in zip(case.problems(), case.schedules, strict=True):
+        compiled(render(lowered(problem, schedule), CUDA).text, "sm_80")
+    return name, "compiled"
 
 
 def test_no_kernel_for_gpus_has_vectors():

@@ -9,7 +9,8 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu_candidates import blocked, ranked_on_gpu
+from mdtensor.lower.gpu_blocks import blocked
+from mdtensor.lower.gpu_candidates import ranked_on_gpu
 from tests.kernels.test_nvrtc import compiled
 from tests.lower import fuzz
 from tests.lower.random_resident import random_resident_schedule

@@ -10,7 +10,15 @@ import pytest
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_candidates import blocked, gpu_candidates, ranked_on_gpu, sides_of
+from mdtensor.lower.gpu_blocks import Blocks, blocked, sides_of
+from mdtensor.lower.gpu_bounds import LeastOfBlocks
+from mdtensor.lower.gpu_candidates import (
+    all_blocks,
+    gpu_candidates,
+    most_parts,
+    of_block,
+    ranked_on_gpu,
+)
 from mdtensor.lower.gpu_cost import gpu_estimate, least_seconds, local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
@@ -175,3 +183,21 @@ def test_a_long_reduction_has_round_steps_and_tiles():
     schedule = blocked(problem, (8, 8), (8, 8), 16)
     d = problem.labels.index("k")
     assert (schedule.registers[d], schedule.tiles[d], schedule.prefetch) == (8, 16, True)
+
+
+@pytest.mark.parametrize("text", SHAPES)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_best_are_found_without_looking_at_all(text, dtype, most):
+    problem, target = problem_of(text, dtype), replace(H200, matrices=True, bulk_copies=True)
+    assert ranked_on_gpu(problem, target, most) == ranked_on_gpu(problem, target)[:most]
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_no_schedule_of_a_block_is_expected_to_take_less_than_the_least(text):
+    problem = problem_of(text)
+    blocks = Blocks(problem)
+    bound = LeastOfBlocks(blocks, H200, lambda block: most_parts(blocks, block, H200))
+    for block in all_blocks(blocks)[::7]:
+        least = bound.seconds(block)
+        assert all(least <= gpu_estimate(problem, s, H200) for s in of_block(blocks, block, H200))

@@ -13,7 +13,8 @@ import pytest
 
 from mdtensor.autotune.space import Space
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_candidates import blocked, misfit
+from mdtensor.lower.gpu_blocks import blocked
+from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_kinds import kinds_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.rules.valid import validate

@@ -10,7 +10,8 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu_candidates import blocked, gpu_candidates
+from mdtensor.lower.gpu_blocks import blocked
+from mdtensor.lower.gpu_candidates import gpu_candidates
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.zero_filled import zero_filled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -303,3 +304,12 @@ def test_far_offsets_of_a_structure_are_names():
     problem = problem_from_md_hom(md_homs_from_stencil(made, Border("valid"))[0])
     offsets = [repr(read.offset) for read in generalised(problem)[0].reads]
     assert offsets == ["0", "read1_at", "read2_at"]
+
+
+def test_no_hash_goes_to_another_process():
+    """Texts have other hashes there."""
+    problem = problem_from_md_hom(on_matrix(X))
+    assert hash(problem) == problem.__dict__["_hash"]
+    copied = pickle.loads(pickle.dumps(problem))
+    assert "_hash" not in copied.__dict__
+    assert copied == problem

@@ -26,6 +26,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
+__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
+  unsigned found = number % by;
+  asm("" : "+r"(found));
+  return found;
+}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -52,13 +58,13 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long z_i = group;
   const long long lo_i = 80*z_i;
   const long long hi_i = (lo_i + 80 < 203 ? lo_i + 80 : 203);
-  const long long x_i = (item) % (8);
+  const long long x_i = remainder_of(item, 8);
   const long long y_i = (item) / (8);
   float* R0 = (float*)(scratch);
   __shared__ __align__(16) float L0[8];
-  const long long turn1 = (item) % (2);
-  const long long turn2 = (item) % (4);
-  const long long turn4 = (item) % (8);
+  const long long turn1 = remainder_of(item, 2);
+  const long long turn2 = remainder_of(item, 4);
+  const long long turn4 = remainder_of(item, 8);
   const long long t_i = lo_i;
   const long long e_i = hi_i;
   float* o0 = R0 + z_i;

@@ -27,6 +27,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
+__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
+  unsigned found = number % by;
+  asm("" : "+r"(found));
+  return found;
+}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -56,9 +62,9 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
   const long long hi_k = 9;
   const long long lo_j = 0;
   const long long hi_j = 6;
-  const long long x_j = (item) % (4);
+  const long long x_j = remainder_of(item, 4);
   const long long y_j = (item) / (4);
-  const long long x_i = (y_j) % (4);
+  const long long x_i = remainder_of(y_j, 4);
   const long long y_i = (y_j) / (4);
   __shared__ __align__(16) float S0[80];
   __shared__ __align__(16) float S1[96];
@@ -71,11 +77,11 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
       __syncthreads();
       for (long long c = item; c + 16 <= 31; c += 16) {
         const long long c_i_outer = (c) / (16);
-        const long long m_i_outer = (c) % (16);
+        const long long m_i_outer = remainder_of(c, 16);
         const long long c_k_full = (m_i_outer) / (4);
-        const long long m_k_full = (m_i_outer) % (4);
+        const long long m_k_full = remainder_of(m_i_outer, 4);
         const long long c_i_inner = (m_k_full) / (1);
-        const long long m_i_inner = (m_k_full) % (1);
+        const long long m_i_inner = remainder_of(m_k_full, 1);
         if (c_k_full < -t_k + e_k) {
           if (4*c_i_outer + c_i_inner < -t_i + e_i) {
             S0[c] = I0[t_k + 9*t_i + c_k_full + 36*c_i_outer + 9*c_i_inner];
@@ -86,11 +92,11 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
       __syncthreads();
       for (long long c = item; c + 16 <= 47; c += 16) {
         const long long c_j_outer = (c) / (32);
-        const long long m_j_outer = (c) % (32);
+        const long long m_j_outer = remainder_of(c, 32);
         const long long c_k_full = (m_j_outer) / (8);
-        const long long m_k_full = (m_j_outer) % (8);
+        const long long m_k_full = remainder_of(m_j_outer, 8);
         const long long c_j_inner = (m_k_full) / (1);
-        const long long m_j_inner = (m_k_full) % (1);
+        const long long m_j_inner = remainder_of(m_k_full, 1);
         if (c_k_full < -t_k + e_k) {
           if (8*c_j_outer + c_j_inner < -t_j + e_j) {
             S1[c] = I1[6*t_k + t_j + 6*c_k_full + 8*c_j_outer + c_j_inner];
@@ -104,9 +110,9 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
         for (; r_j + 8 <= e_j + 6; r_j += 8) {
           float* o0 = O0 + r_j + 6*r_i;
           const long long k_i = (-t_i + r_i) / (4);
-          const long long m_i = (-t_i + r_i) % (4);
+          const long long m_i = remainder_of(-t_i + r_i, 4);
           const long long k_j = (-t_j + r_j) / (8);
-          const long long m_j = (-t_j + r_j) % (8);
+          const long long m_j = remainder_of(-t_j + r_j, 8);
           const float* b0 = S0 + m_i + 16*k_i;
           const float* b1 = S1 + m_j + 32*k_j;
           const float* b2 = I2 + r_j + 6*r_i;

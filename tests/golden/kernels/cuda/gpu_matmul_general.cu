@@ -26,6 +26,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
+__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
+  unsigned found = number % by;
+  asm("" : "+r"(found));
+  return found;
+}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -49,7 +55,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
 {
   const long long group = blockIdx.x;
   const long long item = threadIdx.x;
-  const long long z_d2 = (group) % (P_d2);
+  const long long z_d2 = remainder_of(group, P_d2);
   const long long g_d2 = (group) / (P_d2);
   const long long lo_d2 = 8*z_d2*B_d2;
   const long long hi_d2 = (lo_d2 + 8*B_d2 < N2 ? lo_d2 + 8*B_d2 : N2);
@@ -58,9 +64,9 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long hi_d0 = (lo_d0 + 4*B_d0 < N0 ? lo_d0 + 4*B_d0 : N0);
   const long long lo_d1 = 0;
   const long long hi_d1 = N1;
-  const long long x_d2 = (item) % (4);
+  const long long x_d2 = remainder_of(item, 4);
   const long long y_d2 = (item) / (4);
-  const long long x_d0 = (y_d2) % (4);
+  const long long x_d0 = remainder_of(y_d2, 4);
   const long long y_d0 = (y_d2) / (4);
   __shared__ __align__(16) float S0[80];
   for (long long t_d0 = lo_d0; t_d0 + 4 <= hi_d0 + 3; t_d0 += 4) {
@@ -70,11 +76,11 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
       __syncthreads();
       for (long long c = item; c + 16 <= 31; c += 16) {
         const long long c_d0_outer = (c) / (16);
-        const long long m_d0_outer = (c) % (16);
+        const long long m_d0_outer = remainder_of(c, 16);
         const long long c_d1_full = (m_d0_outer) / (4);
-        const long long m_d1_full = (m_d0_outer) % (4);
+        const long long m_d1_full = remainder_of(m_d0_outer, 4);
         const long long c_d0_inner = (m_d1_full) / (1);
-        const long long m_d0_inner = (m_d1_full) % (1);
+        const long long m_d0_inner = remainder_of(m_d1_full, 1);
         if (c_d1_full < -t_d1 + e_d1) {
           if (4*c_d0_outer + c_d0_inner < -t_d0 + e_d0) {
             S0[c] = I0[t_d1 + t_d0*stride0_0 + c_d1_full + 4*stride0_0*c_d0_outer + stride0_0*c_d0_inner];
@@ -90,7 +96,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           for (; r_d2 + 8 <= e_d2 + 6; r_d2 += 8) {
             float* o0 = O0 + r_d2 + step0_0*r_d0;
             const long long k_d0 = (-t_d0 + r_d0) / (4);
-            const long long m_d0 = (-t_d0 + r_d0) % (4);
+            const long long m_d0 = remainder_of(-t_d0 + r_d0, 4);
             const float* b0 = S0 + m_d0 + 16*k_d0;
             const float* b1 = I1 + r_d2;
             float a0_0 = 0.0f;
@@ -115,7 +121,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           if (r_d2 + 1 <= e_d2) {
             float* o0 = O0 + r_d2 + step0_0*r_d0;
             const long long k_d0 = (-t_d0 + r_d0) / (4);
-            const long long m_d0 = (-t_d0 + r_d0) % (4);
+            const long long m_d0 = remainder_of(-t_d0 + r_d0, 4);
             const float* b0 = S0 + m_d0 + 16*k_d0;
             const float* b1 = I1 + r_d2;
             float a0_0 = 0.0f;

@@ -26,6 +26,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
+__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
+  unsigned found = number % by;
+  asm("" : "+r"(found));
+  return found;
+}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -55,9 +61,9 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long hi_j = 10;
   const long long lo_k = 0;
   const long long hi_k = 19;
-  const long long x_k = (item) % (4);
+  const long long x_k = remainder_of(item, 4);
   const long long y_k = (item) / (4);
-  const long long x_i = (y_k) % (4);
+  const long long x_i = remainder_of(y_k, 4);
   const long long y_i = (y_k) / (4);
   __shared__ __align__(16) float S0[80];
   __shared__ __align__(16) float S1[96];
@@ -68,11 +74,11 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
       __syncthreads();
       for (long long c = item; c + 16 <= 31; c += 16) {
         const long long c_i_outer = (c) / (16);
-        const long long m_i_outer = (c) % (16);
+        const long long m_i_outer = remainder_of(c, 16);
         const long long c_j_full = (m_i_outer) / (4);
-        const long long m_j_full = (m_i_outer) % (4);
+        const long long m_j_full = remainder_of(m_i_outer, 4);
         const long long c_i_inner = (m_j_full) / (1);
-        const long long m_i_inner = (m_j_full) % (1);
+        const long long m_i_inner = remainder_of(m_j_full, 1);
         if (c_j_full < -t_j + e_j) {
           if (4*c_i_outer + c_i_inner < -t_i + e_i) {
             S0[c] = I0[t_j + 10*t_i + c_j_full + 40*c_i_outer + 10*c_i_inner];
@@ -85,11 +91,11 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
         __syncthreads();
         for (long long c = item; c + 16 <= 47; c += 16) {
           const long long c_k_outer = (c) / (32);
-          const long long m_k_outer = (c) % (32);
+          const long long m_k_outer = remainder_of(c, 32);
           const long long c_j_full = (m_k_outer) / (8);
-          const long long m_j_full = (m_k_outer) % (8);
+          const long long m_j_full = remainder_of(m_k_outer, 8);
           const long long c_k_inner = (m_j_full) / (1);
-          const long long m_k_inner = (m_j_full) % (1);
+          const long long m_k_inner = remainder_of(m_j_full, 1);
           if (c_j_full < -t_j + e_j) {
             if (8*c_k_outer + c_k_inner < -t_k + e_k) {
               S1[c] = I1[t_k + 19*t_j + 8*c_k_outer + c_k_inner + 19*c_j_full];
@@ -103,9 +109,9 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           for (; r_k + 8 <= e_k + 6; r_k += 8) {
             float* o0 = O0 + r_k + 19*r_i;
             const long long k_i = (-t_i + r_i) / (4);
-            const long long m_i = (-t_i + r_i) % (4);
+            const long long m_i = remainder_of(-t_i + r_i, 4);
             const long long k_k = (-t_k + r_k) / (8);
-            const long long m_k = (-t_k + r_k) % (8);
+            const long long m_k = remainder_of(-t_k + r_k, 8);
             const float* b0 = S0 + m_i + 16*k_i;
             const float* b1 = S1 + m_k + 32*k_k;
             float a0_0 = 0.0f;
@@ -130,9 +136,9 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           if (r_k + 1 <= e_k) {
             float* o0 = O0 + r_k + 19*r_i;
             const long long k_i = (-t_i + r_i) / (4);
-            const long long m_i = (-t_i + r_i) % (4);
+            const long long m_i = remainder_of(-t_i + r_i, 4);
             const long long k_k = (-t_k + r_k) / (8);
-            const long long m_k = (-t_k + r_k) % (8);
+            const long long m_k = remainder_of(-t_k + r_k, 8);
             const float* b0 = S0 + m_i + 16*k_i;
             const float* b1 = S1 + m_k + 32*k_k;
             float a0_0 = 0.0f;

@@ -26,6 +26,12 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
+// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
+__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
+  unsigned found = number % by;
+  asm("" : "+r"(found));
+  return found;
+}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -55,9 +61,9 @@ void kernel_0(const double* __restrict__ I0, const double* __restrict__ I1, doub
   const long long hi_j = 9;
   const long long lo_k = 0;
   const long long hi_k = 13;
-  const long long x_k = (item) % (4);
+  const long long x_k = remainder_of(item, 4);
   const long long y_k = (item) / (4);
-  const long long x_i = (y_k) % (4);
+  const long long x_i = remainder_of(y_k, 4);
   const long long y_i = (y_k) / (4);
   const long long t_i = lo_i;
   const long long e_i = hi_i;
