@@ -200,6 +200,10 @@ def call(
 
 def ready_for(computation: Computation, xp: Any) -> Ready:
     """What runs a computation on arrays of NumPy, or of CuPy's current device."""
+    if len(computation.steps) > 1 and executor is None and xp is not np:
+        pipeline = importlib.import_module("mdtensor.api.pipeline")
+        compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
+        pipeline.choose_ahead(compiled, _arrays_of(xp))
     return Ready(
         computation.operands,
         computation.steps,

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -181,11 +181,9 @@ class Engine:
         their own.
         """
         if self.target.kind == "gpu" and points(problem) >= WORTH_CONSTANTS:
-            for seconds, schedule in self._ranked(problem, most=2)[:2]:
-                try:
-                    return self.specialised(problem, schedule, "cost model", seconds)
-                except (CompileError, LoweringError):
-                    continue
+            alone = self._alone(problem)
+            if alone is not None:
+                return alone
         if (own := self.own.get(problem)) is not None:
             return own
         general, sizes = generalised(problem)
@@ -206,6 +204,24 @@ class Engine:
         launch = _launch_sizes(sizes, spread, spread.parts)
         bound = program.bound((*sizes, *launch), spread.inline)
         return Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
+
+    def _alone(self, problem: Problem) -> Choice | None:
+        """A kernel with the problem's own constants, as the cost model or a process before chose.
+
+        None where neither of the best two compiles.
+        """
+        known = self._winners.choice(problem)
+        ranking = [known] if known else self._ranked(problem, most=2)[:2]
+        for seconds, schedule in ranking:
+            make = partial(self.source, problem, schedule)
+            try:
+                source, program = self._winners.program(problem, schedule, make)
+            except (CompileError, LoweringError):
+                continue
+            if known is None:
+                self._winners.keep_choice(problem, seconds, schedule)
+            return Choice(problem, schedule, "cost model", seconds, source, program)
+        return None
 
     def structure(self, general: Problem) -> Structures:
         """The structure of that problem with names."""

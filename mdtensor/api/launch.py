@@ -22,6 +22,8 @@ def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
     no memory with them.
     """
     tally = statistics.tally(statistics.GENERATED, prepared.dtype)
+    if not prepared.is_single and xp is not np:
+        pipeline.choose_ahead([step.md_hom for step in prepared.steps], arrays)
     programs = [
         pipeline.choice_for(step.md_hom, arrays).program.launcher() for step in prepared.steps
     ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from mdtensor.api import dispatch, modes
@@ -121,6 +123,27 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
         if generation == dispatch.generation():  # else better ones may exist
             _programs[key] = choice
     return choice
+
+
+def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
+    """Chooses the kernels of a call's several `md_hom`s side by side, where that takes compilers.
+
+    What fails here fails again, with its error, where the kernel is asked for.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # which calls of one program do without
+
+    engine = engine_for(arrays)
+    unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), m) not in _programs]
+    mode, generation = modes.current_mode(), dispatch.generation()
+    if engine.target.kind != "gpu" or len(unknown) < 2 or mode == "tune":
+        return
+    choose = partial(engine.choose, use_store=mode != "off")
+    with ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first") as pool:
+        for md_hom, waiting in [(m, pool.submit(choose, m)) for m in unknown]:
+            with suppress(Exception):
+                choice = waiting.result()
+                if generation == dispatch.generation():
+                    _programs[id(engine), md_hom] = choice
 
 
 def tune_call(steps: modes.Steps, arrays: str) -> None:

@@ -1,7 +1,8 @@
 """Programs of winners, kept from one process to the next: lowered and compiled once.
 
 The store has a winner's schedule. To lower its problem by it, and to write the program's text,
-takes longer than to load machine code; so beside the store lie the programs themselves.
+takes longer than to load machine code; so beside the store lie the programs themselves. Where
+nobody tuned, what was chosen for a problem alone lies there too, since ranking takes as long.
 """
 
 from __future__ import annotations
@@ -36,6 +37,15 @@ class _Winner:
     compiled: Compiled
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What a file holds: the schedule that was chosen for a problem, and how long it may take."""
+
+    problem: Problem
+    schedule: Schedule
+    seconds: float
+
+
 class Winners:
     """The programs of one device, in an environment that says what decides their machine code."""
 
@@ -51,8 +61,7 @@ class Winners:
         Raises what `source` raises, and CompileError.
         """
         files = Files(folder_of_kept("winners"))
-        head = self._environment, _state_of_the_code(), *problem.labels
-        key = "\n".join((*head, problem_key(problem), schedule.to_json()))
+        key = f"{self._key(problem)}\n{schedule.to_json()}"
         content = files.get(key)
         if content is not None:
             kept: _Winner = pickle.loads(content)
@@ -62,6 +71,23 @@ class Winners:
         compiled = self._device.compiled(source())
         files.put(key, pickle.dumps(_Winner(problem, schedule, compiled)))
         return compiled.source, self._device.load(compiled)
+
+    def choice(self, problem: Problem) -> tuple[float, Schedule] | None:
+        """The schedule that an earlier process chose for a problem, and its expected seconds."""
+        content = Files(folder_of_kept("choices")).get(self._key(problem))
+        if content is None:
+            return None
+        kept: _Choice = pickle.loads(content)
+        return (kept.seconds, kept.schedule) if kept.problem == problem else None
+
+    def keep_choice(self, problem: Problem, seconds: float, schedule: Schedule) -> None:
+        """Keeps a schedule that was chosen, for later processes."""
+        content = pickle.dumps(_Choice(problem, schedule, seconds))
+        Files(folder_of_kept("choices")).put(self._key(problem), content)
+
+    def _key(self, problem: Problem) -> str:
+        head = self._environment, _state_of_the_code(), *problem.labels
+        return "\n".join((*head, problem_key(problem)))
 
 
 @cache

@@ -339,8 +339,8 @@ class Blocks:
     def _nearest_of(self, number: int) -> int:
         """The dim along which a stream's elements lie nearest; -1 where it uses none."""
         strides = self.problem.streams[number].strides
-        near = lambda d: abs(strides[d].constant or 1 << 62)  # noqa: E731
-        return min(self._uses[number], key=near, default=-1)
+        near = ((abs(strides[d].constant or 1 << 62), d) for d in self._uses[number])
+        return min(near, default=(0, -1))[1]
 
     def _is_turned(self, number: int) -> bool:
         """Whether the elements that lie nearest in a stream are not those read together."""

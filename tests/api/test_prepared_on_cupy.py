@@ -84,6 +84,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     cupy = module()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(pipeline, "choice_for", choice_for)
+    monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
     monkeypatch.setattr(dispatch, "cupy_array", None)
     monkeypatch.setattr(dispatch, "current_device", lambda: cupy.device)
     computation.forget()

@@ -112,6 +112,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return SimpleNamespace(program=Program(md_hom))
 
     monkeypatch.setattr(pipeline, "choice_for", choice_for)
+    monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
     computation.forget()
     yield found
     computation.forget()

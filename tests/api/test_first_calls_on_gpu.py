@@ -1,0 +1,101 @@
+"""First calls on GPUs: what was chosen is kept, and several programs are compiled side by side.
+
+A processor stands for the GPU.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.api import pipeline
+from mdtensor.api.engine import Choice, Engine
+from mdtensor.autotune.store import Store
+from mdtensor.errors import LoweringError
+from mdtensor.lower import candidates
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from mdtensor.translate.md_hom import MDHom
+from tests.api.gpu_family import GpuOnProcessor
+
+A, B = np.random.default_rng(0).random((2, 64, 64), np.float32)
+
+
+def product(text: str = "ik,kj->ij") -> MDHom:
+    return md_hom_from_einsum(text, [TensorSpec.of((64, 64), "f4")] * 2)
+
+
+@pytest.fixture
+def ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The problems whose candidates were ranked, from an empty cache on."""
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    found: list[Any] = []
+    rank = candidates.ranked
+
+    def noted(problem: Any, *arguments: Any, **options: Any) -> Any:
+        found.append(problem)
+        return rank(problem, *arguments, **options)
+
+    monkeypatch.setattr(candidates, "ranked", noted)
+    return found
+
+
+def chosen(engine: Engine, text: str = "ik,kj->ij") -> Choice:
+    choice = engine.choose(product(text))
+    choice.program(A, B, out := np.empty_like(A))
+    np.testing.assert_allclose(out, np.einsum(text, A, B), rtol=1e-5)
+    return choice
+
+
+def test_what_was_chosen_is_not_ranked_again(ranked: list[Any]) -> None:
+    first = chosen(Engine(GpuOnProcessor(), Store.in_memory))
+    assert (first.origin, len(ranked)) == ("cost model", 1)
+    second = chosen(Engine(GpuOnProcessor(), Store.in_memory))
+    assert (second.schedule, second.seconds) == (first.schedule, first.seconds)
+    assert len(ranked) == 1
+    chosen(Engine(GpuOnProcessor(), Store.in_memory), "ik,jk->ij")
+    assert len(ranked) == 2
+
+
+def test_the_second_choice_is_kept_where_the_first_does_not_compile(
+    ranked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(GpuOnProcessor(), Store.in_memory)
+    refused: list[Any] = []
+    source = engine.source
+
+    def refusing(problem: Any, schedule: Any) -> Any:
+        if not refused:
+            refused.append(schedule)
+            raise LoweringError("refused")
+        return source(problem, schedule)
+
+    monkeypatch.setattr(engine, "source", refusing)
+    first = chosen(engine)
+    assert first.schedule not in refused
+    assert chosen(Engine(GpuOnProcessor(), Store.in_memory)).schedule == first.schedule
+
+
+def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(GpuOnProcessor(), Store.in_memory)
+    texts = ("ik,kj->ij", "ik,jk->ij", "ki,kj->ij")
+    both = threading.Barrier(3, timeout=60)
+
+    def choose(md_hom: MDHom, *, use_store: bool) -> Any:
+        both.wait()  # which no thread alone passes
+        if md_hom == product(texts[2]):
+            raise LoweringError("refused")
+        return md_hom
+
+    monkeypatch.setattr(engine, "choose", choose)
+    monkeypatch.setattr(pipeline, "engine_for", lambda arrays: engine)
+    monkeypatch.setattr(pipeline, "_programs", {})
+    pipeline.choose_ahead([product(text) for text in (*texts, texts[0])], "cupy")
+    assert [pipeline.choice_for(product(t), "cupy") for t in texts[:2]] == [
+        product(t) for t in texts[:2]
+    ]
+    assert len(pipeline._programs) == 2
