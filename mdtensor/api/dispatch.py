@@ -7,11 +7,15 @@ exist.
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 Array = Any
+_IN_C_ORDER = "_c_contiguous"
 
 # CuPy's class of arrays and the number of the current CUDA device, once a call had such arrays.
 cupy_array: type | None = None
@@ -20,6 +24,20 @@ cupy_array: type | None = None
 def current_device() -> int:
     """The number of the current CUDA device; replaced when CuPy is there."""
     return 0
+
+
+def order_of(array: Array, /) -> Any:
+    """Whether an array of CuPy's is known to be in C order without gaps, which tells its strides.
+
+    CuPy keeps that, and makes strides anew whenever they are asked for. Its strides where it does
+    not say; replaced when CuPy is there.
+    """
+    return array.strides
+
+
+def may_share_memory(first: Array, second: Array) -> bool:
+    """Whether arrays of CuPy's may have memory in common; replaced when CuPy is there."""
+    return np.may_share_memory(first, second)
 
 
 # The launches of the calls of each front end, by the key of a call.
@@ -65,5 +83,8 @@ def generation() -> int:
 
 def knows_cupy(cupy: Any) -> None:
     """Lets calls on CuPy arrays be in the tables; their keys end with the current device."""
-    global cupy_array, current_device
+    global cupy_array, current_device, may_share_memory, order_of
     cupy_array, current_device = cupy.ndarray, cupy.cuda.runtime.getDevice
+    may_share_memory = cupy.may_share_memory
+    if hasattr(cupy.ndarray, _IN_C_ORDER):
+        order_of = operator.attrgetter(_IN_C_ORDER)

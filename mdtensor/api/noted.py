@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +102,20 @@ def _into_given(
     into, constants = noted.into, noted.constants
     last = len(given) - 1
     is_typical = (*order, *targets) == (*range(last + 1),) and not constants and not scalars
-    if is_typical and len(targets) == 1 and gives is not None and type(out) is _ndarray:
+    is_typical = is_typical and len(targets) == 1 and gives is not None
+    if is_typical and type(out) is dispatch.cupy_array:
+
+        def launch_into_on_device(*arrays: Array) -> Any:
+            target = arrays[last]
+            for array in arrays[:last]:
+                if dispatch.may_share_memory(target, array):
+                    return REFUSED
+            into(*arrays)
+            return target
+
+        return launch_into_on_device
+
+    if is_typical and type(out) is _ndarray:
 
         def launch_into(*arrays: Array) -> Any:
             # Most calls; what follows does the same.
@@ -162,8 +174,7 @@ def _is_free(target: Array, array: Any) -> bool:
         return True
     if type(target) is _ndarray:
         return not _may_share_memory(target, array)
-    cupy = importlib.import_module("cupy")
-    return not cupy.may_share_memory(target, array)
+    return not dispatch.may_share_memory(target, array)
 
 
 class _ByContent:

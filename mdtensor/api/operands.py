@@ -266,8 +266,26 @@ def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
         return lambda: base().transpose(order)
     if xp is np:
         return _numpy_allocator(spec.shape, spec.dtype)
-    # CuPy's class does what its `empty` calls it for.
-    return functools.partial(xp.ndarray, spec.shape, spec.dtype)
+    return _cupy_allocator(spec.shape, spec.dtype, xp.ndarray)
+
+
+def _cupy_allocator(shape: tuple[int, ...], dtype: np.dtype, array_of: Any) -> Callable[[], Array]:
+    """A function that makes CuPy's arrays in C order.
+
+    It does what CuPy's class does, without the Python in that: a third of the time. CuPy knows its
+    own types soonest by their letters.
+    """
+    if not hasattr(array_of.__base__, "_init"):
+        return functools.partial(array_of, shape, dtype)
+    anew = array_of.__base__.__new__
+    of = dtype.char if dtype.isbuiltin == 1 and dtype.isnative else dtype
+
+    def allocate() -> Array:
+        array = anew(array_of)
+        array._init(shape, of)
+        return array
+
+    return allocate
 
 
 def ordered_allocator(

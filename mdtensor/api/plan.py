@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of
 from mdtensor.api.tensors import cupy_for, is_elsewhere, is_on_gpu, shared
+from mdtensor.backends.protocol import Program
 from mdtensor.errors import ShapeError
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
@@ -59,9 +61,12 @@ class Plan(ABC):
         self.md_homs = md_homs
         self._tally = statistics.tally(statistics.GENERATED, dtype)
         self._layouts = _layouts(specs)
+        self._orders = _orders(specs)
+        self._orders_with_out = [*self._orders, *_orders(results)]
         self._layouts_with_out = (*self._layouts, *_layouts(results))
         self._launch: Launch | None = None
         self._launch_into: Callable[..., None] | None = None
+        self._launch_checking: Callable[..., None] | None = None
 
     @property
     def result(self) -> TensorSpec:
@@ -80,6 +85,19 @@ class Plan(ABC):
             if len(operands) == 2:
                 a, b = operands
                 kind = _type_of(a)
+                if kind is dispatch.cupy_array and kind is _type_of(b):
+                    into, launch, order = self._launch_checking, self._launch, dispatch.order_of
+                    if into is not None and kind is _type_of(out):
+                        into(a, b, out)  # most calls of small kernels
+                        self._tally.calls += 1
+                        return out
+                    # fmt: off
+                    if launch is not None and out is None and self._orders == (
+                        a.shape, order(a) or a.strides, a.dtype,
+                        b.shape, order(b) or b.strides, b.dtype,
+                    ):
+                        return launch(a, b)
+                    # fmt: on
                 if kind is not _type_of(b) or (
                     kind is not _ndarray and kind is not dispatch.cupy_array
                 ):
@@ -95,7 +113,7 @@ class Plan(ABC):
                     # fmt: on
                     into = self._launch_into
                     if into is not None and given == self._layouts_with_out:
-                        into(a, b, out)  # most calls of small kernels
+                        into(a, b, out)
                         self._tally.calls += 1
                         return out
             else:
@@ -146,13 +164,7 @@ class Plan(ABC):
         return out
 
     def _called_into_several(self, operands: Sequence[Array], out: Any) -> Arrays:
-        try:
-            given = tuple(f for x in (*operands, *out) for f in (x.shape, x.strides, x.dtype))
-        except AttributeError:
-            raise self._no_arrays((*operands, *out)) from None
-        _check_masks(operands)
-        if given != self._layouts_with_out:
-            self._compare(operands, out)
+        self._check_layouts(operands, out)
         into = self._launch_into
         if into is None:
             self._first_into(operands, out)
@@ -160,6 +172,27 @@ class Plan(ABC):
         into(*operands, *out)
         self._tally.calls += 1
         return out
+
+    def _check_layouts(self, operands: Sequence[Array], out: Sequence[Array]) -> None:
+        """Whether operands and results are those of the plan."""
+        try:
+            given = tuple([f for x in (*operands, *out) for f in (x.shape, x.strides, x.dtype)])
+        except AttributeError:
+            raise self._no_arrays((*operands, *out)) from None
+        _check_masks(operands)
+        if given != self._layouts_with_out:
+            self._compare(operands, tuple(out))
+
+    def _check_all(self, *arrays: Array) -> None:
+        """Whether the last of CuPy's arrays may be written by a call on the others."""
+        order = dispatch.order_of
+        try:
+            given = [f for x in arrays for f in (x.shape, order(x) or x.strides, x.dtype)]
+        except AttributeError:
+            given = []
+        if given != self._orders_with_out:
+            self._check_layouts(arrays[:-1], arrays[-1:])
+        self._check_out(*arrays)
 
     def _no_arrays(self, given: Sequence[Any]) -> ShapeError:
         names = [type(array).__name__ for array in given if not hasattr(array, "strides")]
@@ -181,10 +214,12 @@ class Plan(ABC):
         """Whether kernels may write to the last arrays while they read the others."""
         count = len(self.specs)
         for position, out in enumerate(arrays[count:], start=count):
-            if not getattr(out.flags, "writeable", True):  # CuPy has no such flag
+            is_cupys = _type_of(out) is dispatch.cupy_array
+            may_share_memory = dispatch.may_share_memory if is_cupys else _may_share_memory
+            if not is_cupys and not getattr(out.flags, "writeable", True):
                 raise read_only("out", text=self.label)
             for number, array in enumerate(arrays[:position]):
-                if _may_share_memory(array, out):
+                if may_share_memory(array, out):
                     name = f"operand {number}" if number < count else "another result"
                     raise ShapeError(
                         f"out shares memory with {name}",
@@ -204,13 +239,31 @@ class Plan(ABC):
             self._launch = launch or self._launch
             self._launch_into = into or self._launch_into
 
+    def _keep_program(self, generation: int, program: Program, arrays: str) -> Callable[..., None]:
+        """Keeps what runs one program into an array of the caller's.
+
+        Layouts of CuPy's arrays are compared only where one is new: that takes as long as a launch.
+        """
+        if arrays == "numpy":
+            into = program.remembering_launcher(self._check_out)
+            self._keep(generation, into=into)
+            return into
+        if dispatch.cupy_array is None:
+            dispatch.knows_cupy(importlib.import_module("cupy"))
+        into = program.remembering_launcher(self._check_all)
+        self._keep(generation, into=into)
+        if len(self.specs) == 2:
+            self._launch_checking = self._launch_into
+        return into
+
     def forget(self) -> None:
         """Drops the launches, so that the next call takes the best kernel known then."""
-        self._launch = self._launch_into = None
+        self._launch = self._launch_into = self._launch_checking = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Launches are of this process; a copy makes its own.
-        return {**self.__dict__, "_launch": None, "_launch_into": None}
+        launches = "_launch", "_launch_into", "_launch_checking"
+        return {**self.__dict__, **dict.fromkeys(launches)}
 
     def _compare(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         """Says what differs from the plan; strides of arrays without elements mean nothing."""
@@ -316,4 +369,14 @@ def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
         part
         for spec in specs
         for part in (spec.shape, tuple(s * spec.dtype.itemsize for s in spec.strides), spec.dtype)
+    )
+
+
+def _orders(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
+    """The same, where it is enough to know that elements are in C order without gaps."""
+    strides = _layouts(specs)[1::3]
+    return tuple(
+        part
+        for spec, steps in zip(specs, strides, strict=True)
+        for part in (spec.shape, spec.is_contiguous or steps, spec.dtype)
     )

@@ -110,8 +110,9 @@ class CallPlan(Plan):
         ready, order = computation.ready_for(self._only, array_module(operands)), self._order
         count = len(operands)
         if ready.only is not None and self.md_homs and order == tuple(range(count)):
-            program = pipeline.choice_for(self.md_homs[0], pipeline.kind_of(operands[0])).program
-            launch_into = program.remembering_launcher(self._check_out)
+            arrays = pipeline.kind_of(operands[0])
+            program = pipeline.choice_for(self.md_homs[0], arrays).program
+            launch_into = self._keep_program(generation, program, arrays)
         else:
             self._tally = statistics.uncounted()  # `ready` counts
 
@@ -121,7 +122,7 @@ class CallPlan(Plan):
                 self._check_out(*arrays)
                 into(*arrays)
 
-        self._keep(generation, into=launch_into)
+            self._keep(generation, into=launch_into)
         launch_into(*operands, *out)
         self._tally.calls += 1
 

@@ -47,8 +47,8 @@ class EinsumPlan(Plan):
             execute(self._prepared, operands, out[0], xp)
             return
         generation = dispatch.generation()
-        choice = pipeline.choice_for(self.md_homs[0], pipeline.kind_of(operands[0]))
-        into = choice.program.remembering_launcher(self._check_out)
-        self._keep(generation, into=into)
+        arrays = pipeline.kind_of(operands[0])
+        program = pipeline.choice_for(self.md_homs[0], arrays).program
+        into = self._keep_program(generation, program, arrays)
         into(*operands, *out)
         self._tally.calls += 1

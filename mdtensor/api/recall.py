@@ -156,13 +156,19 @@ def recalled(
         if is_typical and (kind is _ndarray or kind is dispatch.cupy_array):
             # Most calls; what follows does the same.
             # fmt: off
-            key = (
-                first, second.shape, second.strides, second.dtype,
-                third.shape, third.strides, third.dtype,
-            )
+            if kind is _ndarray:
+                key = (
+                    first, second.shape, second.strides, second.dtype,
+                    third.shape, third.strides, third.dtype,
+                )
+            else:
+                order = dispatch.order_of
+                key = (
+                    first, second.shape, order(second) or second.strides, second.dtype,
+                    third.shape, order(third) or third.strides, third.dtype,
+                    dispatch.current_device(),
+                )
             # fmt: on
-            if kind is not _ndarray:
-                key = (*key, dispatch.current_device())
             launch = known_get(key)
             if not _active:
                 if launch is None and at_once is not None:
@@ -205,8 +211,11 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
     string, so no two lists of arguments have the same key.
     """
     kind = _type_of(value)
-    if kind is _ndarray or kind is dispatch.cupy_array:
+    if kind is _ndarray:
         parts += value.shape, value.strides, value.dtype
+        arrays.append(value)
+    elif kind is dispatch.cupy_array:
+        parts += value.shape, dispatch.order_of(value) or value.strides, value.dtype
         arrays.append(value)
     elif kind is str:
         parts.append(value)

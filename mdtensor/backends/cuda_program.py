@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -28,6 +29,7 @@ _LEAST_BITS = 10
 # recording it takes the time of some dozens.
 _LEGACY_STREAM = 0
 WORTH_RECORDING = 64
+_MOST_GRAPHS = 4  # of a program and a thread
 
 
 class Functions:
@@ -168,6 +170,7 @@ class CudaProgram:
         ]
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
         self.counter_bytes = 4 * max(evaluated(e.counters, values) for e in source.entries)
+        self._arrays = [argument.role for argument in source.arguments].index("scratch")
         self._counters: dict[int, Any] = {}
         self._local = threading.local()
 
@@ -189,14 +192,25 @@ class CudaProgram:
         """Enqueues the kernels on the current stream."""
         self._launch(*arrays)
 
-    def _arguments(self, local: threading.local) -> Arguments:
+    def _begun(self) -> tuple[Arguments, _Graphs, dict[tuple[int, ...], Callable[[int], None]]]:
         """New arguments for a thread, which may not have used the device before."""
-        self.device.functions.begin_thread()
-        arrays = [argument.role for argument in self.source.arguments].index("scratch")
+        functions = self.device.functions
+        functions.begin_thread()
         counters = self.counter_bytes > 0
-        local.arguments = Arguments.of(arrays, self.sizes, counters=counters, maps=self._maps())
-        local.repeats = _Repeats()
-        return local.arguments
+        arguments = Arguments.of(self._arrays, self.sizes, counters=counters, maps=self._maps())
+        graphs = _Graphs(functions, self.launches, arguments.address)
+        self._local.ready = arguments, graphs, graphs.known
+        return self._local.ready
+
+    def _add_memory(self, arguments: Arguments, stream: int) -> None:
+        """Sets the arguments that follow from those of the arrays and from the stream."""
+        if arguments.maps is not None:
+            arguments.maps.encode(arguments.values)
+        if self.scratch_bytes:
+            memory = self.device.functions.scratch(self.scratch_bytes, stream)
+            arguments.values[arguments.scratch] = memory
+        if self.counter_bytes:
+            arguments.values[arguments.scratch + 1] = self._counters_on(stream)
 
     def _maps(self) -> TensorMaps | None:
         """Memory for the program's tensor maps."""
@@ -224,121 +238,134 @@ class CudaProgram:
         A thread's launches on the legacy stream are a graph's after a while.
         """
         local, launches, aligned = self._local, self.launches, self.source.unaligned is not None
-        functions, scratch_bytes = self.device.functions, self.scratch_bytes
-        counter_bytes, counters_on = self.counter_bytes, self._counters_on
-        current_stream = functions.current_stream
+        has_more = bool(self.scratch_bytes or self.counter_bytes or self.source.maps)
+        is_recorded = self.scratch_bytes <= _KEPT_BYTES  # else it lies elsewhere in each launch
+        current_stream = self.device.functions.current_stream
 
         def launch(*arrays: Array) -> None:
             try:
-                arguments, repeats = local.arguments, local.repeats
+                arguments, graphs, known = local.ready
             except AttributeError:
-                arguments, repeats = self._arguments(local), local.repeats
-            values, position, places = arguments.values, 0, 0
-            for array in arrays:
-                place = array.data.ptr
-                values[position] = place
-                position += 1
-                places |= place
-            if aligned and places & _MISALIGNED:
-                self._for_unaligned(*arrays)
-                return
-            if arguments.maps is not None:
-                arguments.maps.encode(values)
+                arguments, graphs, known = self._begun()
+            if len(arrays) == 3:  # most programs; spelt out, since this is most of a small call
+                first, second, third = arrays
+                places = first.data.ptr, second.data.ptr, third.data.ptr
+            else:
+                places = tuple([array.data.ptr for array in arrays])
             stream = current_stream().ptr
-            if scratch_bytes:
-                values[position] = functions.scratch(scratch_bytes, stream)
-            if counter_bytes:
-                values[position + 1] = counters_on(stream)
             if stream == _LEGACY_STREAM:
-                whole = repeats.whole
-                if whole is not None and whole.updates:
-                    for update in whole.updates:
-                        if error := update():
-                            raise _refused(error)
-                    repeats.launch = again = whole.launch
+                again = known.get(places)
+                if again is not None:
                     again(stream)
                     return
-                repeats.count(functions, launches, arguments.address)
-            elif repeats.whole is not None and repeats.whole.updates:
-                repeats.launch = None  # the graph has arguments of before
+            if aligned and any(place & _MISALIGNED for place in places):
+                self._for_unaligned(*arrays)
+                return
+            arguments.values[: len(places)] = places
+            if has_more:
+                self._add_memory(arguments, stream)
+            if stream == _LEGACY_STREAM and is_recorded:
+                again = graphs.handed(places)
+                if again is not None:
+                    again(stream)
+                    return
             for kernel in launches:
                 kernel(stream, arguments.address, 0)
 
         return launch
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """A launcher that sets the arguments only where arrays are others than the last time.
+        """A launcher that calls `check` with the arrays whenever one of them is new.
 
-        `check` is called with the arrays whenever one of them is new. Arrays are remembered by
-        weak references. The arguments belong to this launcher alone.
+        So is one that has another shape than before; CuPy's arrays never change their types, nor
+        their strides without their shapes. Arrays are remembered by weak references.
         """
-        own = CudaProgram(self.device, self.kernels, self.source, self.sizes)
-        local, anew, ref = own._local, own.launcher(), weakref.ref
-        functions = self.device.functions
-        current_stream = functions.current_stream
-        without_memory = not self.scratch_bytes and not self.counter_bytes
+        last, ready, run, ref = threading.local(), self._local, self.launcher(), weakref.ref
+        current_stream = self.device.functions.current_stream
 
         def launch(*arrays: Array) -> None:
+            known: list[tuple[Callable[[], Any], Any]] = getattr(last, "known", [])
+            is_known = len(known) == len(arrays) and all(
+                one() is array and array.shape == shape
+                for array, (one, shape) in zip(arrays, known, strict=True)
+            )
+            if not is_known:
+                last.known = []
+                check(*arrays)
+            run(*arrays)
+            if not is_known:
+                last.known = [(ref(array), array.shape) for array in arrays]
+
+        def launch_of_three(first: Array, second: Array, third: Array) -> None:
+            # Most programs; spelt out, since this is most of a small call.
             try:
-                known, repeats = local.known
+                one, two, three, shape, and_shape, to_shape, places = last.known
             except AttributeError:
-                own._arguments(local)
-                known, repeats = local.known = [_nothing] * len(arrays), local.repeats
-            if len(known) == 3:  # most programs; spelt out, since this is most of a small call
-                first, second, third = arrays
-                same = known[0]() is first and known[1]() is second and known[2]() is third
-            else:
-                same = all(one() is array for one, array in zip(known, arrays, strict=True))
-            if same:
-                if without_memory and repeats.launch is not None:
-                    stream = current_stream().ptr
-                    if stream == _LEGACY_STREAM:
-                        repeats.launch(stream)
-                        return
-                anew(*arrays)
+                one = two = three = _nothing
+                shape = and_shape = to_shape = places = None
+            if (one() is first and two() is second and three() is third) and (
+                first.shape == shape and second.shape == and_shape and third.shape == to_shape
+            ):
+                stream = current_stream().ptr
+                again = ready.ready[2].get(places) if stream == _LEGACY_STREAM else None
+                if again is None:
+                    run(first, second, third)
+                else:
+                    again(stream)
                 return
-            check(*arrays)
-            known[:] = [_nothing] * len(arrays)
-            if self.source.unaligned and any(a.data.ptr & _MISALIGNED for a in arrays):
-                self(*arrays)
-                return
-            repeats.change(functions)
-            anew(*arrays)
-            known[:] = map(ref, arrays)
+            if places is not None:
+                del last.known
+            check(first, second, third)
+            run(first, second, third)
+            places = first.data.ptr, second.data.ptr, third.data.ptr
+            last.known = (
+                *(ref(first), ref(second), ref(third)),
+                *(first.shape, second.shape, third.shape),
+                places,
+            )
 
-        return launch
+        return launch_of_three if self._arrays == 3 else launch
 
 
-class _Repeats:
-    """How often a thread launched a program; from some number on, as one launch.
+class _Graphs:
+    """A thread's launches of a program on the legacy stream as graphs.
 
-    `whole` is that, `launch` enqueues it where it has the present values of the arguments.
+    Most calls come with arrays where earlier ones were: memory that was freed is what CuPy's pool
+    gives next. So there are some graphs, each with arguments of its own; `known` has what launches
+    them, by the places of the arrays. Others are handed to the graph that was not for longest.
     """
 
-    __slots__ = ("launch", "times", "whole")
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begins to count anew, since the next launches are others."""
-        self.times = 0
-        self.whole: Recorded | None = None
-        self.launch: Callable[[int], None] | None = None
-
-    def change(self, functions: Functions) -> None:
-        """The next launches have other arguments, which not every driver can hand a graph."""
-        if functions.graphs() is None:
-            self.forget()
-
-    def count(
+    def __init__(
         self, functions: Functions, launches: Sequence[Callable[..., None]], arguments: int
     ) -> None:
-        """Counts one more, and records them where that pays."""
-        self.times += 1
-        if self.times == WORTH_RECORDING:
-            self.whole = functions.recorded(launches, arguments)
-            self.launch = self.whole and self.whole.launch
+        self.known: dict[tuple[int, ...], Callable[[int], None]] = {}
+        self._record = partial(functions.recorded, launches, arguments)
+        self._recorded: deque[tuple[tuple[int, ...], Recorded]] = deque()
+        self._times, self._most = 0, _MOST_GRAPHS
+
+    def handed(self, places: tuple[int, ...]) -> Callable[[int], None] | None:
+        """What launches the arguments as they are now; None where only single launches do.
+
+        Another graph is recorded whenever so many launches found none with their arguments.
+        """
+        self._times += 1
+        recorded = self._recorded
+        graph: Recorded | None = None
+        if self._times % WORTH_RECORDING == 0 and len(recorded) < self._most:
+            graph = self._record()
+            if graph is None:  # nor will it be
+                self._most = 0
+        elif recorded and recorded[0][1].updates:
+            before, graph = recorded.popleft()
+            self.known.pop(before, None)
+            for update in graph.updates:
+                if error := update():
+                    raise _refused(error)
+        if graph is None:
+            return None
+        recorded.append((places, graph))
+        self.known[places] = graph.launch
+        return graph.launch
 
 
 def _refused(error: int) -> LaunchError:

@@ -32,6 +32,13 @@ class Array:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.host, name)
 
+    def transpose(self, axes: Any) -> Array:
+        return Array.of(self.host.transpose(axes))
+
+    @property
+    def _c_contiguous(self) -> bool:
+        return self.host.flags.c_contiguous
+
 
 Array.__module__ = "cupy"
 
@@ -85,6 +92,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(pipeline, "choice_for", choice_for)
     monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
+    for name in ("cupy_array", "may_share_memory", "order_of"):
+        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
     monkeypatch.setattr(dispatch, "cupy_array", None)
     monkeypatch.setattr(dispatch, "current_device", lambda: cupy.device)
     computation.forget()
@@ -141,6 +150,27 @@ def test_contractions_are_recalled_by_their_second_call(made: list[str], into: b
         np.testing.assert_array_equal(found.host, np.full((3, 5), 4, "f4"))
     assert len(made) == kernels
     assert out is None or found is out
+
+
+def test_arrays_in_other_orders_are_other_calls(made: list[str]) -> None:
+    rng = np.random.default_rng(5)
+    left, right = (rng.integers(-9, 9, (4, 4)).astype("f4") for _ in range(2))
+    orders = [np.ascontiguousarray, np.asfortranarray, lambda a: np.repeat(a, 2, axis=1)[:, ::2]]
+    for _ in range(3):
+        for first in orders:
+            for second in orders:
+                found = mdt.einsum("ij,jk->ik", Array.of(first(left)), Array.of(second(right)))
+                np.testing.assert_array_equal(found.host, left @ right)
+
+
+def test_a_recalled_call_into_an_operand_is_made_by_way_of_a_copy(made: list[str]) -> None:
+    a, b = np.arange(16, dtype="f4").reshape(4, 4), np.eye(4, k=1, dtype="f4")
+    out = Array.of(np.zeros((4, 4), "f4"))
+    for _ in range(3):
+        mdt.einsum("ij,jk->ik", Array.of(a), Array.of(b), out=out)
+    shared = Array.of(a.copy())
+    assert mdt.einsum("ij,jk->ik", shared, Array.of(b), out=shared) is shared
+    np.testing.assert_array_equal(shared.host, a @ b)
 
 
 def test_results_go_into_arrays_of_the_callers(made: list[str]) -> None:

@@ -102,6 +102,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     found.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
     found.cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: 0))
     monkeypatch.setitem(sys.modules, "cupy", found)
+    for name in ("cupy_array", "may_share_memory", "order_of"):
+        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
     monkeypatch.setattr(dispatch, "cupy_array", None)
     monkeypatch.setattr(dispatch, "current_device", lambda: 0)
     choose = pipeline.choice_for

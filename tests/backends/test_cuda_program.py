@@ -26,6 +26,7 @@ class Array:
 
     def __init__(self, place: int) -> None:
         self.data = SimpleNamespace(ptr=place)
+        self.shape = (4, 6)
 
 
 CAPTURING = 77
@@ -253,7 +254,7 @@ def test_launches_that_stay_the_same_become_one(device: Device) -> None:
     captured = [each for each in device.driver.launches if each[2] == CAPTURING]
     assert [each[3][:3] for each in captured] == [(0x100, 0x200, 0x300)]
     single = len(device.driver.launches) - 1
-    assert single == WORTH_RECORDING
+    assert single == WORTH_RECORDING - 1
     assert device.driver.graphs == [(0, 1)] * (2 * WORTH_RECORDING - single)
     launch(first, second, another)
     assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x400, 0))
@@ -292,9 +293,9 @@ def test_a_graph_is_handed_other_arrays(device: Device, remembers: bool) -> None
     for out in outs:
         launch(first, second, out)
     assert graphs.handed == [(0x100, 0x200, out.data.ptr) for out in outs[-3:]]
-    assert device.driver.graphs == [(0, 1)] * 3
+    assert device.driver.graphs == [(0, 1)] * 4
     launch(first, second, outs[-1])
-    assert len(graphs.handed) == (3 if remembers else 4)
+    assert len(graphs.handed) == 3
     assert len(checked) == (len(outs) if remembers else 0)
 
 
@@ -322,7 +323,56 @@ def test_a_graph_that_refuses_arguments_is_an_error(device: Device) -> None:
         launch(*arrays)
     graphs.error = 1
     with pytest.raises(LaunchError, match=r"^CUDA's driver refuses a graph's arguments: error 1$"):
+        launch(*arrays[:2], Array(0x400))
+    graphs.error = 0
+    launch(*arrays)  # the graph that has neither arguments is no more
+    assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x300, 0))
+
+
+def test_arrays_that_take_turns_have_graphs_of_their_own(device: Device) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    launch = made(device, source_of("whole blocks")).launcher()
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for _ in range(WORTH_RECORDING):
+        launch(first, second, out)
+        launch(first, second, another)
+    assert len(graphs.handed) == WORTH_RECORDING - 1
+    before = len(device.driver.graphs)
+    for result in (out, another) * 3:
+        launch(first, second, result)
+    assert len(graphs.handed) == WORTH_RECORDING - 1
+    assert len(device.driver.graphs) == before + 6
+    later = [Array(0x1000 + 0x100 * n) for n in range(3)]
+    for result in later:
+        launch(first, second, result)
+    launch(first, second, out)  # whose graph was handed another array since
+    assert graphs.handed[-4:] == [(0x100, 0x200, each.data.ptr) for each in (*later, out)]
+
+
+def test_scratch_memory_that_lies_elsewhere_each_time_keeps_launches_single(
+    device: Device,
+) -> None:
+    device.driver.stream = 0
+    source = source_of("parts of a reduction")
+    large = tuple(replace(e, scratch=e.scratch * (1 << 20)) for e in source.entries)
+    program = made(device, replace(source, entries=large))
+    for _ in range(2 * WORTH_RECORDING):
+        program(Array(0x100), Array(0x200), Array(0x300))
+    assert device.driver.graphs == []
+    assert len({launch[3][3] for launch in device.driver.launches}) == 2 * WORTH_RECORDING
+
+
+def test_an_array_of_another_shape_is_checked_again(device: Device) -> None:
+    checked: list[tuple[int, ...]] = []
+    program = made(device, source_of("whole blocks"))
+    launch = program.remembering_launcher(lambda *arrays: checked.append(arrays[1].shape))
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    launch(*arrays)
+    arrays[1].shape = (24,)
+    for _ in range(2):
         launch(*arrays)
+    assert checked == [(4, 6), (24,)]
 
 
 def test_launches_that_may_be_captured_stay_single(device: Device) -> None:
