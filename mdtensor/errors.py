@@ -157,6 +157,20 @@ class NoDeviceError(MdtensorError):
     """No device, driver or package to compute on; the hint says what to install."""
 
 
+def shown(value: object) -> str:
+    """A value for the text of an error: an array by its type and shape, others in one line.
+
+    >>> import numpy as np
+    >>> shown(np.zeros((3, 4))), shown("abc"), len(shown([0] * 1000))
+    ('an array (3, 4) of float64', "'abc'", 80)
+    """
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"an array {shape} of {dtype}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
 def count_of(number: int, one: str, many: str) -> str:
     """A number with its noun, for the text of an error.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mdtensor.api.einsum import Options, einsum
 from mdtensor.api.operands import array_module, as_array, check_mask, no_kernels, reason_of_types
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_einsum import EinsumPlan
-from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
         extents = tuple(map(operator.index, listed))
     except TypeError:
         raise ShapeError(
-            f"{shape!r} is no shape", hint="whole numbers, such as (64, 128)"
+            f"{shown(shape)} is no shape", hint="whole numbers, such as (64, 128)"
         ) from None
     return TensorSpec.of(extents, dtype)
 
@@ -120,7 +120,7 @@ def _plan_of_call(
     is_ours = module == "mdtensor.api" and name in _MODULES
     if not (is_ours or is_stencil or isinstance(function, Directive) or function is einsum):
         raise TranslationError(
-            f"{function!r} is neither an einsum string nor a function that can be planned",
+            f"{shown(function)} is neither an einsum string nor a function that can be planned",
             hint="reduce, scan, conv, a stencil, …; whole programs: with mdtensor.tuning('record')",
         )
     arguments = Arguments.of(function, operands, options)
@@ -133,5 +133,16 @@ def _plan_of_call(
 
 
 def _array(operand: Any) -> Array:
+    if _is_shape(operand):
+        raise DTypeError(
+            f"{operand} is no array",
+            hint=f"a shape with its type: mdtensor.spec({operand}, 'f4')",
+        )
     is_array = hasattr(operand, "strides") and hasattr(operand, "dtype")
     return operand if is_array else as_array("an operand", operand, array_module([operand]))
+
+
+def _is_shape(operand: object) -> bool:
+    """Whether a shape stands where an array or a spec should."""
+    extents = cast("tuple[object, ...]", operand) if isinstance(operand, tuple) else ()
+    return bool(extents) and all(type(extent) is int for extent in extents)

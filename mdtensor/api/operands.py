@@ -13,7 +13,7 @@ import numpy as np
 
 from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
 from mdtensor.backends.memory import aligned_allocator
-from mdtensor.errors import DTypeError, ShapeError, SubscriptError
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
 
 # Arrays of NumPy or CuPy, known by their attributes alone.
@@ -65,7 +65,10 @@ def _letter(index: Any) -> str:
     try:
         number = operator.index(index)
     except TypeError:
-        raise DTypeError(f"index {index!r} is neither an int nor Ellipsis") from None
+        raise DTypeError(
+            f"index {shown(index)} is neither an int nor Ellipsis",
+            hint="begin with a string: 'ij,jk->ik', A, B",
+        ) from None
     if not 0 <= number < len(_LETTERS):
         raise SubscriptError(f"index {number} is not between 0 and {len(_LETTERS) - 1}")
     return _LETTERS[number]
@@ -103,6 +106,8 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
     """
     if type(operand) is xp.ndarray:
         return operand
+    if operand is None:
+        raise DTypeError(f"{name} is None", hint="pass an array, a list or a number")
     if xp is not np and is_on_gpu(operand):
         return shared(name, operand, xp)
     try:

@@ -16,6 +16,7 @@ from mdtensor.api.records import by_columns
 from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import PrefixSum
+from mdtensor.translate.einsum.subscripts import no_string
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators import associativity
 from mdtensor.translate.operators.operators import operator_name
@@ -211,7 +212,12 @@ def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any
 
 
 def _check_options(reduction: Reduction, *, on_gpu: bool) -> None:
-    """Raises DTypeError for types without kernels, TranslationError for an identity too many."""
+    """Raises SubscriptError for no string, DTypeError for types without kernels.
+
+    And TranslationError for an identity too many.
+    """
+    if not isinstance(cast("object", reduction.text), str):
+        raise no_string(reduction.text)
     asked = (*_listed(reduction.dtype), *_listed(reduction.acc_dtype))
     types = [dtype for dtype in map(as_dtype, asked) if dtype.names is None]
     check_types(types, on_gpu=on_gpu)

@@ -14,7 +14,7 @@ from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
 from mdtensor.api.recall import recalled
 from mdtensor.decorated import Decorated
-from mdtensor.errors import DTypeError, ShapeError, TranslationError
+from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Number
 from mdtensor.translate.stencils.borders import Border
@@ -36,7 +36,8 @@ class StencilFunction(Decorated):
     def __init__(self, function: Callable[..., object], border: Border) -> None:
         if not callable(function):
             raise TranslationError(
-                f"{function!r} is no function", hint="@mdtensor.stencil(border=…) decorates one"
+                f"{shown(function)} is no function",
+                hint="@mdtensor.stencil(border=…) decorates one",
             )
         functools.update_wrapper(self, function)
         self.function = function

@@ -16,7 +16,7 @@ from mdtensor.api.schedule_search import searched
 from mdtensor.api.whole_calls import keep_what_is_fastest
 from mdtensor.autotune.progress import Progress
 from mdtensor.closing import Closing
-from mdtensor.errors import TuningError, count_of
+from mdtensor.errors import TuningError, count_of, shown
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.translate.md_hom import MDHom
@@ -118,7 +118,7 @@ def _recorded(work: Any) -> list[Recorded]:
     for item in items:
         if not isinstance(item, Recorded):
             raise TuningError(
-                f"{item!r} is nothing that was recorded",
+                f"{shown(work if isinstance(work, str) else item)} is nothing that was recorded",
                 hint="what `with mdtensor.tuning('record') as seen:` gave; "
                 "a plan is tuned by plan.tune()",
             )

@@ -79,7 +79,9 @@ def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
             if wanted
             else f"no device for {arrays} arrays",
             notes=[f"available: {label}" for label in available],
-            hint=f"set {VARIABLE} to a part of one of these names" if available else None,
+            hint=f"name a part of one of these, by mdtensor.device(…), --device or {VARIABLE}"
+            if available
+            else None,
         )
     return chosen[0].open()
 

@@ -149,7 +149,7 @@ class Arithmetic:
     ) -> Any:
         if func not in _FUNCTIONS:
             raise TranslationError(
-                f"np.{func.__name__} cannot be traced",
+                f"{_numpy_name(func)} cannot be traced",
                 hint="write it with ufuncs, np.where, np.clip or np.round",
             )
         composed = _FUNCTIONS[func]
@@ -157,10 +157,19 @@ class Arithmetic:
             inspect.signature(composed).bind(self.applied, *args, **kwargs)
         except TypeError:
             raise TranslationError(
-                f"np.{func.__name__} with these arguments cannot be traced",
+                f"{_numpy_name(func)} with these arguments cannot be traced",
                 hint="leave out what says where the result goes; np.where takes three arguments",
             ) from None
         return composed(self.applied, *args, **kwargs)
+
+
+def _numpy_name(function: Any) -> str:
+    """As users write it, also where it lies in a module inside of NumPy.
+
+    >>> _numpy_name(np.linalg.norm), _numpy_name(np.sort)
+    ('np.linalg.norm', 'np.sort')
+    """
+    return f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
 
 
 Applied = Callable[..., Any]

@@ -5,6 +5,7 @@ Definitions: 002, section 4.2.2, Examples 1 and 2, and appendix .2 (prefix sums)
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -252,6 +253,7 @@ def operator_from_function(
     called = "op" if called == "<lambda>" else called
     params = tuple(param(n, dtype) for n, dtype in enumerate(types * 2))
     sides = (params[:width], params[width:]) if width > 1 else params
+    _check_sides(function, called)
     returned = traced(function, *sides)
     results = tuple(returned) if is_sequence(returned) else (returned,)
     if len(results) != width:
@@ -262,6 +264,21 @@ def operator_from_function(
     typed = tuple(_of_type(results[n], dtype, n, called) for n, dtype in enumerate(types))
     commutes = commutative or _is_symmetric(typed)
     return Operator(types, typed, as_identity(identity), commutes, called)
+
+
+def _check_sides(function: Callable[..., Any], called: str) -> None:
+    """Raises TranslationError where a function cannot be called with two elements."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # what is no function is found later, what has no signature too
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TranslationError(
+            f"operator {called!r} does not take two elements, but {signature}",
+            hint="lambda lhs, rhs: …, of what lies before and what lies behind",
+        ) from None
 
 
 _SYMMETRIC = frozenset(("add", "mul", "min", "max", "and", "or", "xor", "eq", "ne", "logaddexp"))

@@ -98,7 +98,10 @@ def test_a_device_that_is_not_there_is_named() -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("NoDeviceError: no device for numpy arrays is called 'abacus'")
-    assert "\n  hint: set MDTENSOR_DEVICE to a part of one of these names\n" in done.stderr
+    assert (
+        "\n  hint: name a part of one of these, by mdtensor.device(…), --device or"
+        " MDTENSOR_DEVICE\n" in done.stderr
+    )
 
 
 def test_devices_shows_facts_and_the_default() -> None:

@@ -291,7 +291,7 @@ def test_what_was_not_recorded_is_refused() -> None:
         with pytest.raises(TuningError) as refused:
             mdt.tune(work, 1)
         assert str(refused.value) == f"{item!r} is nothing that was recorded\n{hint}"
-    with pytest.raises(TuningError, match=r"^'i' is nothing that was recorded\n"):
+    with pytest.raises(TuningError, match=r"^'ij,jk->ik' is nothing that was recorded\n"):
         mdt.tune("ij,jk->ik", 1)
 
 

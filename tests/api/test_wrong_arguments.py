@@ -41,6 +41,35 @@ def copied(x: Any, y: Any) -> None:
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: mdt.reduce(3, A), SubscriptError, "3 is no einsum string"),  # type: ignore[arg-type]
     (lambda: mdt.scan(None, A), SubscriptError, "None is no einsum string"),  # type: ignore[arg-type]
+    (lambda: mdt.reduce(A), SubscriptError, r"^an array \(2, 3\) of float64 is no einsum string\n"),  # type: ignore[arg-type]
+    (lambda: mdt.scan([1, 2]), SubscriptError, r"hint: the string comes first, then the arrays"),  # type: ignore[arg-type]
+    (
+        lambda: mdt.einsum(A, B),
+        DTypeError,
+        r"(?s)^index an array \(4,\) .*hint: begin with",
+    ),
+    (lambda: mdt.einsum("ij->i", None), DTypeError, r"^operand 0 is None\n  hint: pass an array"),
+    (lambda: mdt.compile("ij->i", (2, 3)), DTypeError, r"hint: .*mdtensor.spec\(\(2, 3\), 'f4'\)"),
+    (
+        lambda: mdt.reduce("ij->i", A, combine=lambda lhs: lhs),
+        TranslationError,
+        r"^operator 'op' does not take two elements, but \(lhs\)\n  hint: lambda lhs, rhs",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, f=lambda x: x.sum()),
+        TranslationError,
+        "^an element is a number, which has no 'sum' here\n",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, f=lambda x: 2 * np.linalg.norm(x)),
+        TranslationError,
+        "^np.linalg.norm cannot be traced\n",
+    ),
+    (
+        lambda: mdt.conv(np.ones((1, 3, 8, 8)), np.ones((4, 3, 2, 2))),
+        ShapeError,
+        "hint: layout= says which axis is which: 'NHWC,KRSC->NPQK', 'NCHW,KCRS->NKPQ'",
+    ),
     (lambda: mdt.reduce("ij->i", A, f=3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
     (lambda: mdt.reduce("ij->i", A, f="add"), TranslationError, "'add' is no function"),  # type: ignore[arg-type]
     (lambda: mdt.reduce("ij->i", A, dtype="foo"), DTypeError, "'foo' is no element type"),
@@ -141,7 +170,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         DTypeError,
         r"no kernels compute with dtype datetime64\[s\], and NumPy or scipy says: ",
     ),
-    (lambda: mdt.convolve(None, [1]), TypeError, "unsupported operand"),  # type: ignore[arg-type]
+    (lambda: mdt.convolve(None, [1]), TypeError, "operand 0 is None"),  # type: ignore[arg-type]
     (
         lambda: mdt.einsum("i,i->", np.array([1, "a"], object), np.array([None, 2], object)),
         TypeError,

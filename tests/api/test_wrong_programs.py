@@ -274,7 +274,7 @@ def unsupported_construct():
 @wrong
 def unknown_function():
     """
-    ProgramError: np.fft cannot be traced
+    ProgramError: np.fft.fft cannot be traced
       return mdt.reduce("i->", X, f=lambda x: x + np.fft.fft(x))
                                                   ^
       HERE, in <lambda>

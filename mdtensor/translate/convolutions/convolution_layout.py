@@ -233,6 +233,7 @@ def _extents(
             raise ShapeError(
                 f"axis {name} has extent {known} in the image but {extent} in the filter",
                 notes=[f"image: {image}    filter: {taps}"],
+                hint=f"layout= says which axis is which: {_LIST}",
             )
     return extents
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
-from mdtensor.errors import SubscriptError
+from mdtensor.errors import SubscriptError, shown
 from mdtensor.translate.einsum.affine_index import AffineSum, is_name, parse_sum
 
 LETTERS = frozenset(string.ascii_letters)
@@ -100,8 +100,17 @@ def parse(text: str, *, extended: bool = False) -> Subscripts:
     is none, or an index that the output repeats or that no operand has.
     """
     if not isinstance(cast("object", text), str):
-        raise SubscriptError(f"{text!r} is no einsum string", hint="such as 'ij,jk->ik'")
+        raise no_string(text)
     return _parsed(text, extended)
+
+
+def no_string(text: object) -> SubscriptError:
+    """The error for what stands where the string should."""
+    is_array = hasattr(text, "shape") or type(text) in (list, tuple)
+    hint = "the string comes first, then the arrays: 'ij,jk->ik', A, B"
+    return SubscriptError(
+        f"{shown(text)} is no einsum string", hint=hint if is_array else "such as 'ij,jk->ik'"
+    )
 
 
 @lru_cache(1024)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, TranslationError
+from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, TranslationError, count_of
 from mdtensor.specs import as_dtype
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
 from mdtensor.translate.python.functions import is_sequence
@@ -160,7 +160,8 @@ def _indices(
     unlimited = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if count < len(required) or (count > len(positional) and not unlimited):
         raise ProgramError(
-            f"{name} takes {len(positional)} elements, but {count} are read",
+            f"{name} takes {count_of(len(positional), 'element', 'elements')}, but"
+            f" {count_of(count, 'is', 'are')} read",
             hint="a parameter for every element, then the indices' names after a *",
         )
     keywords: dict[str, Expr] = {}

@@ -94,6 +94,13 @@ class Expressions:
                 return self._called(node, variables)
             case ast.Attribute(value=owner, attr=name):
                 holder = self._value(owner, variables)
+                if isinstance(holder, Expr) and not hasattr(holder, name):
+                    raise self._error(
+                        node,
+                        f"an element is a number, which has no {name!r} here",
+                        "it has astype, real, imag, conjugate() and NumPy's functions of numbers;"
+                        " a sum over a dim is combine='add'",
+                    )
                 return self._part(holder, self._guarded(node, getattr, holder, name))
             case ast.Subscript(value=owner, slice=index):
                 holder = self._value(owner, variables)

@@ -115,7 +115,9 @@ def test_extents_of_results(options: dict[str, object], image: int, taps: int, r
             {},
             (
                 "axis C has extent 2 in the image but 3 in the filter\n"
-                "  image: (1, 3, 2)    filter: (4, 2, 3)"
+                "  image: (1, 3, 2)    filter: (4, 2, 3)\n"
+                "  hint: layout= says which axis is which: 'NHWC,KRSC->NPQK', 'NCHW,KCRS->NKPQ',"
+                " 'NHWC,HWIO->NHWC', 'NCW,KCS->NKQ'"
             ),
         ),
         (

@@ -398,7 +398,7 @@ HASHED = "the value of p0 is known only when the kernel runs"
         (raises, "the function raises ValueError('not today')", 'raise ValueError("not today")'),
         (
             item_of,
-            "AttributeError: 'Expr' object has no attribute 'item'",
+            "an element is a number, which has no 'item' here",
             "return a.item() * 2",
         ),
     ],

@@ -794,7 +794,7 @@ def test_functions_without_source_can_only_be_called() -> None:
         (
             lambda: scalar_function(lambda a: a, ["f4", "f4"]),
             (
-                "the function takes 1 elements, but 2 are read\n"
+                "the function takes 1 element, but 2 are read\n"
                 "  hint: a parameter for every element, then the indices' names after a *"
             ),
         ),
