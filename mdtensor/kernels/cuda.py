@@ -72,7 +72,8 @@ __device__ __forceinline__ signed char byte_of(int wide) {
   return (signed char)wide;
 }"""
 
-# Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15).
+# Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15),
+# and for mma.m16n8k8 of tf32, whose floats are where pairs of half floats are.
 _MATRIX_FUNCTIONS = """\
 template <bool turned>
 __device__ __forceinline__ void load_matrices(unsigned (&to)[4], const unsigned short* from) {
@@ -107,6 +108,21 @@ __device__ __forceinline__ void multiply_add_bfloats(float& a, float& b, float& 
                                                      const unsigned (&rows)[4], unsigned x,
                                                      unsigned y) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+      " {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
+      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
+}
+template <int count>
+__device__ __forceinline__ void round_floats(unsigned (&held)[count]) {
+  #pragma unroll
+  for (int n = 0; n < count; n++) {
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(held[n]) : "f"(__uint_as_float(held[n])));
+  }
+}
+__device__ __forceinline__ void multiply_add_floats(float& a, float& b, float& c, float& d,
+                                                    const unsigned (&rows)[4], unsigned x,
+                                                    unsigned y) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
       " {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
       : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
-from mdtensor.lower.nest import F16
+from mdtensor.lower.nest import F32
 
-DEPTH, GROUP = 16, 8  # elements of a reduction, rows or columns of a group
+STEP_BYTES, PIECE_BYTES = 32, 16  # of a row in a step of the reduction, and in a fragment
+_CALLS = {
+    "float16": "multiply_add",
+    "bfloat16": "multiply_add_bfloats",
+    "float32": "multiply_add_floats",
+}
 
 
 def matrix_product_lines(product: MatrixProduct, dialect: Dialect) -> list[str]:
@@ -19,16 +24,16 @@ def matrix_product_lines(product: MatrixProduct, dialect: Dialect) -> list[str]:
 
 def _by_warps(product: MatrixProduct) -> list[str]:
     rows, columns = product.rows, product.columns
-    call = "multiply_add" if rows.memory == F16 else "multiply_add_bfloats"
+    call = _CALLS[rows.memory.name]
     lines = [
         "const int row = (int)lane & 7, half = ((int)lane >> 3) & 1, side = (int)lane >> 4;",
         _place("rows", rows, "half", "side"),
         _place("columns", columns, "side", "half"),
     ]
     for m in range(0, len(rows.offsets), 2):
-        lines += _load("rows", m, rows, 4)
+        lines += _load("rows", m, rows, 4, rows=True)
     for n in range(0, len(columns.offsets), 2):
-        lines += _load("columns", n, columns, 4 if n + 1 < len(columns.offsets) else 2)
+        lines += _load("columns", n, columns, 4 if n + 1 < len(columns.offsets) else 2, rows=False)
     for m in range(0, len(rows.offsets), 2):
         order = range(len(columns.offsets))
         for n in reversed(order) if m % 4 else order:
@@ -42,22 +47,44 @@ def _by_warps(product: MatrixProduct) -> list[str]:
 
 def _place(name: str, operand: MatrixOperand, apart: str, along: str) -> str:
     """Declares where the row lies whose address this work-item gives, in the first two groups."""
-    step = operand.along if operand.across == 1 else operand.across
     between = operand.offsets[1] - operand.offsets[0] if len(operand.offsets) > 1 else 0
+    if _is_single(operand):  # the work-item's own element of the first of these
+        own = f"((int)lane >> 2) * {operand.across} + ((int)lane & 3) * {operand.along}"
+        return f"const float* const {name} = {operand.buffer} + {operand.start!r} + {own};"
+    step = operand.along if operand.across == 1 else operand.across
+    piece = PIECE_BYTES // operand.memory.itemsize
+    kind = "float" if operand.memory == F32 else "unsigned short"
     return (
-        f"const unsigned short* const {name} = {operand.buffer} + {operand.start!r}"
-        f" + row * {step} + {apart} * {between} + {along} * {GROUP * operand.along};"
+        f"const {kind}* const {name} = {operand.buffer} + {operand.start!r}"
+        f" + row * {step} + {apart} * {between} + {along} * {piece * operand.along};"
     )
 
 
-def _load(name: str, group: int, operand: MatrixOperand, count: int) -> list[str]:
-    turned = "true" if operand.across == 1 else "false"
+def _is_single(operand: MatrixOperand) -> bool:
+    """Whether elements are loaded one by one: floats that lie across the reduction."""
+    return operand.memory == F32 and operand.along != 1
+
+
+def _load(name: str, group: int, operand: MatrixOperand, count: int, *, rows: bool) -> list[str]:
+    """Loads the fragments of two groups, or of one; those of `rows` lie group by group."""
     offset = operand.offsets[group] - operand.offsets[0]
     held = f"{name}{group}"
-    return [
-        f"unsigned {held}[{count}];",
-        f"load_matrices<{turned}>({held}, {name} + {offset});",
-    ]
+    declared = f"unsigned {held}[{count}];"
+    if _is_single(operand):
+        half = PIECE_BYTES // operand.memory.itemsize * operand.along
+        offsets = [o - operand.offsets[0] for o in operand.offsets[group : group + count // 2]]
+        places = [(offset, piece) for offset in offsets for piece in (0, half)]
+        if rows:
+            places = [(offset, piece) for piece in (0, half) for offset in offsets]
+        singles = (f"__float_as_uint({name}[{offset + piece}])" for offset, piece in places)
+        lines = [f"{held}[{n}] = {single};" for n, single in enumerate(singles)]
+    elif operand.memory == F32:
+        lines = [f"load_matrices<false>({held}, (const unsigned short*)({name} + {offset}));"]
+    else:
+        turned = "true" if operand.across == 1 else "false"
+        lines = [f"load_matrices<{turned}>({held}, {name} + {offset});"]
+    rounded = [f"round_floats({held});"] if operand.memory == F32 else []
+    return [declared, *lines, *rounded]
 
 
 def _by_loops(product: MatrixProduct, dialect: Dialect) -> list[str]:
@@ -76,7 +103,8 @@ def _by_loops(product: MatrixProduct, dialect: Dialect) -> list[str]:
         for n, refs in enumerate(line)
         for k, ref in enumerate(refs)
     ]
-    return [f"for (int k = 0; k < {DEPTH}; k++) {{", *_indented(body), "}"]
+    depth = STEP_BYTES // rows.memory.itemsize
+    return [f"for (int k = 0; k < {depth}; k++) {{", *_indented(body), "}"]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -85,6 +113,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _element(name: str, operand: MatrixOperand, offset: int, number: str, dialect: Dialect) -> str:
     place = f"{(operand.start + offset)!r} + {number} * {operand.across} + k * {operand.along}"
+    if operand.memory == F32:
+        return f"const float {name} = {operand.buffer}[{place}];"
     loaded = dialect.short_floats[operand.memory.name].load.format(
         buffer=operand.buffer, index=place
     )

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_blocks import blocked
+from mdtensor.lower.gpu_matrices import padding_of
 from mdtensor.lower.passes.matrix_tile import Factors, factors_of, validate_tensor
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
-_PADDING = 8
 _STAGES = 3
 # Points of a work-item and work-items of a group along rows and columns, and how deep tiles are.
 _POINTS, _ITEMS, _DEPTH = (8, 8), (8, 16), 16
@@ -34,7 +34,12 @@ def for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
 
 
 def _copied_by_items(problem: Problem, schedule: Schedule, factors: Factors) -> Schedule:
-    staged = (factors.rows, factors.columns)
-    padding = tuple(_PADDING if n in staged else 0 for n in range(len(problem.streams)))
+    row, column, _ = schedule.tensor
+    owners = {factors.rows: row, factors.columns: column}
+    padding = tuple(
+        padding_of(problem, factors, n, owners[n]) if n in owners else 0
+        for n in range(len(problem.streams))
+    )
+    chunks = tuple(1 if d == row else n for d, n in enumerate(schedule.chunks))
     stages = min(schedule.stages, _STAGES)
-    return replace(schedule, bulk=False, results="", padding=padding, stages=stages)
+    return replace(schedule, bulk=False, results="", chunks=chunks, padding=padding, stages=stages)

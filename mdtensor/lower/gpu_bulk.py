@@ -64,7 +64,7 @@ _COMBINING, _PARTIALS = 3.5e-6, 1.6e12
 def bulk_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     """Valid schedules with bulk copies, where the device and the problem have such."""
     problem = zero_filled(problem)
-    dims = matrix_dims(problem) if target.bulk_copies else None
+    dims = matrix_dims(problem, bulk=True) if target.bulk_copies else None
     if dims is None:
         return
     for block in BLOCKS:

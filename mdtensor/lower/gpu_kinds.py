@@ -15,14 +15,12 @@ from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_blocks import POINTS, can_be_staged, item_counts
 from mdtensor.lower.gpu_bulk import BLOCKS, bulk_candidates
 from mdtensor.lower.gpu_candidates import MOST_PARTIALS, can_stream, part_counts, shared_dim
-from mdtensor.lower.gpu_matrices import matrix_dims
+from mdtensor.lower.gpu_matrices import matrix_dims, padding_of
 from mdtensor.lower.gpu_points import shares_along
 from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
-from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.bulk_form import panel_of
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
-    DEPTH,
     ROWS,
     factors_of,
     is_held,
@@ -50,7 +48,6 @@ _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)  # of a group without a reduction
 MOST_BLOCKS = 64  # of a group along a dim of matrices by bulk copies
 _PADDINGS = (0, 1, 4)
-_OF_MATRICES = 8  # half floats that rows of their staged tiles are longer
 _SWATHS = (0, 2, 4, 8, 16)
 _STAGES = (0, 2, 3, 4, 5)
 _OF_BULK = (2, 3, 4, 5, 6, 7, 8)
@@ -124,7 +121,7 @@ def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
     dims = matrix_dims(problem) if target.matrices else None
     if dims is not None:
         matrices = _matrices(problem, target, dims)
-        if matrices.tiles[dims[2]] and _are_short(problem, dims):
+        if matrices.tiles[dims[2]]:
             found[MATRICES] = matrices
     return found | _bulk_kinds(zero_filled(problem), target)
 
@@ -153,12 +150,6 @@ def _bulk_kinds(problem: Problem, target: Target) -> dict[str, Kind]:
         if name not in found:
             found[name] = _spread(problem, one, schedule, rows)
     return found
-
-
-def _are_short(problem: Problem, dims: tuple[int, int, int]) -> bool:
-    """Whether warps multiply the factors as they are: tf32 comes by bulk copies only."""
-    factors = factors_of(problem, *dims)
-    return factors is not None and factors.memory != F32
 
 
 def _by_dim(problem: Problem, choices: Callable[[int], Counts]) -> tuple[Counts, ...]:
@@ -362,15 +353,17 @@ def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> K
     assert factors is not None
     extents = {d: problem.extent(d) for d in dims}
 
+    step, owners = factors.step, ((factors.rows, row), (factors.columns, column))
+
     def of_warps(d: int, one: int) -> Counts:
         return tuple(one * n for n in (1, 2, 4, 8) if one * (n // 2) < extents[d])
 
     tiles: dict[int, Counts] = dict.fromkeys(problem.contracted, _ONE)
-    tiles[along] = tuple(n for n in _DEPTHS if n >= DEPTH and extents[along] % n == 0)
+    tiles[along] = tuple(n for n in _DEPTHS if n >= step and extents[along] % n == 0)
     return Kind(
-        points=_only(problem, {row: (2, 4, 8, 16), column: (2, 4, 8, 16), along: (DEPTH,)}, _ONE),
+        points=_only(problem, {row: (2, 4, 8, 16), column: (2, 4, 8, 16), along: (step,)}, _ONE),
         items=_only(problem, {row: of_warps(row, ROWS), column: of_warps(column, COLUMNS)}, _ONE),
-        chunks=_only(problem, {column: (2,), along: (DEPTH,)}, _ONE),
+        chunks=_only(problem, {column: (2,), along: (step,)}, _ONE),
         tiles=_only(problem, tiles, _NONE),
         parts=_only(problem, {along: _parts_along(problem, target, along)}, _ONE),
         blocks=_by_dim(problem, lambda d: _ONE),
@@ -379,7 +372,7 @@ def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> K
             for n in range(len(problem.streams))
         ),
         last=_last(problem),
-        padding=(_OF_MATRICES,),
+        padding=tuple(sorted({padding_of(problem, factors, n, own) for n, own in owners})),
         as_source=(True,),
         stages=tuple(n for n in _STAGES if n),
         warp=tuple({row: ROWS, column: COLUMNS}.get(d, 1) for d in problem.dims),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.nest import F32
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
-    DEPTH,
     ROWS,
     Factors,
     factors_of,
@@ -31,29 +30,37 @@ from mdtensor.specs import Target
 # Warps of a group along rows and columns, and what a warp computes of them.
 _WARPS = ((2, 2), (2, 4), (4, 2), (1, 2), (2, 1), (1, 4), (1, 1))
 _TILES = ((64, 64), (32, 64), (64, 32), (32, 32), (16, 64), (16, 32))
-_DEPTHS = (32, 64)
+_DEPTH_BYTES = (64, 128)
 _STAGES = (3, 4, 5)
-_PADDING = 8  # half floats: rows 16 bytes longer than whole lines lie in other banks
+# Bytes that rows are longer than whole lines: next ones lie in other banks, both where 16 bytes of
+# them are read at once and where single floats of rows across the reduction are.
+_PADDING, _PADDING_ACROSS = 16, 32
 _PIECE_BYTES = 16  # that are copied at once
 _SWATH = 8
-# Multiply-adds and bytes of local memory of a core per cycle; cycles that a group takes in any
-# case, and that a tile takes until it is there.
-_MULTIPLY_ADDS, _LOCAL_BYTES, _GROUP, _TILE = 1200.0, 100.0, 3000.0, 100.0
+# Multiply-adds of a core per cycle, each for every byte of a factor's element, and bytes of local
+# memory; cycles that a group takes in any case, and that a tile takes until it is there.
+_MULTIPLIED_BYTES, _LOCAL_BYTES, _GROUP, _TILE = 2400.0, 100.0, 3000.0, 100.0
 _BASE = 2.5e-6
 # What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
 _RESERVED = 1024  # bytes of a core's local memory that the system takes for a group
 
 
-def matrix_dims(problem: Problem) -> tuple[int, int, int] | None:
-    """Dims of the rows, the columns and the reduction; None where there are no two factors."""
+def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int] | None:
+    """Dims of the rows, the columns and the reduction; None where there are no two factors.
+
+    Or none that bulk copies can bring.
+    """
     found: list[tuple[int, tuple[int, int, int]]] = []
     for row, column in itertools.permutations(problem.kept, 2):
         for depth in problem.contracted:
             factors = factors_of(problem, row, column, depth)
             if factors is None or not _are_nearest(problem, factors, (row, column, depth)):
                 continue
-            pairs = (row, column) if is_held(problem, factors, row) else (column,)
+            if bulk and factors.memory == F32 and is_turned(problem, factors.columns, column):
+                continue  # only rows of tf32 go through registers
+            held = bulk and is_held(problem, factors, row)
+            pairs = (row, column) if held else (column,)
             beside = (any(w.strides[d].constant == 1 for d in pairs) for w in problem.writes)
             if not all(beside):
                 continue  # every result would be a line of its own
@@ -66,8 +73,6 @@ def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int])
     """Whether both factors come in pieces of 16 bytes along their own dim or the reduction."""
     row, column, depth = dims
     piece = _PIECE_BYTES // factors.memory.itemsize
-    if factors.memory == F32 and is_turned(problem, factors.columns, column):
-        return False  # only rows of tf32 go through registers
     for number, own in ((factors.rows, row), (factors.columns, column)):
         strides = [stride.constant for stride in problem.streams[number].strides]
         nearest = [d for d in (own, depth) if strides[d] == 1 and problem.extent(d) % piece == 0]
@@ -81,8 +86,9 @@ def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     dims = matrix_dims(problem) if target.matrices else None
     if dims is None:
         return
-    for warps, tile, depth, stages in itertools.product(_WARPS, _TILES, _DEPTHS, _STAGES):
-        schedule = matrix_blocked(problem, dims, warps, tile, depth, stages)
+    itemsize = _factors(problem, dims).memory.itemsize
+    for warps, tile, nbytes, stages in itertools.product(_WARPS, _TILES, _DEPTH_BYTES, _STAGES):
+        schedule = matrix_blocked(problem, dims, warps, tile, nbytes // itemsize, stages)
         try:
             validate(problem, schedule)
             validate_tensor(problem, schedule)
@@ -108,7 +114,9 @@ def matrix_blocked(
         chosen = {row: values["row"], column: values["column"], along: values.get("along", default)}
         return tuple(chosen.get(d, default) for d in range(count))
 
-    registers = by_dim(1, row=tile[0] // ROWS, column=tile[1] // COLUMNS, along=DEPTH)
+    factors = _factors(problem, dims)
+    step = factors.step
+    registers = by_dim(1, row=tile[0] // ROWS, column=tile[1] // COLUMNS, along=step)
     threads = by_dim(1, row=ROWS * warps[0], column=COLUMNS * warps[1])
     parts = [1] * count
     for d in problem.kept:
@@ -116,7 +124,8 @@ def matrix_blocked(
     others = tuple(d for d in problem.kept if d not in (row, column))
     kept = (*others, row, column)
     reduced = (*(d for d in problem.contracted if d != along), along)
-    factors = {read.stream for read in problem.reads}
+    streams, both = range(len(problem.streams)), (factors.rows, factors.columns)
+    paddings = {factors.rows: row, factors.columns: column}
     return Schedule(
         asm="gpu",
         parts=tuple(parts),
@@ -128,32 +137,47 @@ def matrix_blocked(
         group_order=(*kept, *reduced),
         loop_order=kept,
         reduce_order=reduced,
-        staged=tuple("local" if n in factors else "" for n in range(len(problem.streams))),
+        staged=tuple("local" if n in both else "" for n in streams),
         resident=True,
-        chunks=by_dim(1, row=1, column=2, along=DEPTH),
+        chunks=by_dim(1, row=1, column=2, along=step),
         warp=by_dim(1, row=ROWS, column=COLUMNS),
-        padding=tuple(_PADDING if n in factors else 0 for n in range(len(problem.streams))),
+        padding=tuple(
+            padding_of(problem, factors, n, paddings[n]) if n in both else 0 for n in streams
+        ),
         stages=stages,
-        as_source=tuple(n in factors for n in range(len(problem.streams))),
+        as_source=tuple(n in both for n in streams),
         tensor=dims,
         swath=_SWATH,
     )
+
+
+def _factors(problem: Problem, dims: Sequence[int]) -> Factors:
+    factors = factors_of(problem, *dims)
+    assert factors is not None
+    return factors
+
+
+def padding_of(problem: Problem, factors: Factors, number: int, own: int) -> int:
+    """Elements that the rows of a factor's staged tile are longer."""
+    across = factors.memory == F32 and is_turned(problem, number, own)
+    return (_PADDING_ACROSS if across else _PADDING) // factors.memory.itemsize
 
 
 def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
     """Rows, columns and depth of a group's tile."""
     row, column, along = schedule.tensor
     tilings = tilings_of(problem, schedule)
-    depth = tilings[along].tile or tilings[along].part.constant or DEPTH
+    depth = tilings[along].tile or tilings[along].part.constant or schedule.registers[along]
     return tilings[row].block, tilings[column].block, depth
 
 
 def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
     """Bytes of local memory that a group's stages take."""
     rows, columns, depth = _sides(problem, schedule)
-    elements = max(rows, depth) * (min(rows, depth) + _PADDING)
-    elements += max(columns, depth) * (min(columns, depth) + _PADDING)
-    return elements * 2 * schedule.stages
+    factors, padding = _factors(problem, schedule.tensor), max(schedule.padding)
+    elements = max(rows, depth) * (min(rows, depth) + padding)
+    elements += max(columns, depth) * (min(columns, depth) + padding)
+    return elements * factors.memory.itemsize * schedule.stages
 
 
 def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
@@ -169,16 +193,18 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
     )
     groups = math.prod(schedule.parts[d] for d in problem.kept)
     busy = max(1, min(on_core, -(-groups // target.cores)))
-    steps = math.prod(problem.extent(d) for d in problem.contracted) / DEPTH
+    factors = _factors(problem, schedule.tensor)
+    itemsize, deep = factors.memory.itemsize, factors.step
+    steps = math.prod(problem.extent(d) for d in problem.contracted) / deep
     own = schedule.registers[row] * ROWS + schedule.registers[column] * COLUMNS
-    multiplying = busy * rows * columns * DEPTH / _MULTIPLY_ADDS
-    loading = busy * warps * own * DEPTH * 2 / _LOCAL_BYTES
+    multiplying = busy * rows * columns * deep * itemsize / _MULTIPLIED_BYTES
+    loading = busy * warps * own * deep * itemsize / _LOCAL_BYTES
     alone = 35.0 * schedule.registers[row] * schedule.registers[column] / 16 / 2
     step = max(multiplying, loading, alone)
-    cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * DEPTH / depth * _TILE
+    cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * deep / depth * _TILE
     rounds = -(-groups // (target.cores * busy))
     moved = sum(
-        math.prod(problem.extent(d) for d in problem.dims if stream.uses(d)) * 2
+        math.prod(problem.extent(d) for d in problem.dims if stream.uses(d)) * itemsize
         for stream in problem.streams
     )
     computing = _ALL * rounds * (cycles + _GROUP) * 128 / target.rate

@@ -147,10 +147,11 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class MatrixOperand:
-    """Rows, or columns, of 16 elements of a reduction in a tile of short floats in local memory.
+    """Rows, or columns, of 32 bytes along a reduction in a tile of floats in local memory.
 
     They come in groups of 8, `across` elements apart, groups at `offsets` from `start`; elements
-    of the reduction are `along` apart. One of the two is 1, the other a multiple of 8.
+    of the reduction are `along` apart. One of the two is 1, the other a multiple of 16 bytes. What
+    is float32 is multiplied as tf32.
     """
 
     buffer: str

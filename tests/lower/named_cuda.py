@@ -12,6 +12,7 @@ from mdtensor.kernels.cuda import CUDA
 from tests.lower import fuzz
 from tests.lower.fuzz_cuda import gpu
 from tests.lower.passes.test_matrix_tile import CASES as MATRICES
+from tests.lower.passes.test_matrix_tile import TF32
 from tests.lower.running import MismatchError
 from tests.lower.test_pointwise import CASES as POINTS
 from tests.lower.test_resident import CASES as RESIDENT
@@ -23,7 +24,7 @@ def main() -> int:
     """Runs the cases; 1 where one is wrong."""
     wrong = 0
     cases = [*RESIDENT.items()]
-    for kind, named in (("points", POINTS), ("matrices", MATRICES)):
+    for kind, named in (("points", POINTS), ("matrices", MATRICES), ("tf32", TF32)):
         cases += [(f"{kind}: {name}", case) for name, case in named.items()]
     for name, case in cases:
         try:

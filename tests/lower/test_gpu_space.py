@@ -53,7 +53,7 @@ KINDS = {
     "scan: a vector": {"simple", "resident", "look_back"},
     "scatter: a histogram": {"simple", "scatter", "scatter_together", "resident"},
     "halves: ik,kj->ij": {"simple", "resident", "matrices", "bulk"},
-    "bulk: tf32 through registers": {"simple", "resident", "bulk"},
+    "bulk: tf32 through registers": {"simple", "resident", "matrices", "bulk"},
     "bulk: a convolution": {
         *("simple", "resident", "bulk"),
         *("bulk 8x0 4x2 4x3", "bulk 16x0 4x2 2x3", "bulk 16x0 4x2", "bulk 16x0 4x3"),

@@ -3,7 +3,7 @@
 It applies wherever two staged streams of half floats are multiplied as float32 and added up, one
 with rows, the other with columns, both with the reduction: a product of matrices, a batch of them,
 a convolution, a contraction of tensors. So it does to streams of float32 that are multiplied as
-tf32, where bulk copies bring them. The accumulators are those of a register tile whose warps have 8
+tf32. The accumulators are those of a register tile whose warps have 8
 rows of 4 work-items: each holds two neighbouring columns of every eighth row.
 """
 
@@ -28,8 +28,8 @@ from mdtensor.lower.tiling import tilings_of
 from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr
 
-ROWS, COLUMNS, DEPTH = 8, 4, 16  # work-items of a warp along rows and columns; a step's elements
-_STEP_BYTES = 32
+ROWS, COLUMNS = 8, 4  # work-items of a warp along rows and columns
+_STEP_BYTES, _PIECE_BYTES = 32, 16  # of a row that are multiplied at once, and are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,6 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
     factors = factors_of(problem, row, column, depth)
     if factors is None:
         raise LoweringError("no product of half floats along these dims is added up in float32")
-    if factors.memory == F32 and not schedule.bulk:
-        raise LoweringError("warps multiply tf32 where bulk copies bring it")
     streams = (factors.rows, factors.columns)
     if any(not schedule.staged[n] for n in streams) or schedule.stages < 2 or schedule.prefetch:
         raise LoweringError("matrices are staged in 2 or more stages, and not prefetched")
@@ -117,7 +115,7 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
     last = max(map(schedule.loop_order.index, rows)) < schedule.loop_order.index(column)
     if not alone or (lanes, schedule.warp[column]) != (ROWS, COLUMNS) or not last:
         raise LoweringError(f"a warp has {ROWS} rows of {COLUMNS} work-items")
-    beside = 2 if is_held(problem, factors, row) else 1
+    beside = 2 if schedule.bulk and is_held(problem, factors, row) else 1
     chunks = [schedule.chunks[d] for d in (*rows, column)] if schedule.chunks else []
     if chunks != [*(beside if d == row else 1 for d in rows), 2]:
         said = "next to each other" if beside == 2 else "apart"
@@ -149,7 +147,7 @@ def is_turned(problem: Problem, number: int, own: int) -> bool:
 
 
 def is_held(problem: Problem, factors: Factors, row: int) -> bool:
-    """Whether rows are multiplied from registers: tf32 that does not lie along the reduction."""
+    """Whether bulk copies' rows go through registers: tf32 that lies across the reduction."""
     return factors.memory == F32 and is_turned(problem, factors.rows, row)
 
 
@@ -208,8 +206,9 @@ def _operand(
     steps = {axis.dim: axis.stride.constant or 0 for axis in layout.axes}
     if 1 not in (steps[across], steps[along]):
         raise LoweringError("the nearest dim of a matrix is its own or the reduction's")
-    if any(step % 8 for step in steps.values() if step != 1) or layout.apart % 8:
-        raise LoweringError("rows of a matrix begin at multiples of 16 bytes: pad them by 8")
+    piece = _PIECE_BYTES // layout.memory.itemsize
+    if any(step % piece for step in steps.values() if step != 1) or layout.apart % piece:
+        raise LoweringError(f"rows of a matrix begin at multiples of 16 bytes: pad them by {piece}")
     start: Index = name(READ_STAGE) * layout.apart
     for axis in layout.axes:
         tiling = frame.tilings[axis.dim]

@@ -10,11 +10,15 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
+from mdtensor.lower.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.gpu_kinds import MATRICES, kinds_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
 from tests.kernels.test_nvrtc import ARCHITECTURES, compiled
 from tests.lower import fuzz
+from tests.lower.random_problems import Einsum
+from tests.lower.test_gpu_candidates import H200
 
 WARP = {
     "threads": (8, 1, 4),
@@ -35,6 +39,11 @@ def product(**values: object) -> Schedule:
     return gpu(3, (1,), **(WARP | values))
 
 
+def tf32(text: str, **extents: int) -> Einsum:
+    return replace(einsum(text, extents, "f4"), precision="tf32")
+
+
+WARP_OF_SINGLES = {"threads": (8, 1, 4), "registers": (2, 8, 2)}
 WIDE = {"threads": (16, 1, 8), "registers": (4, 16, 6), "tiles": (0, 32, 0), "stages": 3}
 BATCH = {
     "threads": (1, 8, 1, 8),
@@ -84,6 +93,81 @@ CASES = {
         gpu(4, (2,), **WARP | BATCH | {"registers": (2, 2, 16, 2), "threads": (2, 8, 1, 4)}),
     ),
 }
+SINGLE = {"registers": (4, 8, 6), "chunks": (1, 8, 2), "threads": (16, 1, 8), "padding": (4, 8)}
+TF32 = {
+    "one step": Case(tf32("ij,jk->ik", i=16, j=16, k=8), product(**SINGLE | WARP_OF_SINGLES)),
+    "tiles": Case(tf32("ij,jk->ik", i=72, j=96, k=56), product(**SINGLE, stages=3)),
+    "columns that lie along the reduction": Case(
+        tf32("ij,kj->ik", i=40, j=64, k=48), product(**SINGLE | {"padding": (4, 4)})
+    ),
+    "an odd number of columns' groups": Case(
+        tf32("ij,kj->ik", i=16, j=32, k=48),
+        product(**SINGLE | WARP_OF_SINGLES | {"registers": (2, 8, 6), "padding": (4, 4)}),
+    ),
+    "both across the reduction": Case(
+        tf32("ji,jk->ik", i=40, j=64, k=48),
+        gpu(
+            3,
+            (0,),
+            **WARP
+            | {
+                "threads": (1, 16, 8),
+                "registers": (8, 4, 6),
+                "chunks": (8, 1, 2),
+                "warp": (1, 8, 4),
+                "tiles": (16, 0, 0),
+                "padding": (8, 8),
+                "tensor": (1, 2, 0),
+            },
+        ),
+    ),
+    "parts of a reduction": Case(
+        tf32("ij,kj->ik", i=32, j=96, k=24),
+        product(**SINGLE | {"padding": (4, 4), "parts": (2, 3, 1)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TF32)
+def test_tf32_against_the_oracle(name):
+    """Where a language has no tensor cores, floats are multiplied as they are."""
+    assert fuzz.check(TF32[name])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", TF32)
+def test_tf32_compiles(name, architecture):
+    source = program_of(TF32[name].problem(), TF32[name].schedule, CUDA)
+    for text in filter(None, (source, source.unaligned)):
+        ptx = compiled(text.text, architecture)
+        assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in ptx
+        assert ptx.count("cvt.rna.tf32.f32") >= 6
+
+
+def test_floats_along_the_reduction_are_loaded_as_matrices():
+    text = program_of(TF32["tiles"].problem(), TF32["tiles"].schedule, CUDA).text
+    assert text.count("load_matrices<false>(rows") == 2
+    assert "load_matrices<false>(columns" not in text
+    assert text.count("= __float_as_uint(columns") == 2 * 3
+    assert "copy_async<16>(S0" in text
+    assert "copy_async<16>(S1" in text
+
+
+@pytest.mark.parametrize("text", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "bij,bkj->bik"])
+def test_devices_without_bulk_copies_multiply_tf32_by_warps(text):
+    """The model's first choice, and the space, of a product that is asked for as tf32."""
+    target = replace(H200, matrices=True, bulk_copies=False)
+    problem = Case(tf32(text, b=4, i=512, j=1024, k=512), product()).problem()
+    _, schedule = ranked_on_gpu(problem, target)[0]
+    assert schedule.tensor
+    assert not schedule.bulk
+    kind = kinds_of(problem, target)[MATRICES]
+    assert set(schedule.padding) <= set(kind.padding)
+    source = program_of(problem, schedule, CUDA)
+    assert "m16n8k8" in compiled(source.text, "sm_86")
+    assert MATRICES not in kinds_of(
+        Case(einsum(text, {"b": 4, "i": 512, "j": 1024, "k": 512}), product()).problem(), target
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
