@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from mdtensor.backends import hardware
 from mdtensor.backends import pyopencl as backend
 from mdtensor.backends.compiled import Compiled, MachineCode
+from mdtensor.backends.opencl_target import target_of
 from mdtensor.backends.select import open_compiler
 from mdtensor.errors import CompileError, LaunchError
 from mdtensor.kernels.cstyle import render
@@ -179,6 +181,27 @@ def test_target_tells_what_the_device_is(device):
     assert target.l1_bytes <= target.l2_bytes
     assert target.local_bytes >= 16 << 10
     assert target.has_fp64
+
+
+def test_target_of_a_gpu_has_none_of_the_processors_facts(device):
+    """An H200 as NVIDIA's OpenCL describes it."""
+    gpu = SimpleNamespace(
+        type=device.cl.device_type.GPU,
+        name="NVIDIA H200",
+        platform=SimpleNamespace(name="NVIDIA CUDA"),
+        driver_version="580.159.04",
+        max_compute_units=132,
+        max_clock_frequency=1980,
+        global_mem_cache_size=4325376,
+        local_mem_size=49152,
+        max_work_group_size=1024,
+        double_fp_config=63,
+    )
+    target = target_of(device.cl, gpu)
+    assert (target.kind, target.dialect, target.warp, target.cores) == ("gpu", "opencl", 32, 132)
+    assert (target.name, target.driver) == ("NVIDIA H200", "NVIDIA CUDA 580.159.04")
+    assert target.rate == 1980e6 * 128
+    assert (target.l1_bytes, target.l2_bytes, target.l3_bytes) == (49152, 4325376, 4325376)
 
 
 def test_barriers_are_compiled_as_they_stand_where_the_compiler_mistakes_them(device):
