@@ -412,7 +412,9 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
     """The path of `numpy.einsum_path`, and its printed form.
 
     What `einsum` does with optimize=True or False is mdtensor's own choice; the path found here
-    can be given to it as `optimize=`.
+    can be given to it as `optimize=`. Operands count by their shapes alone.
+
+    Raises PathError for an `optimize` that is none, and what NumPy raises for strings and shapes.
 
     >>> path, text = einsum_path("ij,jk,kl->il", np.ones((9, 2)), np.ones((2, 9)), np.ones((9, 2)))
     >>> path

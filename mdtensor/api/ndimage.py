@@ -5,6 +5,17 @@ weights are rounded so that the sum stays. Sums are rounded in another order, wh
 last bit, and so an integer result by one where a sum of weighted elements falls on an integer. And
 NaN times a weight of 0 is NaN, as in scipy's filters along one axis; those along several leave
 such elements out.
+
+A filter takes an array of any number of axes and gives one of its shape and type: of booleans,
+integers, floating point, and, where elements are weighted, complex numbers. `output` is another
+type, or the array that receives the result. `axes` are those along which a window lies; all others
+are gone through. Arrays of CuPy are filtered on their GPU.
+
+Raises FilterError (a ValueError and a RuntimeError) for windows, modes, origins and outputs that
+make no sense, AxisError for axes that the array lacks, DTypeError for types without kernels.
+
+>>> gaussian_filter([0.0, 0.0, 8.0, 0.0, 0.0], 1.0).round(2)
+array([0.47, 1.94, 3.19, 1.94, 0.47])
 """
 
 # ruff: noqa: A002 - scipy calls the array `input`.
@@ -33,6 +44,10 @@ __all__ = [
     "uniform_filter",
     "uniform_filter1d",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @recalled

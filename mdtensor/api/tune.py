@@ -67,6 +67,13 @@ def tune(
     this returns.
 
     Raises TuningError for what was not recorded, and for a budget that is no time.
+
+    >>> import mdtensor, numpy as np
+    >>> with mdtensor.tuning("record") as seen:
+    ...     _ = mdtensor.einsum("ij,j->i", np.ones((3, 4), "f4"), np.ones(4, "f4"))
+    >>> reports = tune(seen, budget=1, quiet=True)  # one for each computation
+    >>> [report.label for report in reports]
+    ['md_hom[i:3, j:4](mul, (cc, pw(add)))']
     """
     items = _recorded(work)
     calls = _whole_calls(items)

@@ -86,7 +86,7 @@ def _work(
 ) -> tuple[float, float]:
     """Cycles of one core for everything: of computing alone, and with what memory takes beside."""
     if schedule.scatter:
-        cycles = _scattering(problem, schedule, shape)
+        cycles = _scattering(problem, shape)
         transfers = (facts.moved / BYTES_PER_CYCLE[-1],)
     else:
         cycles = cycles_of_tiles(problem, facts, schedule, target, shape, general=general)
@@ -137,7 +137,7 @@ def _combining(problem: Problem, shape: Shape, target: Target) -> float:
     return 3.0 * nbytes / BYTES_PER_CYCLE[level]
 
 
-def _scattering(problem: Problem, schedule: Schedule, shape: Shape) -> float:
+def _scattering(problem: Problem, shape: Shape) -> float:
     """Cycles for going to a place in memory for every element, and for all copies of the places."""
     selection = selection_of(problem)
     assert selection is not None

@@ -184,7 +184,7 @@ def _planes(
         if (tiling.positions(tiling.register)[-1] + max(steps)) * side.stride >= outer:
             raise LoweringError("what a work-item reads of a row, or a plane, lies inside it")
         outer = side.stride
-    lanes = _lanes(problem, tilings, found) if aligned else 1
+    lanes = _lanes(tilings, found) if aligned else 1
     sides: list[Side] = []
     for side, steps in zip(found.sides, along, strict=True):
         whole = lanes if side.stride == 1 else 1
@@ -208,7 +208,7 @@ def points_along(tiling: DimTiling) -> int:
     return min(tiling.block, tiling.extent.constant or tiling.block)
 
 
-def _lanes(problem: Problem, tilings: Sequence[DimTiling], planes: Planes) -> int:
+def _lanes(tilings: Sequence[DimTiling], planes: Planes) -> int:
     """Elements that one copy takes: all rows of a plane begin at multiples of them."""
     near = planes.sides[-1].dim if planes.sides else -1
     if near < 0:

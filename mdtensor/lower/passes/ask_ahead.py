@@ -17,7 +17,7 @@ from mdtensor.lower.schedule import Schedule
 LINE = 64  # bytes that memory gives at once
 
 
-def innermost(problem: Problem, schedule: Schedule) -> int:
+def innermost(schedule: Schedule) -> int:
     """The dim of the innermost loop; -1 where there is no loop."""
     order = schedule.reduce_order or schedule.loop_order
     return order[-1] if order else -1
@@ -27,7 +27,7 @@ def asked_ahead(
     problem: Problem, schedule: Schedule, loads: Mapping[int, Sequence[Load]]
 ) -> list[Statement]:
     """Requests for what `loads`, by stream, will read `schedule.ahead` iterations later."""
-    d = innermost(problem, schedule)
+    d = innermost(schedule)
     if not schedule.ahead or d < 0:
         return []
     statements: list[Statement] = []

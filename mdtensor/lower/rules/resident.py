@@ -64,12 +64,12 @@ def _validate_march(problem: Problem, schedule: Schedule) -> None:
     if schedule.lead and schedule.lead[d]:
         raise LoweringError("a group begins to march where its dim begins")
     if any(schedule.staged):
-        _validate_ahead(problem, schedule, d)
+        _validate_ahead(schedule, d)
     elif schedule.stages > 1:
         raise LoweringError("stages need staged inputs")
 
 
-def _validate_ahead(problem: Problem, schedule: Schedule, d: int) -> None:
+def _validate_ahead(schedule: Schedule, d: int) -> None:
     """Planes that are on their way come one at a time, of all streams."""
     if schedule.stages < 2 or schedule.registers[d] > 1:
         raise LoweringError("groups march through staged planes one by one, in stages")

@@ -95,7 +95,7 @@ def test_nothing_without_loops_or_where_the_innermost_leaves_a_stream_alone():
     specs = (TensorSpec.of((6, 8)), TensorSpec.of((6,)))
     problem = problem_from_md_hom(md_hom_from_einsum("ij,i->ij", specs))
     schedule = cpu(2, (), registers=(1, 4), lane=1, width=4, staged=("", ""), ahead=1)
-    assert innermost(problem, schedule) == 1
+    assert innermost(schedule) == 1
     load = Load("b1", problem.inputs[1], as_index(0))
     assert asked_ahead(problem, schedule, {1: [load]}) == []
     assert len(asked_ahead(problem, schedule, {0: [replace(load, buffer="b0")]})) == 1
