@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduced_order
 from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
-from mdtensor.lower.gpu_cost import REGISTERS, gpu_estimate, held_by
+from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.problem import Problem
@@ -46,6 +47,14 @@ _SHARING = (1, 4, 8, 32, 128, 256)
 # Of groups whose warps share staged tiles along the reduction: points, work-items, warps that share
 # it and what each takes of a tile at once.
 _OF_SHARED_TILES = (((8, 2), (4, 4), (8, 4)), ((2, 16), (2, 32), (4, 8)), ((4, 16), (4, 4), (8, 4)))
+# Of teams: points, work-items, elements of a reduction that each takes of a tile, and their number.
+_OF_TEAMS = (
+    ((8, 8), (16, 4)),
+    ((8, 16), (4, 16), (16, 8), (8, 8), (4, 32), (4, 8)),
+    (8, 16),
+    (2, 4),
+)
+_FEW_WARPS = 2  # for each scheduler, without teams, up to which they are of use
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
@@ -105,6 +114,7 @@ def of_block(blocks: Blocks, block: Block, target: Target) -> Iterator[Schedule]
 def _of_shared_tiles(blocks: Blocks, target: Target) -> Iterator[Schedule]:
     for schedule in _sharing_tiles(blocks.problem, target):
         yield from _spread(blocks.problem, schedule, target)
+    yield from dict.fromkeys(_teams(blocks.problem, target))
 
 
 def _spread(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
@@ -147,6 +157,41 @@ def _sharing_tiles(problem: Problem, target: Target) -> Iterator[Schedule]:
             stages=3,
             as_source=tuple(pad > 0 for pad in schedule.padding),
         )
+
+
+def _teams(problem: Problem, target: Target) -> Iterator[Schedule]:
+    """Schedules whose work-items share, in teams, the reduction of each staged tile.
+
+    Register tiles that are worth their loads leave few warps where results are few: each scheduler
+    waits for its one or two. More groups would each have less to do; teams have all of a tile that
+    is as much deeper.
+    """
+    nearest = shared_dim(problem)
+    if nearest < 0:
+        return
+    streaming = _bypasses_caches(problem, target)
+    for points, items, depth, count in itertools.product(*_OF_TEAMS):
+        schedule = blocked(problem, points, items, depth)
+        warps = math.prod(schedule.parts) * -(-math.prod(schedule.threads) // WARP)
+        tile = count * schedule.tiles[nearest]
+        long = 0 < tile * _WORTH_STAGES <= problem.extent(nearest)
+        if not long or warps > _FEW_WARPS * SCHEDULERS * target.cores:
+            continue
+        if not all(schedule.staged[: problem.finish_streams]):
+            continue
+        team = replace(
+            schedule,
+            threads=_with(schedule.threads, nearest, count),
+            tiles=_with(schedule.tiles, nearest, tile),
+            group_order=(*schedule.reduce_order, *kept_order(problem)),
+            warp=(),
+            stages=3,
+            swath=8 if len(problem.kept) > 1 else 0,
+            prefetch=True,
+            streaming=streaming,
+        )
+        if math.prod(team.threads) <= _MOST_ITEMS and fits(problem, team, target):
+            yield team
 
 
 def _with(values: tuple[int, ...], d: int, value: int) -> tuple[int, ...]:

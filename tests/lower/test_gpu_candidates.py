@@ -99,6 +99,22 @@ def test_long_reductions_are_shared_by_groups_and_work_items():
     assert best.last_group
 
 
+def test_teams_share_the_reduction_where_results_are_few_for_the_warps_of_a_device():
+    specs, target = [TensorSpec.of((1024, 1024))] * 2, replace(H200, local_bytes=227 << 10)
+    problem = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", specs))
+    k = problem.contracted[0]
+    found = [s for s in gpu_candidates(problem, target) if s.threads[k] > 1 and any(s.staged)]
+    assert {s.threads[k] for s in found} == {2, 4}
+    for team in found:
+        assert team.tiles[k] % (team.threads[k] * team.registers[k]) == 0
+        assert team.stages > 1
+    # What a search of ten minutes found, but for its unrolling.
+    best = [s for s in found if s.threads == (4, 2, 16) and s.tiles[k] == 32]
+    assert any((s.registers[0], s.registers[2], s.stages) == (8, 8, 3) for s in best)
+    many = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", [TensorSpec.of((4096, 4096))] * 2))
+    assert not any(s.threads[1] in (2, 4) for s in gpu_candidates(many, target) if any(s.staged))
+
+
 def test_groups_that_cannot_count_themselves_have_a_second_kernel():
     problem, target = problem_of("i,i->"), replace(H200, counts_groups=False)
     found = [schedule for _, schedule in ranked_on_gpu(problem, target)]
