@@ -28,7 +28,8 @@ from mdtensor.translate.convolutions.md_hom_from_convolution import (
 )
 from mdtensor.translate.python.expr_from_function import scalar_function
 from mdtensor.translate.reductions.epilogues import epilogue_named
-from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param
+from mdtensor.translate.scalar import Expr, cast, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import substitute
 
 # A number for all spatial axes, or one for each.

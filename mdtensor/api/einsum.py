@@ -39,7 +39,7 @@ from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
 from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.scalar import PRECISIONS
+from mdtensor.translate.scalar_function import PRECISIONS
 
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.problem import Computed, Finish, Problem, Read
-from mdtensor.translate.scalar import Expr, ScalarFunction
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, with_dims
 
 # These decide how memory is accessed.

@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Finish, Problem, Read
 from mdtensor.translate.combine import Operator
-from mdtensor.translate.scalar import ScalarFunction
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in
 
 # Counts changes of the code generator that make old timings worthless.

@@ -16,17 +16,8 @@ import numpy as np
 
 from mdtensor.lower.problem import Finish, Problem
 from mdtensor.translate.combine import Operator
-from mdtensor.translate.scalar import (
-    I64,
-    Expr,
-    Number,
-    ScalarFunction,
-    cast,
-    const,
-    equal,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import I64, Expr, Number, cast, const, equal, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import substitute
 
 _I32 = np.dtype(np.int32)

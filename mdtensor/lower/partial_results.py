@@ -18,7 +18,8 @@ from mdtensor.lower.nest import Pointer, Statement, register_dtype
 from mdtensor.lower.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
-from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.scalar import param
+from mdtensor.translate.scalar_function import ScalarFunction
 
 CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
 _FEW, _MANY, _ITEMS = 64, 1 << 20, 128

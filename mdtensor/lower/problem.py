@@ -20,7 +20,8 @@ from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
 from mdtensor.translate.rewrites.total_operators import with_total_operators
-from mdtensor.translate.scalar import Expr, ScalarFunction, const
+from mdtensor.translate.scalar import Expr, const
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 

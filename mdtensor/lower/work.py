@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from mdtensor.lower.problem import Problem
 from mdtensor.translate.combine import Operator
-from mdtensor.translate.scalar import Expr, ScalarFunction
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.scalar_function import ScalarFunction
 
 # What a floating-point extreme takes: two comparisons, their masks together, and a choice.
 EXTREME = 4

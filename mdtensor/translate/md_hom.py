@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Combine, Concat, Operator, Pointwise
-from mdtensor.translate.scalar import ScalarFunction
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, with_dims
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 

@@ -1,4 +1,4 @@
-"""Scalar functions as typed expression trees: what `md_hom` applies to every element.
+"""Typed expression trees: what `md_hom` applies to every element.
 
 An `Expr` is built by applying Python's operators and NumPy's functions to parameters, so any
 Python callable made of them can be traced. The evaluator in NumPy is in `translate/trees.py`; the
@@ -8,10 +8,8 @@ one printer in C lives with the kernels. What the operations mean: `translate/op
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
 from mdtensor.translate.operations import OPERATIONS, ROUNDINGS, Rule
+from mdtensor.translate.tracing import TRACED, unknown
 
 Number = bool | int | float | complex
 Operand = Any
@@ -27,16 +26,9 @@ Operand = Any
 
 BOOL, I64 = np.dtype(np.bool_), np.dtype(np.int64)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-PRECISIONS = ("tf32",)
+
 LARGEST, DEEPEST = 20_000, 200
 _ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "and", "fmax": "or"}
-
-
-class SymbolError(TranslationError):
-    """A symbolic value was used as if it were known: in a condition, as a number, as a length."""
-
-
-_tracing: ContextVar[list[SymbolError] | None] = ContextVar("tracing", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +74,8 @@ class Expr(Arithmetic):
         return Expr, _fields(self)  # hashes of another process are other ones
 
     def __eq__(self, other: object) -> bool:
-        if _tracing.get() is not None:
-            raise _unknown(self, "value", "compare by numpy.equal(a, b)")
+        if TRACED.get() is not None:
+            raise unknown(self, "value", "compare by numpy.equal(a, b)")
         if self is other:
             return True
         if not isinstance(other, Expr) or self._hash != other._hash:
@@ -91,8 +83,8 @@ class Expr(Arithmetic):
         return _fields(self) == _fields(other) and _signs(self.value) == _signs(other.value)
 
     def __hash__(self) -> int:
-        if _tracing.get() is not None:
-            raise _unknown(self, "value", "sets and dicts cannot look for it; compare with each")
+        if TRACED.get() is not None:
+            raise unknown(self, "value", "sets and dicts cannot look for it; compare with each")
         return self._hash
 
     @property
@@ -136,19 +128,19 @@ class Expr(Arithmetic):
         return cast(apply("rint", self), I64) if digits is None else rounded(apply, self, digits)
 
     def __bool__(self) -> bool:
-        raise _unknown(self, "truth", "use numpy.where(condition, then, otherwise) for if")
+        raise unknown(self, "truth", "use numpy.where(condition, then, otherwise) for if")
 
     def __float__(self) -> float:
-        raise _unknown(self, "value", "use functions of NumPy, which take symbolic values")
+        raise unknown(self, "value", "use functions of NumPy, which take symbolic values")
 
     def __int__(self) -> int:
-        raise _unknown(self, "value", "convert it by astype")
+        raise unknown(self, "value", "convert it by astype")
 
     def __index__(self) -> int:
-        raise _unknown(self, "value", "indices and bounds of loops must be constants here")
+        raise unknown(self, "value", "indices and bounds of loops must be constants here")
 
     def __complex__(self) -> complex:
-        raise _unknown(self, "value", "convert it by astype")
+        raise unknown(self, "value", "convert it by astype")
 
     def __repr__(self) -> str:
         if self.op == "param":
@@ -171,28 +163,6 @@ def _signs(value: Number | str | None) -> tuple[float, ...]:
     if value is None or isinstance(value, str):
         return ()
     return math.copysign(1, value.real), math.copysign(1, value.imag)
-
-
-@contextmanager
-def while_tracing() -> Generator[list[SymbolError]]:
-    """While a user's function runs, `==` on nodes is an error: it does not mean equal values.
-
-    Gives the errors of symbols used as if they were known, also those that the function caught.
-    """
-    errors: list[SymbolError] = []
-    token = _tracing.set(errors)
-    try:
-        yield errors
-    finally:
-        _tracing.reset(token)
-
-
-def _unknown(expr: Expr, what: str, hint: str) -> SymbolError:
-    error = SymbolError(f"the {what} of {expr!r} is known only when the kernel runs", hint=hint)
-    errors = _tracing.get()
-    if errors is not None:
-        errors.append(error)
-    return error
 
 
 def param(position: int, dtype: object) -> Expr:
@@ -229,17 +199,6 @@ def cast(expr: Expr, dtype: object) -> Expr:
         condition, then, otherwise = expr.args
         return Expr("select", (condition, cast(then, to), cast(otherwise, to)), to)
     return Expr("cast", (expr,), to)
-
-
-def factor(element: Expr, precision: str | None) -> Expr:
-    """An element as a factor of a product: float32 that hardware may round to a `precision`.
-
-    >>> factor(param(0, "f4"), "tf32"), factor(param(0, "f8"), "tf32"), factor(param(0, "f4"), None)
-    (tf32(p0), p0, p0)
-    """
-    if precision is None or element.op != "param" or element.dtype != F32:
-        return element
-    return apply(precision, element)
 
 
 def _fitting(value: Number, dtype: np.dtype) -> Number:
@@ -466,58 +425,3 @@ def _multiplied(base: Expr, count: int) -> Expr:
     half = _multiplied(base, count // 2)
     square = apply("mul", half, half)
     return apply("mul", square, base) if count % 2 else square
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarFunction:
-    """The function `f` of an `md_hom`: from the accessed elements to a tuple of results.
-
-    `params` are the types of the elements in the order of the input view's accesses.
-    """
-
-    params: tuple[np.dtype, ...]
-    results: tuple[Expr, ...]
-    name: str = "f"
-
-    @property
-    def result_dtypes(self) -> tuple[np.dtype, ...]:
-        """Types of the tuple that the function returns."""
-        return tuple(expr.dtype for expr in self.results)
-
-    @property
-    def precision(self) -> str | None:
-        """To what hardware may round factors; None where they are taken as they are."""
-        return "tf32" if any(map(_rounds, self.results)) else None
-
-    def exact(self) -> ScalarFunction:
-        """The function with its factors as they are."""
-        if self.precision is None:
-            return self
-        return replace(self, results=tuple(map(_exact, self.results)))
-
-    def __repr__(self) -> str:
-        return self.name if self.precision is None else f"{self.name}_{self.precision}"
-
-
-def _rounds(expr: Expr) -> bool:
-    return expr.op in PRECISIONS or any(map(_rounds, expr.args))
-
-
-def _exact(expr: Expr) -> Expr:
-    args = tuple(map(_exact, expr.args))
-    return args[0] if expr.op in PRECISIONS else replace(expr, args=args) if args else expr
-
-
-def product(params: Sequence[object], dtype: object) -> ScalarFunction:
-    """The product of all accessed elements, each first converted to `dtype`.
-
-    >>> product(["f4", "f4"], "f4")
-    mul
-    """
-    types = tuple(as_dtype(p) for p in params)
-    to = as_dtype(dtype)
-    result = cast(param(0, types[0]), to)
-    for position, dt in enumerate(types[1:], start=1):
-        factor = cast(param(position, dt), to)
-        result = apply("and", result, factor) if to == BOOL else result * factor
-    return ScalarFunction(types, (result,), "mul" if len(types) > 1 else "id")

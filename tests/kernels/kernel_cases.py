@@ -9,15 +9,8 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    Expr,
-    ScalarFunction,
-    apply,
-    cast,
-    index_of,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import Expr, apply, cast, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.lower.fuzz import Case
 from tests.lower.md_hom_cases import MDHomCase, single_case

@@ -19,7 +19,8 @@ from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.operations import OPERATIONS
 from mdtensor.translate.reference import run
-from mdtensor.translate.scalar import Expr, ScalarFunction, apply, const, param, select
+from mdtensor.translate.scalar import Expr, apply, const, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.kernels.test_nvrtc import compiled

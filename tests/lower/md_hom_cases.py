@@ -20,24 +20,13 @@ from mdtensor.translate.combine import Combine, Concat
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.reference import compute, run
 from mdtensor.translate.rewrites.stages import Stage, stages
-from mdtensor.translate.scalar import Expr, ScalarFunction
-from tests.lower.random_md_homs import (
-    Drawn,
-    UnsuitableError,
-    drawn,
-    random_elements,
-    random_md_hom,
-)
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.scalar_function import ScalarFunction
+from tests.lower.random_md_homs import Drawn, UnsuitableError, drawn, random_elements, random_md_hom
 from tests.lower.random_problems import Operand, Placed
 from tests.lower.random_scalars import magnitude
 from tests.lower.random_schedules import random_schedule
-from tests.lower.running import (
-    MismatchError,
-    compare,
-    device,
-    launch_sizes,
-    run_on_guarded_memory,
-)
+from tests.lower.running import MismatchError, compare, device, launch_sizes, run_on_guarded_memory
 
 UNROLLED = 12  # computations in one register tile: scalar functions are longer than products
 

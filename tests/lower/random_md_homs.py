@@ -15,18 +15,8 @@ import numpy as np
 
 from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    BOOL,
-    I64,
-    Expr,
-    ScalarFunction,
-    apply,
-    cast,
-    const,
-    index_of,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import BOOL, I64, Expr, apply, cast, const, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests.lower.random_operators import Combining, random_combining
 from tests.lower.random_problems import EXTENTS, Operand, random_layout

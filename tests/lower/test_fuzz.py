@@ -20,16 +20,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Concat, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.reference import compute
-from mdtensor.translate.scalar import (
-    Expr,
-    ScalarFunction,
-    apply,
-    cast,
-    const,
-    index_of,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import Expr, apply, cast, const, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests import workers

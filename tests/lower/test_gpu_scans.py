@@ -15,7 +15,8 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.scalar import param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.kernels.kernel_cases import compositions, prefix_sums
 from tests.lower import fuzz

@@ -17,7 +17,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator, Pointwise, named
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.reference import run
-from mdtensor.translate.scalar import ScalarFunction, param, select
+from mdtensor.translate.scalar import param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz

@@ -16,7 +16,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, index_of, param
+from mdtensor.translate.scalar import Expr, apply, cast, index_of, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function

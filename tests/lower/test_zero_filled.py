@@ -18,7 +18,8 @@ from mdtensor.translate.convolutions.convolution_layout import (
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import md_homs_from_convolution
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import ScalarFunction, const, index_of, param, select
+from mdtensor.translate.scalar import const, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 

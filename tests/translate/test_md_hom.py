@@ -9,7 +9,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim
-from mdtensor.translate.scalar import ScalarFunction, index_of, product
+from mdtensor.translate.scalar import index_of
+from mdtensor.translate.scalar_function import ScalarFunction, product
 from mdtensor.translate.views import Access, AffineIndex
 
 MATMUL = md_hom_from_einsum("ij,jk->ik", [TensorSpec.of((2, 3)), TensorSpec.of((3, 4))])

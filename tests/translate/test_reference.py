@@ -17,14 +17,8 @@ from mdtensor.translate import reference
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import (
-    ScalarFunction,
-    apply,
-    index_of,
-    param,
-    product,
-    select,
-)
+from mdtensor.translate.scalar import apply, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction, product
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.cases import CASES, Case, operands, tolerance
 

@@ -14,23 +14,20 @@ from mdtensor.translate.scalar import (
     BOOL,
     F32,
     Expr,
-    ScalarFunction,
-    SymbolError,
     apply,
     as_expr,
     cast,
     const,
     equal,
-    factor,
     index_of,
     not_equal,
     param,
-    product,
     select,
     truth,
     weak,
-    while_tracing,
 )
+from mdtensor.translate.scalar_function import ScalarFunction, factor, product
+from mdtensor.translate.tracing import SymbolError, while_tracing
 from mdtensor.translate.trees import evaluate, wide
 
 A, B = param(0, "f4"), param(1, "f4")

@@ -16,17 +16,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Concat, Operator
 from mdtensor.translate.md_hom import Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    BOOL,
-    Expr,
-    Number,
-    ScalarFunction,
-    apply,
-    cast,
-    const,
-    param,
-    truth,
-)
+from mdtensor.translate.scalar import BOOL, Expr, Number, apply, cast, const, param, truth
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 T = TypeVar("T")

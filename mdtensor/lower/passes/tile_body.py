@@ -30,7 +30,7 @@ from mdtensor.lower.passes.stream_pointers import memory_of
 from mdtensor.lower.problem import Read
 from mdtensor.lower.values import combined, is_elementwise, value_of
 from mdtensor.lower.zero_filled import place_of
-from mdtensor.translate.scalar import ScalarFunction
+from mdtensor.translate.scalar_function import ScalarFunction
 
 
 @dataclass(slots=True)

@@ -17,15 +17,8 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.convolutions.convolution_axes import Axis, Run, exact_runs, guarded_runs
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    Expr,
-    ScalarFunction,
-    const,
-    index_of,
-    param,
-    product,
-    select,
-)
+from mdtensor.translate.scalar import Expr, const, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction, product
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 # The share of the bytes of inputs and result that a copy of the image may take.

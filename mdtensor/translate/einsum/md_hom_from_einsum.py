@@ -15,7 +15,8 @@ from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.einsum.views_from_index_space import views_from_index_space
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import BOOL, F32, Expr, ScalarFunction, apply, cast, factor, param
+from mdtensor.translate.scalar import BOOL, F32, Expr, apply, cast, param
+from mdtensor.translate.scalar_function import ScalarFunction, factor
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 

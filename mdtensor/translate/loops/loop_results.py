@@ -21,7 +21,8 @@ from mdtensor.translate.operators.assigning_functions import assigns, operator_f
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction, operator_of
 from mdtensor.translate.python.source import Source
-from mdtensor.translate.scalar import Expr, ScalarFunction, as_expr, cast
+from mdtensor.translate.scalar import Expr, as_expr, cast
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 Given = TensorSpec | np.dtype

@@ -21,7 +21,8 @@ from mdtensor.translate.loops.md_hom_from_assignment import (
 )
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.python.source import Source
-from mdtensor.translate.scalar import Expr, ScalarFunction, const, index_of, param
+from mdtensor.translate.scalar import Expr, const, index_of, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, params_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 

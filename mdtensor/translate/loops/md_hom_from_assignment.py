@@ -18,7 +18,8 @@ from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.dependences import stays_inside
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.python.source import Source
-from mdtensor.translate.scalar import I64, Expr, ScalarFunction, cast, param
+from mdtensor.translate.scalar import I64, Expr, cast, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import params_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 

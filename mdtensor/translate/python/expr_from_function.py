@@ -21,15 +21,9 @@ from mdtensor.translate.python.functions import is_sequence
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.python.local_functions import is_own
 from mdtensor.translate.python.source import Source, source_of
-from mdtensor.translate.scalar import (
-    Expr,
-    ScalarFunction,
-    as_expr,
-    cast,
-    index_of,
-    param,
-    while_tracing,
-)
+from mdtensor.translate.scalar import Expr, as_expr, cast, index_of, param
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.tracing import while_tracing
 
 __all__ = ["Interpreter", "Source", "scalar_function", "source_of", "traced"]
 

@@ -36,7 +36,8 @@ from mdtensor.translate.python.local_functions import (
 from mdtensor.translate.python.operators import binary, compared, unary
 from mdtensor.translate.python.refusals import refusal_of
 from mdtensor.translate.python.source import Source
-from mdtensor.translate.scalar import Expr, SymbolError, truth, while_tracing
+from mdtensor.translate.scalar import Expr, truth
+from mdtensor.translate.tracing import SymbolError, while_tracing
 
 LONGEST_LOOP = 4096
 """Iterations of a loop that are unrolled at most."""

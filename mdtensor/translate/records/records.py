@@ -18,7 +18,8 @@ from mdtensor.errors import FieldError
 from mdtensor.translate.arithmetic import Arithmetic
 from mdtensor.translate.python.functions import conjunction, equality, is_sequence, negation
 from mdtensor.translate.records.columns import WORD, Column, Path, part_dtype
-from mdtensor.translate.scalar import Expr, SymbolError, apply, as_expr, cast
+from mdtensor.translate.scalar import Expr, apply, as_expr, cast
+from mdtensor.translate.tracing import SymbolError
 
 CHARACTER = np.dtype("u1")
 

@@ -40,18 +40,8 @@ from mdtensor.translate.reductions.reduction_types import (
     held_dtype,
     natural_dtype,
 )
-from mdtensor.translate.scalar import (
-    F32,
-    Expr,
-    Number,
-    ScalarFunction,
-    const,
-    equal,
-    factor,
-    index_of,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import F32, Expr, Number, const, equal, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction, factor
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 

@@ -14,16 +14,8 @@ import numpy as np
 
 from mdtensor.translate.combine import Operator, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    Expr,
-    Number,
-    ScalarFunction,
-    apply,
-    const,
-    equal,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import Expr, Number, apply, const, equal, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import params_in, substitute
 
 

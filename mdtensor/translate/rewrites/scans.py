@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from mdtensor.translate.combine import Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction, index_of, param
+from mdtensor.translate.scalar import Expr, index_of, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
 

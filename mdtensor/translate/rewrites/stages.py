@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Concat, Operator, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.scalar import param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from mdtensor.translate.combine import Concat, Operator
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import BOOL, Expr, ScalarFunction, apply, const, param, select
+from mdtensor.translate.scalar import BOOL, Expr, apply, const, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import params_in, substitute
 
 

@@ -9,17 +9,8 @@ import numpy as np
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Pointwise, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import (
-    BOOL,
-    I64,
-    Expr,
-    ScalarFunction,
-    apply,
-    cast,
-    const,
-    param,
-    select,
-)
+from mdtensor.translate.scalar import BOOL, I64, Expr, apply, cast, const, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
 from mdtensor.translate.views import Access, AffineIndex, Buffer

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction, param
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.slices import (
     Fused,
     Leaf,

@@ -17,7 +17,8 @@ import numpy as np
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, ScalarFunction, cast, param, select
+from mdtensor.translate.scalar import Expr, cast, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.borders import Border, Inside, Part, Sides, Whole, outside
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex

@@ -13,7 +13,8 @@ from mdtensor.errors import ShapeError, TranslationError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Arithmetic
 from mdtensor.translate.python.expr_from_function import traced
-from mdtensor.translate.scalar import Expr, Number, ScalarFunction, as_expr, cast, param
+from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil
 from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer

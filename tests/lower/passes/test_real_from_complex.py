@@ -11,7 +11,8 @@ from mdtensor.translate.combine import CC, Operator, Pointwise
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.reference import run
-from mdtensor.translate.scalar import Expr, ScalarFunction, apply, cast, param
+from mdtensor.translate.scalar import Expr, apply, cast, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 Z = param(0, "c16")

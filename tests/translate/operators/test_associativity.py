@@ -23,7 +23,8 @@ from mdtensor.translate.combine import (
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.operators.associativity import check, check_interchange, check_md_hom
 from mdtensor.translate.rewrites.total_operators import total
-from mdtensor.translate.scalar import ScalarFunction, const, param
+from mdtensor.translate.scalar import const, param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.cases import COMPLEXES, DTYPES, FLOATS, INTS
 

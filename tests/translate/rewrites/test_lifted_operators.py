@@ -11,7 +11,8 @@ from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
-from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.scalar import param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 INF = float("inf")

@@ -11,7 +11,8 @@ from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import stages
 from mdtensor.translate.rewrites.total_operators import with_total_operators
-from mdtensor.translate.scalar import ScalarFunction, param
+from mdtensor.translate.scalar import param
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 ADD, MAX = named("add", ["f8"]), named("max", ["f8"])

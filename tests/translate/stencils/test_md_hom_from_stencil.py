@@ -11,7 +11,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.combine import Pointwise, named
 from mdtensor.translate.md_hom import Dim
-from mdtensor.translate.scalar import product
+from mdtensor.translate.scalar_function import product
 from mdtensor.translate.stencils.borders import MODES, Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function

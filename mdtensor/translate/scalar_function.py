@@ -1,0 +1,79 @@
+"""The scalar function of an `md_hom`: several expressions of the elements that it accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdtensor.specs import as_dtype
+from mdtensor.translate.scalar import BOOL, F32, Expr, apply, cast, param
+
+PRECISIONS = ("tf32",)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """The function `f` of an `md_hom`: from the accessed elements to a tuple of results.
+
+    `params` are the types of the elements in the order of the input view's accesses.
+    """
+
+    params: tuple[np.dtype, ...]
+    results: tuple[Expr, ...]
+    name: str = "f"
+
+    @property
+    def result_dtypes(self) -> tuple[np.dtype, ...]:
+        """Types of the tuple that the function returns."""
+        return tuple(expr.dtype for expr in self.results)
+
+    @property
+    def precision(self) -> str | None:
+        """To what hardware may round factors; None where they are taken as they are."""
+        return "tf32" if any(map(_rounds, self.results)) else None
+
+    def exact(self) -> ScalarFunction:
+        """The function with its factors as they are."""
+        if self.precision is None:
+            return self
+        return replace(self, results=tuple(map(_exact, self.results)))
+
+    def __repr__(self) -> str:
+        return self.name if self.precision is None else f"{self.name}_{self.precision}"
+
+
+def _rounds(expr: Expr) -> bool:
+    return expr.op in PRECISIONS or any(map(_rounds, expr.args))
+
+
+def _exact(expr: Expr) -> Expr:
+    args = tuple(map(_exact, expr.args))
+    return args[0] if expr.op in PRECISIONS else replace(expr, args=args) if args else expr
+
+
+def factor(element: Expr, precision: str | None) -> Expr:
+    """An element as a factor of a product: float32 that hardware may round to a `precision`.
+
+    >>> factor(param(0, "f4"), "tf32"), factor(param(0, "f8"), "tf32"), factor(param(0, "f4"), None)
+    (tf32(p0), p0, p0)
+    """
+    if precision is None or element.op != "param" or element.dtype != F32:
+        return element
+    return apply(precision, element)
+
+
+def product(params: Sequence[object], dtype: object) -> ScalarFunction:
+    """The product of all accessed elements, each first converted to `dtype`.
+
+    >>> product(["f4", "f4"], "f4")
+    mul
+    """
+    types = tuple(as_dtype(p) for p in params)
+    to = as_dtype(dtype)
+    result = cast(param(0, types[0]), to)
+    for position, dt in enumerate(types[1:], start=1):
+        factor = cast(param(position, dt), to)
+        result = apply("and", result, factor) if to == BOOL else result * factor
+    return ScalarFunction(types, (result,), "mul" if len(types) > 1 else "id")
