@@ -199,8 +199,9 @@ class _Renderer(ValueText):
                 return [self._copy_out(statement)]
             case ShowCopies():
                 return [dialect.show_copies] if dialect.show_copies else []
-            case AwaitCopiesOut(read):
-                return [dialect.await_out[read]] if dialect.await_out else []
+            case AwaitCopiesOut(pending, read):
+                text = dialect.await_out[read] if dialect.await_out else ""
+                return [text.format(pending=pending)] if text else []
             case Exchange() | Atomic() | Arrive() | Post() | Await():
                 return told(statement, dialect)
             case Renew(ref):

@@ -321,8 +321,8 @@ CUDA = Dialect(
     ),
     show_copies='asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
     await_out=(
-        'if (item == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");',
-        'if (item == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");',
+        'if (item == 0) asm volatile("cp.async.bulk.wait_group {pending};" ::: "memory");',
+        'if (item == 0) asm volatile("cp.async.bulk.wait_group.read {pending};" ::: "memory");',
     ),
     functions={"min": "min", "max": "max"},
     wide_types={

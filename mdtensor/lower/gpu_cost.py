@@ -16,7 +16,7 @@ from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import register_dtype
-from mdtensor.lower.passes.march_out import lengths_of_runs
+from mdtensor.lower.passes.march_out import lengths_of_runs, runs_of
 from mdtensor.lower.planes import planes_of
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
@@ -89,7 +89,8 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
         lengths = lengths_of_runs(problem, schedule, tilings)
         written = [problem.outputs[w.buffer].itemsize for w in problem.writes][: len(lengths)]
         size = sum(p.elements * p.memory.itemsize + 1024 for p in planes)
-        return size + sum(2 * (n + 32) * t for n, t in zip(lengths, written, strict=True))
+        runs = runs_of(schedule)
+        return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
     for number, region in enumerate(schedule.staged):
         if region:
             elements = tile_elements(problem, tilings, number) * 5 // 4 + 64

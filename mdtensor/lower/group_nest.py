@@ -75,8 +75,12 @@ class ShowCopies:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCopiesOut:
-    """The copies from local memory are done at the next barrier, or have `read` what they copy."""
+    """The copies from local memory are done at the next barrier, or have `read` what they copy.
 
+    That holds for all but the last `pending` ones.
+    """
+
+    pending: int = 0
     read: bool = False
 
 

@@ -2,7 +2,8 @@
 
 Where a block's results at one index of the dim along which a group marches lie in one run, work-
 items put them into local memory, and what leaves is the run: one copy of whole lines, however rows
-end, for which no work-item waits. There are two runs: one is written while the other leaves.
+end, for which no work-item waits. There are as many runs as planes are on their way, and two at
+least: one is written while the others leave.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
 
-_RUNS = 2
+_FEWEST = 2  # runs
 _BYTES = 16  # at whose multiples copies begin and end
 _OUT = "out"  # the number of the run that is written
+_LAST = "left"  # that of the run before
 
 
 def lengths_of_runs(
@@ -70,20 +72,26 @@ def _length(problem: Problem, tilings: Sequence[DimTiling], d: int, number: int)
     return length
 
 
+def runs_of(schedule: Schedule) -> int:
+    """How many runs of an output local memory holds."""
+    return max(_FEWEST, schedule.stages)
+
+
 @dataclass(frozen=True, slots=True)
 class Out:
-    """What groups of so many work-items that march along `d` do with runs of results."""
+    """What groups of so many work-items that march along `d` do with so many runs of results."""
 
     destinations: tuple[Destination, ...]
     lengths: tuple[int, ...]
     tilings: tuple[DimTiling, ...]
     d: int
     items: int
+    runs: int = _FEWEST
 
     def declared(self) -> list[Statement]:
         """The arrays in local memory."""
         return [
-            Allocate(self._array(k), given.memory, "local", _RUNS * self._apart(k))
+            Allocate(self._array(k), given.memory, "local", self.runs * self._apart(k))
             for k, given in self._numbered()
         ]
 
@@ -122,7 +130,8 @@ class Out:
 
     def shown(self) -> list[Statement]:
         """Before a barrier: what was written is to leave, and what left need not be kept."""
-        return [ShowCopies(), AwaitCopiesOut(read=True)] if self.lengths else []
+        pending = (self.runs - _FEWEST) * len(self.lengths)
+        return [ShowCopies(), AwaitCopiesOut(pending, read=True)] if self.lengths else []
 
     def left(self) -> list[Statement]:
         """Behind the barrier: the run that the block before wrote begins to leave."""
@@ -133,7 +142,7 @@ class Out:
 
     def passed(self) -> list[Statement]:
         """Goes on to the other run."""
-        return [Step(_OUT, 1), wrapped(_OUT, _RUNS)] if self.lengths else []
+        return [Step(_OUT, 1), wrapped(_OUT, self.runs)] if self.lengths else []
 
     def ended(self) -> list[Statement]:
         """The last run leaves, and all have left."""
@@ -142,12 +151,15 @@ class Out:
         return [ShowCopies(), Barrier(), *self._copies(), AwaitCopiesOut()]
 
     def _copies(self) -> list[Statement]:
-        """Copies of the runs that are not written now, of the block before."""
-        found: list[Statement] = []
+        """Copies of the runs of the block before."""
+        if not self.lengths:
+            return []
+        last = LetIndex(_LAST, name(_OUT) + (self.runs - 1), mutable=True)
+        found: list[Statement] = [last, wrapped(_LAST, self.runs)]
         for k, given in self._numbered():
             stride = as_index(given.strides[self.d])
             to = given.offset + self._starts(given) + stride * (self._here() - 1)
-            at = self._apart(k) - name(_OUT) * self._apart(k)
+            at = name(_LAST) * self._apart(k)
             array, count = self._array(k), self.lengths[k]
             found.append(CopyOut(given.pointer, to, array, at, given.memory, count, self.items))
         return found

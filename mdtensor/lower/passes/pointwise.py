@@ -17,7 +17,7 @@ from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.frame import Frame, Piece, Tile, tile_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
 from mdtensor.lower.passes.march_ahead import Ahead
-from mdtensor.lower.passes.march_out import Out, lengths_of_runs
+from mdtensor.lower.passes.march_out import Out, lengths_of_runs, runs_of
 from mdtensor.lower.passes.reduced_tiles import copied
 from mdtensor.lower.passes.resident import whole_part
 from mdtensor.lower.passes.tile_accesses import (
@@ -53,7 +53,7 @@ def pointwise_tiles(
         planes = planes_of(frame.problem, frame.schedule, tilings, aligned=frame.aligned)
         ahead = Ahead(planes, tilings, d, items, bool(tiled))
         lengths = lengths_of_runs(frame.problem, frame.schedule, tilings) if frame.aligned else ()
-        out = Out(tuple(destinations), lengths, tilings, d, items)
+        out = Out(tuple(destinations), lengths, tilings, d, items, runs_of(frame.schedule))
         statements += [*ahead.declared(), *out.declared()]
         body = _marching(frame, destinations, d, ahead, out)
     else:
