@@ -11,22 +11,24 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_blocks import kept_order
 from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE, local_bytes
 from mdtensor.lower.index import as_index
 from mdtensor.lower.plain import plain
 from mdtensor.lower.planes import Planes, marched_dim, plane_dim, planes_of
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule import MOST_STAGES, Schedule
 from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.lower.work import bytes_moved, operations
 from mdtensor.specs import Target
 
-_ALONG = ((1, 1), (2, 2), (2, 1))  # points of a row, and neighbours among them
-_ROWS = ((2, 1), (4, 1), (6, 1), (8, 1), (2, 2), (4, 2), (2, 4))  # points, work-items along them
+_ALONG = ((1, 1), (2, 2), (2, 1), (4, 2))  # points of a row, and neighbours among them
+# Points across rows, and work-items along them.
+_ROWS = ((2, 1), (4, 1), (6, 1), (8, 1), (1, 2), (2, 2), (4, 2), (1, 4), (2, 4))
 _MOST_ITEMS, _LEAST_ITEMS = 1024, 128  # of a group
-_STAGES = (2, 3, 4)
 _GROUPS = (1, 2, 4, 8, 16)  # that share the dim along which they march
+_AT_ONCE = (1, 2, 4)  # groups of a core
 WARP = 32
 # The constants were fitted to some 650 times of two stencils on an H200; see docs/adr/0018.
 # Parts of the bandwidth that the driver promises: of memory, of the cache behind all cores.
@@ -50,9 +52,7 @@ def plane_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     order = [e for e in kept_order(problem) if e != d]
     if len(order) < 2:
         return
-    for (points, near), (lines, items), parts, stages in itertools.product(
-        _ALONG, _ROWS, _GROUPS, _STAGES
-    ):
+    for (points, near), (lines, items), parts in itertools.product(_ALONG, _ROWS, _GROUPS):
         extent = problem.extent(order[-1])
         threads = min(_MOST_ITEMS // items, 1 << (-(-extent // points) - 1).bit_length())
         if threads * items < _LEAST_ITEMS or 4 * parts > problem.extent(d):
@@ -60,7 +60,23 @@ def plane_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
         registers = {order[-1]: points, order[-2]: lines}
         work_items = {order[-1]: threads, order[-2]: items}
         chunks = {order[-1]: near, order[-2]: lines}
-        yield _schedule(problem, (d, *order), registers, work_items, chunks, parts, stages)
+        schedule = _schedule(problem, (d, *order), registers, work_items, chunks, parts)
+        for stages in _stages(problem, schedule, target):
+            yield replace(schedule, stages=stages)
+
+
+def _stages(problem: Problem, schedule: Schedule, target: Target) -> list[int]:
+    """Stages by which so many bytes are on their way as the bandwidth takes."""
+    try:
+        planes = planes_of(problem, schedule, tilings_of(problem, schedule))
+    except LoweringError:
+        return []
+    groups = math.prod(schedule.parts)
+    nbytes = sum(each.size * each.memory.itemsize for each in planes)
+    wanted = target.bandwidth * ON_THEIR_WAY / nbytes
+    ahead = [wanted / min(groups, most * target.cores) for most in _AT_ONCE]
+    found = {whole + 1 for n in ahead for whole in (math.floor(n), math.ceil(n))}
+    return sorted(stages for stages in found if 2 <= stages <= MOST_STAGES)
 
 
 def _schedule(
@@ -70,7 +86,6 @@ def _schedule(
     threads: dict[int, int],
     chunks: dict[int, int],
     marches: int,
-    stages: int,
 ) -> Schedule:
     points = tuple(registers.get(e, 1) for e in problem.dims)
     items = tuple(threads.get(e, 1) for e in problem.dims)
@@ -88,7 +103,7 @@ def _schedule(
         tail="overlap",
         resident=True,
         march=True,
-        stages=stages,
+        stages=2,
     )
 
 
