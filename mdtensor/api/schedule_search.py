@@ -311,7 +311,7 @@ def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[S
             rows = (
                 schedule.peel and math.prod(schedule.registers) > schedule.registers[schedule.lane]
             )
-            past = schedule.streaming, schedule.peel, rows, schedule.ahead > 0
+            past = schedule.streaming, schedule.peel, rows, schedule.ahead > 0, schedule.results
             shared = any(schedule.threads[d] > 1 for d in schedule.reduce_order)
             kinds.setdefault((schedule.lane, *past, any(schedule.staged), shared), schedule)
     first = list(kinds.values())[: count // 2]
