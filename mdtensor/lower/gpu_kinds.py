@@ -51,7 +51,7 @@ _PADDINGS = (0, 1, 4)
 _SWATHS = (0, 2, 4, 8, 16)
 _STAGES = (0, 2, 3, 4, 5)
 _OF_BULK = (2, 3, 4, 5, 6, 7, 8)
-_PLANES = (2, 3, 4, 5, 6, 8)  # that are computed with, and on their way
+_PLANES = (2, 3, 4, 5, 6, 7, 8)  # that are computed with, and on their way
 _MARCHED = (8, 16, 32, 64, 128, 256, 512)  # planes of a group
 _ONE, _NONE = (1,), (0,)
 

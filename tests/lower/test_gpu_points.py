@@ -10,8 +10,12 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_planes import STORED, plane_candidates
 from mdtensor.lower.gpu_points import point_candidates, point_estimate
+from mdtensor.lower.planes import planes_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule import MOST_STAGES
+from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.stencils.borders import Border
@@ -89,6 +93,29 @@ def test_planes_come_to_whole_rows_of_groups_that_a_core_has_at_once():
     assert point_estimate(PROBLEMS["star"], lone, H200) > 1.2 * point_estimate(
         PROBLEMS["star"], best, H200
     )
+
+
+def test_as_many_planes_come_as_the_bandwidth_takes():
+    problem, target = stencil(512, "valid"), replace(H200, local_bytes=227 << 10, bulk_copies=True)
+    found = list(plane_candidates(problem, target))
+    stored = [s for s in found if not s.results]
+    assert {s.stages for s in stored} > {2, 3, 5}
+    alone = [s for s in stored if math.prod(s.parts) == 128 and s.stages < MOST_STAGES]
+    assert alone
+    for schedule in alone:  # a group of each core
+        (planes,) = planes_of(problem, schedule, tilings_of(problem, schedule))
+        nbytes = 4 * planes.size
+        wanted = STORED.on_their_way * target.bandwidth / 128
+        assert schedule.stages == 2 or (schedule.stages - 2) * nbytes <= wanted
+
+
+def test_results_leave_in_runs_where_they_can():
+    target = replace(H200, local_bytes=227 << 10, bulk_copies=True)
+    (_, best), *_ = ranked(stencil(512, "valid"), target)
+    assert (best.march, best.results) == (True, "local")
+    assert math.prod(best.threads) <= 512
+    for problem, device in ((PROBLEMS["star"], H200), (PROBLEMS["star in a border"], target)):
+        assert not any(s.results for s in plane_candidates(problem, device))
 
 
 def test_blocks_begin_where_results_can_be_written_at_once():
