@@ -56,7 +56,7 @@ QUOTES = {
     ),
     f"{EINSUM}-cuda": Quote(
         "bench-cuda",
-        "| einsum, float32 without tf32 | tuned plan | best of CuPy and torch | ratio |",
+        "| einsum, float32 without tf32 | tuned plan | best of CuPy, torch, XLA | ratio |",
         (
             ("matrix product 1024³", "matmul-1024x1024x1024"),
             ("matrix product 4096³", "matmul-4096x4096x4096"),
@@ -69,7 +69,7 @@ QUOTES = {
     ),
     f"{BEYOND}-cuda": Quote(
         "bench-kernels-cuda",
-        "| float32 | tuned call | best of CuPy and torch | ratio |",
+        "| float32 | tuned call | best of CuPy, torch, XLA | ratio |",
         (
             ("Jacobi 3-D, 512³", "jacobi3d-512^3"),
             ("prefix sum 2²⁴", "scan-add-2^24"),
@@ -91,7 +91,10 @@ the multiply-adds and the memory of this device allow, as measured in the same r
 time of mdtensor. *Untuned*: time of mdtensor / its time before tuning.
 
 On GPUs a time is that between two events on the stream, medians of calls that take turns, each
-after more memory was read than the L2 cache holds; torch and CuPy compute float32 without tf32.
+after more memory was read than the L2 cache holds; torch, CuPy and XLA compute float32 without
+tf32. XLA has streams of its own: its times are the host's, less that of an empty call. *Limit* is
+that of a copy of a gibibyte and of multiply-adds in registers, both measured in the same run; each
+case begins with nothing in the caches. `torch compiled` is `torch.compile` with `max-autotune`.
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.einsum import checked_precision
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, check_types
 from mdtensor.api.recall import recalled
@@ -56,6 +57,7 @@ def conv(
     out: Array | None = None,
     dtype: object = None,
     acc_dtype: object = None,
+    precision: str | None = None,
 ) -> Array:
     """Convolve images with filters as deep learning does: windows are weighted, not flipped.
 
@@ -81,7 +83,8 @@ def conv(
     finished element, bias included, or one of the names "relu" and "gelu". `dtype` is the type of
     the result, by default the common type of img, flt and bias, and what the epilogue makes of
     it; `acc_dtype` that of products and sums, by default float32 for float16 and bfloat16 (which
-    CuPy's arrays may have), else `dtype`.
+    CuPy's arrays may have), else `dtype`. `precision="tf32"` lets a GPU's tensor cores round
+    factors in float32 to the ten bits after the point, as for `einsum`.
     No window is materialised, and the image is copied with its padding only where that copy takes
     at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
     read of the filter once more.
@@ -104,13 +107,15 @@ def conv(
     accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
     asked = [given for given in (wanted, accumulated) if given is not None]
     check_types(asked, on_gpu=array_module(operands) is not np)
+    checked_precision(precision)
     finish = epilogue_named(epilogue)
-    key = ("conv", parsed, geometry, wanted, accumulated, function_key(finish))
+    key = ("conv", parsed, geometry, wanted, accumulated, precision, function_key(finish))
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         convolution = convolution_from_layout(
             parsed, geometry, specs, dtype=wanted, acc_dtype=accumulated
         )
+        convolution = replace(convolution, precision=precision)
         options = (wanted, accumulated)
         return computation_of(_finished(parsed, convolution, specs[2:], finish, options))
 
@@ -128,6 +133,7 @@ def conv_capsule(
     out: Array | None = None,
     dtype: object = None,
     acc_dtype: object = None,
+    precision: str | None = None,
 ) -> Array:
     """Convolve images of capsules: channels are matrices, and a matrix product joins them.
 
@@ -150,6 +156,7 @@ def conv_capsule(
         out=out,
         dtype=dtype,
         acc_dtype=acc_dtype,
+        precision=precision,
     )
 
 

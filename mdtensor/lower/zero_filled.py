@@ -80,8 +80,8 @@ def _conditions(condition: Expr) -> Iterator[Expr]:
 
 
 def _element(factor: Expr) -> int:
-    """Which element a factor is, converted or not; -1 for any other expression."""
-    inner = factor.args[0] if factor.op == "cast" else factor
+    """Which element a factor is, converted, rounded or not; -1 for any other expression."""
+    inner = factor.args[0] if factor.op in ("cast", "tf32") else factor
     return inner.number if inner.op == "param" else -1
 
 

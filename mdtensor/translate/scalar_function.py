@@ -64,16 +64,19 @@ def factor(element: Expr, precision: str | None) -> Expr:
     return apply(precision, element)
 
 
-def product(params: Sequence[object], dtype: object) -> ScalarFunction:
+def product(
+    params: Sequence[object], dtype: object, precision: str | None = None
+) -> ScalarFunction:
     """The product of all accessed elements, each first converted to `dtype`.
+
+    Hardware may round factors that are float32 to a `precision`.
 
     >>> product(["f4", "f4"], "f4")
     mul
     """
     types = tuple(as_dtype(p) for p in params)
     to = as_dtype(dtype)
-    result = cast(param(0, types[0]), to)
-    for position, dt in enumerate(types[1:], start=1):
-        factor = cast(param(position, dt), to)
-        result = apply("and", result, factor) if to == BOOL else result * factor
+    result, *others = (factor(cast(param(n, t), to), precision) for n, t in enumerate(types))
+    for other in others:
+        result = apply("and", result, other) if to == BOOL else result * other
     return ScalarFunction(types, (result,), "mul" if len(types) > 1 else "id")

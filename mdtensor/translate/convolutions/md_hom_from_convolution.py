@@ -42,7 +42,8 @@ class Convolution:
     """A convolution along `axes`, on operands of any layout.
 
     `kept` and `summed` are the other dims and their extents: batch, groups, channels. The product
-    of an element of the image and one of the filter has the type `accumulated`, as their sum has.
+    of an element of the image and one of the filter has the type `accumulated`, as their sum has;
+    hardware may round such factors in float32 to a `precision`.
     `finish` is applied to every sum and the elements of `extras`, which are indexed as the result
     is.
     """
@@ -56,6 +57,7 @@ class Convolution:
     accumulated: np.dtype
     finish: ScalarFunction | None = None
     extras: tuple[Operand, ...] = ()
+    precision: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,7 @@ def _md_hom(convolution: Convolution, block: Block) -> MDHom:
     image, taps = convolution.image, convolution.filter
     adds = Pointwise(named("add", [accumulated]))
     types = (image.spec.dtype, taps.spec.dtype)
-    scalar = product(types, accumulated)
+    scalar = product(types, accumulated, convolution.precision)
     accesses: tuple[Access, ...]
     if all(run.taps for run in block):
         accesses = (_image_access(image, block), _access(1, taps, block, "filter"))
