@@ -136,7 +136,7 @@ class Engine:
         Where vectors hold results, places are as narrow as they can be.
         """
         problem = problem_from_md_hom(md_hom)
-        if self.target.bulk_copies:
+        if self.target.matrices:
             return problem
         scalar = problem.scalar.exact()
         exact = problem if scalar is problem.scalar else replace(problem, scalar=scalar)

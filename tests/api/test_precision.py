@@ -17,10 +17,19 @@ from mdtensor.api.flat import Flat
 from mdtensor.autotune.store import Store
 from mdtensor.backends.select import open_device
 from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.lower.gpu_candidates import ranked_on_gpu
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.convolutions.convolution_layout import (
+    Geometry,
+    convolution_from_layout,
+    parse_layout,
+)
+from mdtensor.translate.convolutions.md_hom_from_convolution import md_homs_from_convolution
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.lower.test_gpu_bulk import HOPPER
 
 RNG = np.random.default_rng(11)
 A = RNG.random((40, 60), np.float32) - np.float32(0.5)
@@ -60,7 +69,7 @@ def test_only_devices_that_round_have_problems_of_their_own() -> None:
     exact = mdt.compile("ij,jk->ik", A, B)
     assert plan.md_homs != exact.md_homs
     assert engine.problem_of(plan.md_homs[0]) == engine.problem_of(exact.md_homs[0])
-    engine.target = replace(engine.target, bulk_copies=True)
+    engine.target = replace(engine.target, matrices=True)
     assert engine.problem_of(plan.md_homs[0]) != engine.problem_of(exact.md_homs[0])
 
 
@@ -144,3 +153,32 @@ def test_exact_candidates_and_rounded_ones_are_the_same_to_each_other() -> None:
 
 def _fill(flat: Flat, results: np.ndarray) -> None:
     flat.memory[flat.origin : flat.origin + results.size] = results.ravel()
+
+
+def test_convolutions_take_a_precision_too() -> None:
+    img, flt = RNG.random((2, 9, 8, 4), np.float32), RNG.random((3, 3, 3, 4), np.float32)
+    for options in ({}, {"padding": 1}, {"stride": 2, "epilogue": "relu"}, {"groups": 1}):
+        expected = mdt.conv(img, flt, **options)
+        np.testing.assert_array_equal(mdt.conv(img, flt, precision="tf32", **options), expected)
+    plan = mdt.compile(mdt.conv, img, flt, padding=1, precision="tf32")
+    assert repr(plan).endswith("padding=1, precision='tf32')")
+    assert {str(md_hom.scalar) for md_hom in plan.md_homs} == {"mul_tf32"}
+    capsules = RNG.random((1, 5, 5, 2, 4, 4)), RNG.random((3, 3, 3, 2, 4, 4))  # in float64
+    np.testing.assert_array_equal(
+        mdt.conv_capsule(*capsules, precision="tf32"), mdt.conv_capsule(*capsules)
+    )
+    with pytest.raises(ShapeError, match=r"precision is 'f4'.*\n  hint: one of 'tf32', or None"):
+        mdt.conv(img, flt, precision="f4")
+
+
+def test_padded_convolutions_have_products_of_matrices() -> None:
+    """The guards of a padded one are zeros that bulk copies fill in."""
+    geometry = Geometry(stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1))
+    specs = TensorSpec.of((4, 28, 28, 64)), TensorSpec.of((128, 3, 3, 64))
+    layout = parse_layout("NHWC,KRSC->NPQK")
+    found = replace(convolution_from_layout(layout, geometry, specs), precision="tf32")
+    whole = md_homs_from_convolution(found).whole
+    assert whole is not None
+    problem = problem_from_md_hom(whole)
+    assert zero_filled(problem).scalar.precision == "tf32"
+    assert ranked_on_gpu(problem, HOPPER)[0][1].bulk
