@@ -16,13 +16,15 @@ from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduced_order
 from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
-from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by
+from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by, tile_elements
 from mdtensor.lower.gpu_matrices import matrix_candidates
+from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.copy_together import MOST_PIECES
+from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.tiling import tilings_of
+from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target
 
@@ -313,23 +315,34 @@ def _block(schedule: Schedule, d: int) -> int:
 
 
 def _pieces(problem: Problem, schedule: Schedule) -> int:
-    """Elements of a staged tile that a work-item copies."""
+    """Pieces of a staged tile that a work-item copies; elements where matrices are staged."""
     if schedule.bulk or schedule.march:
         return 0
     items = math.prod(schedule.threads)
     tilings = tilings_of(problem, schedule)
     most = 0
-    for stream, region in zip(problem.streams, schedule.staged, strict=True):
+    for number, region in enumerate(schedule.staged):
         if region:
-            extents = (
-                (tilings[d].tile or tilings[d].part.constant or 1)
-                if problem.reduced[d]
-                else tilings[d].block
-                for d in problem.dims
-                if stream.uses(d)
-            )
-            most = max(most, -(-math.prod(extents) // items))
+            elements = tile_elements(problem, schedule, tilings, number)
+            lanes = 1 if schedule.tensor else _lanes_of_piece(problem, tilings, number)
+            most = max(most, -(-elements // (items * lanes)))
     return most
+
+
+def _lanes_of_piece(problem: Problem, tilings: Sequence[DimTiling], number: int) -> int:
+    """Elements of a stream that one access copies: several where all begin at multiples of them."""
+    stream = problem.streams[number]
+    lanes = lanes_of(problem.inputs[stream.buffer])
+    used = [d for d in problem.dims if stream.uses(d)]
+    near = [d for d in used if stream.strides[d].constant == 1]
+    if problem.is_general or stream.axes or len(near) != 1:
+        return 1
+    tiling = tilings[near[0]]
+    inside = tiling.tile or tiling.part.constant if problem.reduced[near[0]] else tiling.block
+    offsets = [as_index(read.offset).constant for read in problem.reads if read.stream == number]
+    others = [stream.strides[d].constant for d in used if d != near[0]]
+    multiples = (inside, tiling.block, tiling.extent.constant, *offsets, *others)
+    return lanes if all(n is not None and n % lanes == 0 for n in multiples) else 1
 
 
 def _most_pieces(schedule: Schedule) -> int:

@@ -21,6 +21,7 @@ from mdtensor.lower.planes import planes_of
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
+from mdtensor.lower.side_by_side import places_as_source
 from mdtensor.lower.tiling import DimTiling, tilings_of
 from mdtensor.lower.work import operations
 from mdtensor.specs import Target
@@ -93,7 +94,7 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
         return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
     for number, region in enumerate(schedule.staged):
         if region:
-            elements = tile_elements(problem, tilings, number) * 5 // 4 + 64
+            elements = tile_elements(problem, schedule, tilings, number) * 5 // 4 + 64
             itemsize = problem.inputs[problem.streams[number].buffer].itemsize
             size += elements * itemsize * max(1, schedule.stages)
     if any(schedule.threads[d] > 1 for d in problem.contracted):
@@ -103,8 +104,12 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
     return size
 
 
-def tile_elements(problem: Problem, tilings: Sequence[DimTiling], number: int) -> int:
+def tile_elements(
+    problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling], number: int
+) -> int:
     """Elements of a stream's staged tile."""
+    if schedule.as_source and schedule.as_source[number] and not schedule.tensor:
+        return places_as_source(problem, tilings, number)[1].constant or 1
     elements = 1
     for d in problem.used[number]:
         tiling = tilings[d]
@@ -129,7 +134,7 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
         operands += min(own, 64)
         waits = schedule.stages > 1 and not (schedule.padding and schedule.padding[n])
         if schedule.staged[n] and ahead and not waits:
-            own = tile_elements(problem, tilings, n)
+            own = tile_elements(problem, schedule, tilings, n)
             own *= problem.inputs[stream.buffer].itemsize
             operands += own // (4 * math.prod(schedule.threads))
     return points * words + operands + ADDRESSES

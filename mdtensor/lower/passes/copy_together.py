@@ -7,7 +7,7 @@ allow. Places behind the end of a dim are filled with its last elements, which n
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
@@ -36,6 +36,7 @@ from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
 from mdtensor.lower.passes.stage_inputs import Axis, Layout, Source, source_of
 from mdtensor.lower.passes.wide_accesses import BYTES, lanes_of
 from mdtensor.lower.problem import Stream
+from mdtensor.lower.side_by_side import may_end_inside, steps_along
 
 MOST_PIECES = 32  # that a work-item holds on their way to local memory
 SECTOR = 32  # bytes that memory is read by
@@ -191,7 +192,7 @@ class CopyTogether:
 
     def _place(self, piece: Piece, stage: Index) -> Index:
         place = stage * self.layout.apart if self.layout.stages > 1 else as_index(0)
-        for axis in self.layout.axes:
+        for axis in self.axes:
             place = place + axis.stride * piece.coordinates[axis.dim]
         return place
 
@@ -220,7 +221,7 @@ class CopyTogether:
         return bool(self.axes) and self.axes[0].dim == d
 
     def _begins_aligned(self) -> bool:
-        others = [axis.stride.constant for axis in self.layout.axes if axis is not self.axes[0]]
+        others = [axis.stride.constant for axis in self.axes[1:]]
         return all(stride is not None and stride % self.lanes == 0 for stride in others)
 
 
@@ -242,7 +243,7 @@ def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
         stride = stream.strides[axis.dim].constant
         return (1 << 62 if stride is None else abs(stride)), axis.dim
 
-    axes = tuple(sorted(layout.axes, key=distance))
+    axes = _runs(frame, stream, sorted(layout.axes, key=distance))
     lanes = _lanes(frame, stream, source, axes)
     steps = [lanes if n == 0 else 1 for n in range(len(axes))]
     walks = tuple(
@@ -260,9 +261,60 @@ def copy_of(frame: Frame, number: int, items: int) -> CopyTogether:
             f"a work-item would hold {count} pieces of a staged tile; {most} at most"
         )
     in_rows = _in_rows(whole)
-    if in_rows is None and lanes == 1:
-        in_rows = _in_rows(replace(whole, walks=_points_first(whole)))
+    if in_rows is None:
+        walks = _points_first(whole) if lanes == 1 else _sectors_first(whole)
+        in_rows = _in_rows(replace(whole, walks=walks))
     return in_rows if in_rows is not None else _divided(whole)
+
+
+def _runs(frame: Frame, stream: Stream, axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The axes, of which those are one that go on in the tile where they go on in the source.
+
+    So are those that share elements there, which are copied once.
+    """
+    found: list[Axis] = []
+    for axis in axes:
+        if found and _goes_on(frame, stream, found[-1], axis):
+            steps = steps_along(stream, found[-1].dim, axis.dim)
+            longer = found[-1].extent + (axis.extent - 1) * steps
+            found[-1] = replace(found[-1], extent=longer)
+        else:
+            found.append(axis)
+    return tuple(found)
+
+
+def _goes_on(frame: Frame, stream: Stream, axis: Axis, following: Axis) -> bool:
+    """Whether steps along an axis lead to all elements of the following one too."""
+    dims = (axis.dim, following.dim)
+    if any(may_end_inside(frame.problem, frame.tilings, d) for d in dims):
+        return False
+    steps = steps_along(stream, *dims)
+    within = 0 < steps <= (axis.extent.constant or 0)
+    return within and following.stride == axis.stride * steps
+
+
+def _sectors_first(copy: CopyTogether) -> tuple[Walk, ...]:
+    """The walks in an order that lets work-items be whole rows of them, if a sector is copied.
+
+    Of the walk that is none, neighbours come first whose number work-items are a multiple of, then
+    what follows, and what is left of it last.
+    """
+    before = 1
+    for n, walk in enumerate(copy.walks):
+        after = before * walk.length
+        if copy.items % after == 0 or walk.length == 1:
+            before = after
+            continue
+        length = math.gcd(walk.length, copy.items // before)
+        beside = before * length * copy.lanes * copy.source.memory.itemsize
+        if beside < SECTOR or length == walk.length:
+            return copy.walks
+        near = replace(walk, length=length)
+        far = replace(
+            walk, length=walk.length // length, step=walk.step * length, name=f"{walk.name}o"
+        )
+        return (*copy.walks[:n], near, *copy.walks[n + 1 :], far)
+    return copy.walks
 
 
 def _points_first(copy: CopyTogether) -> tuple[Walk, ...]:

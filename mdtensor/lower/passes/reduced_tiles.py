@@ -10,6 +10,7 @@ from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
 from mdtensor.lower.passes.frame import Frame
+from mdtensor.lower.side_by_side import may_end_inside
 
 
 def reduced_tiles(
@@ -81,17 +82,8 @@ def _fetched(
 
 def clamped_dims(frame: Frame) -> set[int]:
     """Dims that may end inside a tile that is copied."""
-    return {
-        d
-        for d in frame.problem.dims
-        if not frame.tilings[d].is_even(frame.tilings[d].tile or _part_of_tile(frame, d))
-    }
-
-
-def _part_of_tile(frame: Frame, d: int) -> int:
-    """Points of a dim without tiles that a copy covers."""
-    tiling = frame.tilings[d]
-    return tiling.part.constant or tiling.block if frame.problem.reduced[d] else tiling.block
+    problem, tilings = frame.problem, frame.tilings
+    return {d for d in problem.dims if may_end_inside(problem, tilings, d)}
 
 
 def _put(frame: Frame, copies: Sequence[CopyTogether]) -> list[Statement]:

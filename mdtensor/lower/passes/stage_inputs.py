@@ -34,6 +34,7 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.side_by_side import places_as_source
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.zero_filled import place_of
 from mdtensor.translate.scalar import Expr
@@ -139,26 +140,14 @@ def _layout_of_source(
     number: int,
     region: str,
 ) -> Layout:
-    stream = problem.streams[number]
-
-    def distance(d: int) -> tuple[int, int]:
-        stride = stream.strides[d].constant
-        return (1 << 62 if stride is None else abs(stride)), -d
-
-    axes: list[Axis] = []
-    stride = as_index(1)
-    for n, d in enumerate(sorted(filter(stream.uses, problem.dims), key=distance)):
-        tiling = tilings[d]
-        part, extent = INNER, as_index(tiling.block)
-        if problem.reduced[d]:
-            part, extent = FULL, tiling.blocks * tiling.block
-        axes.append(Axis(d, part, extent, stride))
-        stride = stride * extent
-        if n == 0 and schedule.padding:
-            stride = stride + schedule.padding[number]
+    padding = schedule.padding[number] if schedule.padding else 0
+    places, size = places_as_source(problem, tilings, number, padding, shared=not schedule.tensor)
+    axes = [
+        Axis(p.dim, FULL if problem.reduced[p.dim] else INNER, p.extent, p.stride) for p in places
+    ]
     memory = staged_dtype(problem, number, whole=bool(schedule.tensor))
     stages = max(1, schedule.stages)
-    return Layout(number, region, memory, tuple(reversed(axes)), stride, stages)
+    return Layout(number, region, memory, tuple(reversed(axes)), size, stages)
 
 
 def _layout(

@@ -27,6 +27,7 @@ from mdtensor.lower.passes.frame import Frame, Piece, Steps, Tile, single_accumu
 from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
 from mdtensor.lower.passes.stage_inputs import FULL, INNER
 from mdtensor.lower.passes.stream_pointers import memory_of
+from mdtensor.lower.passes.traversal import traversed
 from mdtensor.lower.problem import Read
 from mdtensor.lower.values import combined, is_elementwise, value_of
 from mdtensor.lower.zero_filled import place_of
@@ -91,14 +92,14 @@ class Body:
         direct = is_elementwise(operator)
         in_order = self._goes_in_order()
         positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
-        for step in itertools.product(*positions):
+        steps = list(itertools.product(*positions))
+        for step, (u, point) in traversed(self.frame, self.tile.points, self.counts, steps):
             reduced = tuple(zip(dims, step, strict=True))
-            for u, point in self._traversed():
-                for piece, refs in self._targets(u):
-                    reads = self.frame.problem.reads
-                    values = self.values(scalar, reads, point, reduced, piece)
-                    results = combined(operator, refs, values, in_order=in_order)
-                    self._assign(refs, results, direct or len(refs) == 1)
+            for piece, refs in self._targets(u):
+                reads = self.frame.problem.reads
+                values = self.values(scalar, reads, point, reduced, piece)
+                results = combined(operator, refs, values, in_order=in_order)
+                self._assign(refs, results, direct or len(refs) == 1)
         return [*self.asked_ahead(), *self.statements]
 
     def _goes_in_order(self) -> bool:
@@ -106,19 +107,6 @@ class Body:
         schedule, dims = self.frame.schedule, self.frame.problem.contracted
         single = all(schedule.registers[d] == schedule.threads[d] == 1 for d in dims[:-1])
         return schedule.reduce_order == dims and single
-
-    def _traversed(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The points with their numbers; resident ones there and back, row by row.
-
-        So an operand is used again at every turn, which keeps it in the register file's cache.
-        """
-        numbered = list(enumerate(self.tile.points))
-        dims = self.frame.unrolled_kept
-        if not self.frame.schedule.resident or not dims:
-            return numbered
-        length = self.frame.schedule.registers[dims[-1]]
-        rows = [numbered[n : n + length] for n in range(0, len(numbered), length)]
-        return [pair for n, row in enumerate(rows) for pair in (row[::-1] if n % 2 else row)]
 
     def _assign(self, refs: Sequence[Ref], results: Sequence[Value], direct: bool) -> None:
         if direct:

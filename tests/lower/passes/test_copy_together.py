@@ -54,7 +54,7 @@ def places(copy: CopyTogether, item: int) -> list[int]:
         found.append(
             sum(
                 number(axis.stride, known) * number(piece.coordinates[axis.dim], known)
-                for axis in copy.layout.axes
+                for axis in copy.axes
             )
         )
     return found
@@ -66,7 +66,7 @@ def test_every_element_is_copied_once(padding: int, depth: int) -> None:
     for copy in copies(schedule(padding=(padding, padding), tiles=(depth, 0, 0, 0))):
         found = Counter(place for item in range(ITEMS) for place in places(copy, item))
         whole = 1
-        for axis in copy.layout.axes:
+        for axis in copy.axes:
             whole *= axis.extent.constant or 0
         assert len(found) == whole // copy.lanes
         assert set(found.values()) == {1}
