@@ -276,16 +276,24 @@ def _capsules_torch(
         split = result.view(n, side, k, side, size.p, size.q)
         return split.permute(0, 4, 5, 2, 1, 3)
 
-    def einsum() -> Any:
+    def einsum(img: Any, flt: Any) -> Any:
         windows = img.unfold(1, size.r, size.stride).unfold(2, size.s, size.stride)
-        return out.copy_(torch.einsum("npqcimrs,krscmj->npqkij", windows, flt))
+        return torch.einsum("npqcimrs,krscmj->npqkij", windows, flt)
+
+    def as_matrices(img: Any, flt: Any) -> Any:
+        # Windows become rows of a matrix, which torch.compile makes while it copies them.
+        windows = img.unfold(1, size.r, size.stride).unfold(2, size.s, size.stride)
+        rows = windows.permute(0, 1, 2, 4, 6, 7, 3, 5).reshape(-1, size.r * size.s * c * side)
+        columns = flt.permute(1, 2, 3, 4, 0, 5).reshape(size.r * size.s * c * side, k * side)
+        return (rows @ columns).view(n, size.p, size.q, side, k, side).transpose(3, 4)
 
     return {
-        # The result is a view in our order of axes: the least that torch could do.
+        # Results are views in our order of axes: the least that torch could do.
         "conv2d channels_last": lambda: as_channels(img, flt, torch.channels_last),
         "conv2d contiguous": lambda: as_channels(img, flt, torch.contiguous_format),
-        "einsum": einsum,
-        **compiled_by_torch(lambda img, flt: as_channels(img, flt, torch.channels_last), img, flt),
+        "einsum": lambda: einsum(img, flt),
+        "matmul of windows": lambda: as_matrices(img, flt),
+        **compiled_by_torch(as_matrices, img, flt),
     }
 
 

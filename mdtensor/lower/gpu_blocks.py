@@ -15,7 +15,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.zero_filled import zero_filled
 
-POINTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of a work-item along a kept dim
+POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of a work-item along a kept dim
 UNROLLED = 8  # steps of reduced dims that a work-item computes between two tests for an end
 _STORED = 4  # results beside each other that one access stores
 _SECTOR = 8  # elements of what memory is read by

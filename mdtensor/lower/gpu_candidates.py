@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
@@ -16,6 +16,7 @@ from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduced_order
 from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
+from mdtensor.lower.gpu_by_steps import by_steps_of_source
 from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by, tile_elements
 from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.index import as_index
@@ -29,6 +30,7 @@ from mdtensor.lower.zero_filled import zero_filled
 from mdtensor.specs import Target
 
 LOCAL_BYTES = 47 << 10
+_LOCAL_OF_RUNS = 100 << 10  # where tiles lie as their source, two groups of a core
 # Points of rows and columns per work-item, work-items along each, elements of a reduction tile.
 _ROWS_COLUMNS = ((16, 8), (8, 8), (8, 4), (4, 4), (2, 4), (1, 4), (4, 8), (16, 4), (1, 1))
 # Those of a work-item whose columns follow what is read.
@@ -86,6 +88,7 @@ def gpu_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     for block in all_blocks(blocks):
         yield from of_block(blocks, block, target)
     yield from _of_shared_tiles(blocks, target)
+    yield from _as_sources_lie(blocks, target)
 
 
 def _by_matrices(problem: Problem, target: Target) -> Iterator[Schedule]:
@@ -119,8 +122,17 @@ def _of_shared_tiles(blocks: Blocks, target: Target) -> Iterator[Schedule]:
     yield from dict.fromkeys(_teams(blocks.problem, target))
 
 
-def _spread(problem: Problem, schedule: Schedule, target: Target) -> Iterator[Schedule]:
-    limited = replace(target, local_bytes=min(target.local_bytes, LOCAL_BYTES))
+def _as_sources_lie(blocks: Blocks, target: Target) -> Iterator[Schedule]:
+    streaming = _bypasses_caches(blocks.problem, target)
+    for schedule in by_steps_of_source(blocks):
+        bypassing = replace(schedule, streaming=streaming)
+        yield from _spread(blocks.problem, bypassing, target, _LOCAL_OF_RUNS)
+
+
+def _spread(
+    problem: Problem, schedule: Schedule, target: Target, most: int = LOCAL_BYTES
+) -> Iterator[Schedule]:
+    limited = replace(target, local_bytes=min(target.local_bytes, most))
     for spread in _split(problem, schedule, target):
         for candidate in (spread, *_in_stages(problem, spread)):
             if fits(problem, candidate, limited):
@@ -366,6 +378,7 @@ def ranked_on_gpu(
     found.consider(_by_matrices(problem, target), 0)
     every = all_blocks(blocks)
     found.consider(_of_shared_tiles(blocks, target), len(every) + 1)
+    found.consider(_as_sources_lie(blocks, target), len(every) + 2)
     bound = LeastOfBlocks(blocks, target, lambda block: most_parts(blocks, block, target))
     for least, number in sorted((bound.seconds(b), n) for n, b in enumerate(every)):
         if least > found.worst:

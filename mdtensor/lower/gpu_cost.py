@@ -31,6 +31,14 @@ REGISTER_FILE = 65536
 THREADS_OF_CORE = 2048
 GROUPS_OF_CORE = 32
 ADDRESSES = 40  # registers of a work-item for addresses and counters
+ADDRESSES_BY_STEPS = 32  # the same, and for two rows, where rows take several steps together
+WIDE = 4  # steps, and elements of a wide access
+# Instructions for a copy of 16 bytes, or of elements that are turned through registers, and for a
+# tile, where several reduced dims tell where it lies.
+COPY, TURNED_COPY, TURN = 7.0, 20.0, 10.0
+# Of products with two operands in one bank of registers: where all rows take a step, and of each
+# row's first one where rows take several.
+IN_ONE_BANK = 0.125
 SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
 LINE = 128
 # Cycles: of a warp's wide load from local memory, of a line from global memory, of one on its way
@@ -94,7 +102,10 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
         return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
     for number, region in enumerate(schedule.staged):
         if region:
-            elements = tile_elements(problem, schedule, tilings, number) * 5 // 4 + 64
+            elements = tile_elements(problem, schedule, tilings, number)
+            if not _lies_as_source(schedule, number):
+                elements = elements * 5 // 4  # rows may be longer
+            elements += 64
             itemsize = problem.inputs[problem.streams[number].buffer].itemsize
             size += elements * itemsize * max(1, schedule.stages)
     if any(schedule.threads[d] > 1 for d in problem.contracted):
@@ -104,11 +115,30 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
     return size
 
 
+def _lies_as_source(schedule: Schedule, number: int) -> bool:
+    return bool(schedule.as_source) and schedule.as_source[number] and not schedule.tensor
+
+
+def read_by_steps(problem: Problem, schedule: Schedule) -> int:
+    """The staged stream of which one access reads several steps; -1 for none.
+
+    Rows of points take these steps together (see `lower.passes.traversal`).
+    """
+    if not schedule.reduce_order or schedule.registers[schedule.reduce_order[-1]] % WIDE:
+        return -1
+    nearest, found, most = schedule.reduce_order[-1], -1, 1
+    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
+        if _lies_as_source(schedule, n) and stream.strides[nearest].constant == 1:
+            rows = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
+            found, most = (n, rows) if rows > most else (found, most)
+    return found
+
+
 def tile_elements(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling], number: int
 ) -> int:
     """Elements of a stream's staged tile."""
-    if schedule.as_source and schedule.as_source[number] and not schedule.tensor:
+    if _lies_as_source(schedule, number):
         return places_as_source(problem, tilings, number)[1].constant or 1
     elements = 1
     for d in problem.used[number]:
@@ -127,6 +157,10 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
     tilings = tilings_of(problem, schedule)
     ahead = schedule.prefetch and any(tilings[d].tile for d in problem.contracted)
     operands = 0
+    by_steps = read_by_steps(problem, schedule)
+    if by_steps >= 0:
+        own = (schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d))
+        return points * words + WIDE * points // math.prod(own) + ADDRESSES_BY_STEPS
     for n, stream in enumerate(problem.streams[: problem.finish_streams]):
         own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
         if not schedule.staged[n]:
@@ -225,8 +259,9 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
     parts = (t.part.constant or 1 for d, t in enumerate(tilings) if problem.reduced[d])
     steps = math.prod(parts) / sharing
     at_once = math.prod(schedule.registers[d] for d in problem.contracted)
-    if schedule.reduce_order:
-        at_once = tilings[schedule.reduce_order[-1]].tile or at_once
+    if any(schedule.staged) and any(tilings[d].tile for d in problem.contracted):
+        lengths = (tilings[d].tile or tilings[d].part.constant or 1 for d in problem.contracted)
+        at_once = math.prod(lengths)
     return _Shape(
         items,
         -(-items // 32),
@@ -263,6 +298,10 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         elif any(stream.uses(d) for d in problem.contracted):  # others are read before the loops
             direct += loads * max(4.0 if wide else 1.0, _lines(problem, schedule, stream))
     arithmetic = shape.points * instructions_of(problem)
+    by_steps = read_by_steps(problem, schedule)
+    if by_steps >= 0:
+        rows = [schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d)]
+        arithmetic *= (1 + math.prod(rows) / shape.points) / (1 + IN_ONE_BANK)
     parts = (
         arithmetic * max(1.0, warps / SCHEDULERS),
         local * warps * LOCAL_LOAD,
@@ -276,9 +315,24 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
     if schedule.stages > 1:
         tile = AWAITED_TILE
     cycles = shape.steps * step + shape.tiles * tile / busy + GROUP
+    if len(problem.contracted) > 1:
+        cycles += shape.tiles * _copies(problem, schedule) * max(1.0, warps / SCHEDULERS)
     if shape.sharing > 1:
         cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * POINT_OF_LEVEL)
     return cycles
+
+
+def _copies(problem: Problem, schedule: Schedule) -> float:
+    """Instructions by which a work-item copies one tile of every stream, with their addresses."""
+    tilings, found = tilings_of(problem, schedule), 0.0
+    for n, region in enumerate(schedule.staged):
+        if region:
+            own = tile_elements(problem, schedule, tilings, n) / math.prod(schedule.threads)
+            strides = problem.streams[n].strides
+            along = any(problem.reduced[d] and s.constant == 1 for d, s in enumerate(strides))
+            turned = along and not _lies_as_source(schedule, n)
+            found += own / WIDE * (TURNED_COPY if turned else COPY) + TURN
+    return found
 
 
 @lru_cache(64)
@@ -293,7 +347,9 @@ def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bo
     """Loads of a stream that a work-item needs in a step, and whether they are wide ones."""
     stream = problem.streams[number]
     own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
-    if schedule.staged[number]:
+    if number == read_by_steps(problem, schedule):
+        wide = True
+    elif schedule.staged[number]:
         wide = any(stream.uses(d) and _chunk(schedule, d) >= 4 for d in problem.kept)
     else:
         near = [d for d in problem.dims if stream.strides[d].constant == 1]
