@@ -263,7 +263,6 @@ def _capsules_torch(
 ) -> Mapping[str, Call]:
     torch: Any = importlib.import_module("torch")
     img, flt = (torch.from_dlpack(operand) for operand in operands)
-    out = torch.from_dlpack(outs[0])
     conv2d = torch.nn.functional.conv2d
     n, k, c, side = size.n, size.k, size.c, _CAPSULE
 
