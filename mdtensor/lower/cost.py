@@ -12,7 +12,7 @@ import math
 from functools import lru_cache
 from heapq import heapreplace
 
-from mdtensor.lower.facts import Facts, Walk, facts_of, reads_around
+from mdtensor.lower.facts import Case, Facts, Walk, facts_of, reads_around
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.rows import unlike_rows
 from mdtensor.lower.schedule import Schedule
@@ -54,8 +54,9 @@ def estimate(
     """
     facts = facts_of(problem)
     shape = _shape(facts, schedule)
+    case = Case(problem, schedule, target, facts, shape)
     hertz = target.rate * 4 / target.vector_bytes / target.units
-    cycles, work = _work(problem, facts, schedule, target, shape, general=general)
+    cycles, work = _work(case, general=general)
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
         launch = INLINE_LAUNCH if schedule.inline else WAKING * target.launch_seconds
@@ -75,21 +76,15 @@ def estimate(
     return seconds + combining + target.launch_seconds
 
 
-def _work(
-    problem: Problem,
-    facts: Facts,
-    schedule: Schedule,
-    target: Target,
-    shape: Shape,
-    *,
-    general: bool,
-) -> tuple[float, float]:
+def _work(case: Case, *, general: bool) -> tuple[float, float]:
     """Cycles of one core for everything: of computing alone, and with what memory takes beside."""
+    problem, schedule, target = case.problem, case.schedule, case.target
+    facts, shape = case.facts, case.shape
     if schedule.scatter:
         cycles = _scattering(problem, shape)
         transfers = (facts.moved / BYTES_PER_CYCLE[-1],)
     else:
-        cycles = cycles_of_tiles(problem, facts, schedule, target, shape, general=general)
+        cycles = cycles_of_tiles(case, general=general)
         transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
         if schedule.streaming and facts.moved <= target.l3_bytes:
             transfers = (*transfers, facts.written / STREAMED)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from mdtensor.lower.facts import Facts, Walk
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.facts import Case, Facts, Walk
 from mdtensor.lower.traffic import LINE, WAY_BYTES, Shape
-from mdtensor.specs import Target
 
 # Loads that a core begins in a cycle, and what an element of a gather takes beside one.
 LOADS_PER_CYCLE, GATHER_PER_ELEMENT = 2.0, 0.8
@@ -22,11 +19,10 @@ CONFLICT = 6.0
 LOADED_AGAIN = 0.5
 
 
-def loads_of_step(
-    facts: Facts, schedule: Schedule, target: Target, shape: Shape, vectors: int, per_vector: float
-) -> float:
+def loads_of_step(case: Case, vectors: int, per_vector: float) -> float:
     """Loads of one step of the reduction, in those of one vector that lies in one line."""
-    lane, ways = schedule.lane, target.l1_bytes // WAY_BYTES
+    schedule, facts, shape = case.schedule, case.facts, case.shape
+    lane, ways = schedule.lane, case.target.l1_bytes // WAY_BYTES
     unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
     loads = 0.0
     for number, walk in enumerate(facts.walks):
@@ -36,7 +32,7 @@ def loads_of_step(
         if lane < 0 or not walk.strides[lane]:
             loads += count * (1 if staged else _conflicts(facts, walk, shape, ways, reads))
         elif walk.strides[lane] == 1 or staged:
-            cycles = _load_cycles(facts, walk, schedule, shape, staged=staged) / target.units
+            cycles = _load_cycles(case, walk, staged=staged) / case.target.units
             loads += count * vectors * per_vector * cycles
         else:
             elements = count * vectors * schedule.width
@@ -45,8 +41,9 @@ def loads_of_step(
     return loads
 
 
-def requests_ahead(problem: Problem, schedule: Schedule, shape: Shape, vectors: int) -> float:
+def requests_ahead(case: Case, vectors: int) -> float:
     """Requests for memory per step: one for each row and vector of what is walked along."""
+    problem, schedule, shape = case.problem, case.schedule, case.shape
     order = schedule.reduce_order or schedule.loop_order
     count = 0.0
     for stream in problem.streams:
@@ -58,23 +55,22 @@ def requests_ahead(problem: Problem, schedule: Schedule, shape: Shape, vectors: 
     return count
 
 
-def _load_cycles(
-    facts: Facts, walk: Walk, schedule: Schedule, shape: Shape, *, staged: bool
-) -> float:
+def _load_cycles(case: Case, walk: Walk, *, staged: bool) -> float:
     """What a vector load costs, in loads of one line: those that shift by single lanes cross.
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
     """
-    lane, width, itemsize, offsets = schedule.lane, schedule.width, walk.itemsize, walk.places
+    lane, width = case.schedule.lane, case.schedule.width
+    itemsize, offsets = walk.itemsize, walk.places
     if len({offset % width for offset in offsets}) < 2:
         steps = [stride for d, stride in enumerate(walk.strides) if d != lane]
         uneven = not staged and any(step * itemsize % LINE for step in steps)
         return LOAD + CROSSING * (uneven and width * itemsize / LINE)
     cycles = LOAD + CROSSING * min(1.0, width * itemsize / LINE)
-    for d in facts.kept:
+    for d in case.facts.kept:
         stride = abs(walk.strides[d])
         if d != lane and stride and stride * itemsize % WAY_BYTES == 0:
-            rows = shape.registers[d] + (max(offsets) - min(offsets)) // stride
+            rows = case.shape.registers[d] + (max(offsets) - min(offsets)) // stride
             cycles *= CROWDED if rows > MANY_ROWS else 1.0
     return cycles
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from mdtensor.lower.facts import Facts
+from mdtensor.lower.facts import Case
 from mdtensor.lower.load_cost import (
     LOADS_PER_CYCLE,
     loads_of_step,
@@ -15,10 +15,8 @@ from mdtensor.lower.load_cost import (
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.rows import unlike_rows
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.traffic import Shape
 from mdtensor.lower.work import operations
 from mdtensor.lower.write_cost import cycles_to_write
-from mdtensor.specs import Target
 
 # Cycles on a current core; what matters is their ratio. A multiply-add takes four; that others are
 # begun just in time is what six allow for.
@@ -40,8 +38,7 @@ PEELED = 0.6
 JOINING = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterTile:
+class RegisterTile(NamedTuple):
     """Numbers of one tile: rows of vectors, the device's registers that one takes, and steps.
 
     `steps` are those of reduced dims that are unrolled, lanes apart; `joined` are rows that begin
@@ -60,25 +57,17 @@ class RegisterTile:
         return self.vectors * self.per_vector
 
 
-def cycles_of_tiles(
-    problem: Problem,
-    facts: Facts,
-    schedule: Schedule,
-    target: Target,
-    shape: Shape,
-    *,
-    general: bool,
-) -> float:
+def cycles_of_tiles(case: Case, *, general: bool) -> float:
     """Cycles for a core that computes everything, if all that it reads is in L1.
 
     `general` is for a kernel with run-time extents, as in `lower.cost`.
     """
-    tile = _tile(problem, facts, schedule, target, shape)
-    step = _step(problem, facts, schedule, target, shape, tile)
-    steps = _steps(facts, schedule, shape)
+    problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
+    tile = _tile(case)
+    step, steps = _step(case, tile), _steps(case)
     writes = facts.footprints[len(problem.streams) :]
     finish = tile.rows * tile.vectors
-    finish *= cycles_to_write(problem, schedule, target, shape, writes, general=general)
+    finish *= cycles_to_write(problem, schedule, case.target, shape, writes, general=general)
     finish += tile.joined * tile.vectors * tile.per_vector * JOINING
     if problem.scanned >= 0:
         steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
@@ -89,39 +78,32 @@ def cycles_of_tiles(
     finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
     tiles = 1.0
     for d in facts.kept:
-        tiles *= _tiles_along(d, shape, schedule, general)
+        tiles *= _tiles_along(d, case, general=general)
     return tiles * (steps * step + finish)
 
 
-def _tile(
-    problem: Problem, facts: Facts, schedule: Schedule, target: Target, shape: Shape
-) -> RegisterTile:
-    lane, width = schedule.lane, schedule.width
-    itemsize = max([result.dtype.itemsize for result in problem.scalar.results])
+def _tile(case: Case) -> RegisterTile:
+    facts, registers = case.facts, case.shape.registers
+    lane, width = case.schedule.lane, case.schedule.width
+    itemsize = max([result.dtype.itemsize for result in case.problem.scalar.results])
     return RegisterTile(
-        rows=math.prod([shape.registers[d] for d in facts.kept if d != lane]),
-        vectors=shape.registers[lane] // width if lane >= 0 else 1,
-        per_vector=max(1.0, width * itemsize / target.vector_bytes),
-        steps=math.prod([shape.registers[d] for d in facts.contracted if d != lane]),
-        joined=unlike_rows(problem, schedule) if schedule.peel else 0,
+        rows=math.prod([registers[d] for d in facts.kept if d != lane]),
+        vectors=registers[lane] // width if lane >= 0 else 1,
+        per_vector=max(1.0, width * itemsize / case.target.vector_bytes),
+        steps=math.prod([registers[d] for d in facts.contracted if d != lane]),
+        joined=unlike_rows(case.problem, case.schedule) if case.schedule.peel else 0,
     )
 
 
-def _step(
-    problem: Problem,
-    facts: Facts,
-    schedule: Schedule,
-    target: Target,
-    shape: Shape,
-    tile: RegisterTile,
-) -> float:
+def _step(case: Case, tile: RegisterTile) -> float:
     """Cycles of one step of the reduction: arithmetic, loads or latency, whichever is longest."""
-    step = _throughput(problem, facts, schedule, target, shape, tile)
-    accumulators = tile.rows * tile.vectors * tile.per_vector * len(problem.scalar.results)
+    schedule, facts, shape = case.schedule, case.facts, case.shape
+    step = _throughput(case, tile)
+    accumulators = tile.rows * tile.vectors * tile.per_vector * len(case.problem.scalar.results)
     held = accumulators + (tile.vectors + tile.joined) * tile.per_vector + 1
     if tile.steps > 1:
         held += registers_read_again(facts, schedule.lane, shape, tile.row_registers)
-    spilled = held - target.vector_registers
+    spilled = held - case.target.vector_registers
     if spilled > 0:
         step += SPILL * spilled / tile.steps
     if not facts.contracted:
@@ -135,25 +117,20 @@ def _step(
     return step + (LOOP_OVERHEAD / tile.steps + CODE * tile.steps * accumulators)
 
 
-def _throughput(
-    problem: Problem,
-    facts: Facts,
-    schedule: Schedule,
-    target: Target,
-    shape: Shape,
-    tile: RegisterTile,
-) -> float:
+def _throughput(case: Case, tile: RegisterTile) -> float:
     """Cycles of one step where nothing waits: arithmetic or loads, whichever takes longer."""
-    arithmetic = tile.rows * tile.vectors * facts.per_point * tile.per_vector / target.units
-    loads = loads_of_step(facts, schedule, target, shape, tile.vectors, tile.per_vector)
-    asked = requests_ahead(problem, schedule, shape, tile.vectors) if schedule.ahead else 0.0
+    arithmetic = tile.rows * tile.vectors * case.facts.per_point * tile.per_vector
+    arithmetic /= case.target.units
+    loads = loads_of_step(case, tile.vectors, tile.per_vector)
+    asked = requests_ahead(case, tile.vectors) if case.schedule.ahead else 0.0
     return max(arithmetic, (loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
 
 
-def _steps(facts: Facts, schedule: Schedule, shape: Shape) -> float:
+def _steps(case: Case) -> float:
     """Steps of a tile's whole reduction; what is left of the lanes takes narrower ones."""
+    schedule, shape = case.schedule, case.shape
     steps = 1.0
-    for d in facts.contracted:
+    for d in case.facts.contracted:
         extent, register = shape.extents[d], shape.registers[d]
         if d == schedule.lane:
             steps *= extent // register + (extent % register) / schedule.width * 0.6
@@ -182,8 +159,9 @@ def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float)
     return max(step + inside, LATENCY * combining) + stores
 
 
-def _tiles_along(d: int, shape: Shape, schedule: Schedule, general: bool) -> float:
+def _tiles_along(d: int, case: Case, *, general: bool) -> float:
     """Register tiles along a kept dim, of which smaller ones at its end count as parts."""
+    schedule, shape = case.schedule, case.shape
     width, extent, register = schedule.width, shape.extents[d], shape.registers[d]
     whole, rest = divmod(extent, register)
     if d == schedule.lane and schedule.peel:

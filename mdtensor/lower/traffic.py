@@ -109,8 +109,8 @@ class Footprint:
     def elements(self, covered: tuple[int, ...]) -> int:
         """Elements within what is covered."""
         if self.steps:
-            return math.prod(count for _, count in self.spans(covered))
-        return math.prod(min(covered[d], self.extents[d]) for d in self.used)
+            return math.prod([count for _, count in self.spans(covered)])
+        return math.prod([min(covered[d], self.extents[d]) for d in self.used])
 
     def bytes(self, covered: tuple[int, ...], next_dim: int = -1) -> float:
         """Bytes of the lines that are touched within what is covered.
@@ -142,7 +142,7 @@ class Footprint:
         if not self.steps:
             return math.inf
         walked = tuple(
-            part[d] if d == next_dim else min(count, part[d]) for d, count in enumerate(covered)
+            [part[d] if d == next_dim else min(count, part[d]) for d, count in enumerate(covered)]
         )
         length = self.itemsize
         for step, count in self.spans(walked):
@@ -254,10 +254,10 @@ def _traffic(
     cache: Cache,
 ) -> float:
     """Bytes that must enter a cache, those that start runs of them counted as well."""
-    fitting = 0
+    accesses, fitting = (*reads, *writes), 0
     for position, (_, covered) in enumerate(levels):
-        need = sum(footprint.bytes(covered) for footprint in (*reads, *writes))
-        if need > cache.capacity or not all(f.is_held(covered, cache) for f in (*reads, *writes)):
+        need = sum([access.bytes(covered) for access in accesses])
+        if need > cache.capacity or not all(a.is_held(covered, cache) for a in accesses):
             break
         fitting = position
     total = 0.0
@@ -280,16 +280,15 @@ def _traffic(
 
 def _finished(problem: Problem, shape: Shape, covered: tuple[int, ...]) -> tuple[int, ...]:
     """What is covered, with at least the tile of every reduced dim."""
-    return tuple(
-        max(covered[d], shape.tiles[d]) if problem.reduced[d] else covered[d] for d in problem.dims
-    )
+    reduced, tiles = problem.reduced, shape.tiles
+    return tuple([max(n, tiles[d]) if reduced[d] else n for d, n in enumerate(covered)])
 
 
 def _moved(footprint: Footprint, shape: Shape, levels: Levels, fitting: int) -> float:
     """Bytes that one access brings into a cache that holds what `levels[fitting]` covers."""
     next_dim, covered = levels[fitting]
     trips = math.prod(
-        -(-extent // max(1, inside)) for extent, inside in zip(shape.extents, covered, strict=True)
+        [-(-extent // (inside or 1)) for extent, inside in zip(shape.extents, covered, strict=True)]
     )
     moved = footprint.bytes(covered, next_dim) * trips
     for position, (d, inside) in enumerate(levels[fitting:-1], fitting):

@@ -52,7 +52,7 @@ class SymbolicBuffer(_Whole):
 
     An element of a structured type has fields, by attribute and by key; a field is a buffer of its
     own, named `buffer.field`, whose last axes are those of a sub-array. Strings are held as words,
-    along one more axis (see `records.words_of`).
+    along one more axis (see `records.columns.words_of`).
     """
 
     __slots__ = ("_fields", "_recorder", "_text", "is_weak", "name", "spec")
