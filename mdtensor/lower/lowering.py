@@ -98,7 +98,7 @@ def lowered(
         return _scattered(frame, head)
     if schedule.resident and problem.scanned >= 0:
         return (_scanned_together(frame, head),)
-    partials = partials_of(problem, tilings)
+    partials = partials_of(problem, schedule, tilings)
     if partials is None:
         return (_nest(frame, None, head),)
     of_part = replace(frame, problem=replace(problem, scanned=-1, finish=None))
@@ -162,8 +162,8 @@ def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
     count = as_index(own)
     for d in problem.contracted:
         count = count * tilings[d].parts
-    strides, size = dense(problem)
-    partials = Partials(count, strides, size)
+    strides, size = dense(problem, problem.kept)
+    partials = Partials(count, strides, size, problem.kept)
     inner = replace(frame, problem=selecting(problem, selection))
     order = frame.schedule.group_order
     body: list[Statement] = group_bounds(tilings, order)

@@ -31,11 +31,15 @@ _AT_ONCE = 4  # results of groups that a work-item combines in one step
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Results of groups that share a reduction: [group][kept dims], one array per element."""
+    """Results of groups that share a reduction: [group][kept dims], one array per element.
+
+    The dims are in `order`, those last whose neighbours lie nearest in the results.
+    """
 
     count: Index
     strides: tuple[Index, ...]
     size: Index
+    order: tuple[int, ...]
 
     def pointer(self, position: int, memory: np.dtype, const: bool) -> Pointer:
         """Declares `R{position}`, the array of one element of the result tuple."""
@@ -43,7 +47,9 @@ class Partials:
         return Pointer(f"R{position}", "scratch", memory, "global", offset, const)
 
 
-def partials_of(problem: Problem, tilings: Sequence[DimTiling]) -> Partials | None:
+def partials_of(
+    problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> Partials | None:
     """What groups leave of a reduction that they share; None where they share none."""
     split = [d for d in problem.contracted if tilings[d].is_split]
     if not split:
@@ -51,7 +57,9 @@ def partials_of(problem: Problem, tilings: Sequence[DimTiling]) -> Partials | No
     count = as_index(1)
     for d in split:
         count = count * tilings[d].parts
-    return Partials(count, *dense(problem))
+    plain = schedule.lane >= 0 or problem.scanned >= 0 or problem.is_general
+    order = problem.kept if plain else _as_results(problem)
+    return Partials(count, *dense(problem, order), order)
 
 
 def number_among_groups(problem: Problem, tilings: Sequence[DimTiling]) -> Index:
@@ -63,11 +71,21 @@ def number_among_groups(problem: Problem, tilings: Sequence[DimTiling]) -> Index
     return number
 
 
-def dense(problem: Problem) -> tuple[tuple[Index, ...], Index]:
-    """Strides of an array on the kept dims, and its size."""
+def _as_results(problem: Problem) -> tuple[int, ...]:
+    """The kept dims, those last whose neighbours lie nearest in the results."""
+
+    def distance(d: int) -> int:
+        strides = (write.strides[d].constant for write in problem.writes)
+        return min((abs(s) for s in strides if s is not None), default=0)
+
+    return tuple(sorted(problem.kept, key=distance, reverse=True))
+
+
+def dense(problem: Problem, order: Sequence[int]) -> tuple[tuple[Index, ...], Index]:
+    """Strides of an array on the kept dims, which lie in that order, and its size."""
     strides = [as_index(0)] * len(problem.extents)
     size = as_index(1)
-    for d in reversed(problem.kept):
+    for d in reversed(order):
         strides[d] = size
         size = size * problem.extents[d]
     return tuple(strides), size
@@ -79,7 +97,7 @@ def combination(problem: Problem, partials: Partials) -> Problem:
     Its inputs are the arrays of those results, and then those of the problem.
     """
     dtypes = tuple(register_dtype(dtype) for dtype in problem.scalar.result_dtypes)
-    kept, own = problem.kept, len(dtypes)
+    kept, own = partials.order, len(dtypes)
 
     def after_groups(first: Index, strides: tuple[Index, ...]) -> tuple[Index, ...]:
         return (first, *(strides[d] for d in kept))

@@ -35,7 +35,7 @@ def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[
     """Arrays in local memory, and what a group does when its results are in memory."""
     problem, tilings = frame.problem, frame.tilings
     whole = combination(problem, partials)
-    blocks = [tilings[d].block for d in problem.kept]
+    blocks = [tilings[d].block for d in partials.order]
     items = math.prod(frame.schedule.threads)
     schedule = by_one_group(whole, frame.schedule, blocks, items)
     validate(whole, schedule)
@@ -52,7 +52,7 @@ def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[
         ]
     body += sources(problem, partials)
     body += _all_groups(inner.tilings[0])
-    body += [*item_numbers(inner), *resident_tiles(inner, _results(frame))]
+    body += [*item_numbers(inner), *resident_tiles(inner, _results(frame, partials))]
     arrive = Arrive(LAST, number, partials.count)
     done = If(as_index(0), "<", name(LAST), tuple(body))
     return resident_memory(inner), [arrive, done]
@@ -63,14 +63,14 @@ def _all_groups(tiling: DimTiling) -> list[Statement]:
     return [low, LetIndex(tiling.var("hi"), tiling.extent)]
 
 
-def _results(frame: Frame) -> list[Destination]:
+def _results(frame: Frame, partials: Partials) -> list[Destination]:
     """Where results go, by the dims of the combination."""
     problem = frame.problem
     return [
         Destination(
             f"O{write.buffer}",
             problem.outputs[write.buffer],
-            (as_index(0), *(write.strides[d] for d in problem.kept)),
+            (as_index(0), *(write.strides[d] for d in partials.order)),
             as_index(write.offset),
             frame.schedule.streaming,
         )
