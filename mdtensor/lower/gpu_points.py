@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -276,26 +277,40 @@ def _by_registers(points: int, items: int) -> int:
 def _accesses(frame: Frame, stream: Stream, reads: Sequence[Read], memory: np.dtype) -> _Work:
     """The accesses of a warp to what its tile reads of a stream."""
     tilings = frame.tilings
-    elements: set[int] = set()
-    for read in reads:
-        places = [as_index(read.offset).constant or 0]
-        for stride, tiling in zip(stream.strides, tilings, strict=True):
-            step = stride.constant or 0
-            if step:
-                positions = tiling.positions(tiling.register)
-                places = [place + step * n for place in places for n in positions]
-        elements.update(places)
+    offsets = tuple([as_index(read.offset).constant or 0 for read in reads])
+    walks = tuple(
+        [
+            (stride.constant, tiling.positions(tiling.register))
+            for stride, tiling in zip(stream.strides, tilings, strict=True)
+            if stride.constant
+        ]
+    )
     along = nearest_dim(stream.strides)
     lanes = lanes_along(frame, memory, stream.strides)
     phase = -tilings[along].lead if along >= 0 else 0
+    elements, accesses = _elements_and_accesses(offsets, walks, lanes, phase)
+    lines = _lines(frame, stream, memory.itemsize)
+    return _Work(accesses, accesses * lines, elements * memory.itemsize * WARP)
+
+
+@lru_cache(4096)
+def _elements_and_accesses(
+    offsets: tuple[int, ...], walks: tuple[tuple[int, tuple[int, ...]], ...], lanes: int, phase: int
+) -> tuple[int, int]:
+    """Different elements of reads that walk so far along each dim, and accesses to them."""
+    elements: set[int] = set()
+    for offset in offsets:
+        places = [offset]
+        for step, positions in walks:
+            places = [place + step * n for place in places for n in positions]
+        elements.update(places)
     groups: dict[int, int] = {}
     for element in elements:
         number = (element + phase) // lanes
         groups[number] = groups.get(number, 0) + 1
     wide = sum(2 * count > lanes for count in groups.values())
     single = sum(count for count in groups.values() if 2 * count <= lanes)
-    lines = _lines(frame, stream, memory.itemsize)
-    return _Work(wide + single, (wide + single) * lines, len(elements) * memory.itemsize * WARP)
+    return len(elements), wide + single
 
 
 def _lines(frame: Frame, stream: Stream, itemsize: int) -> float:

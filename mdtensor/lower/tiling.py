@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import Index, as_index, name
@@ -48,8 +49,7 @@ class DimTiling:
 
     def positions(self, count: int) -> tuple[int, ...]:
         """Where the first `count` points of a work-item lie, counted from its first one."""
-        whole = self.near * self.row
-        return tuple(n // self.near * whole + n % self.near for n in range(count))
+        return _positions(self.near, self.near * self.row, count)
 
     @property
     def is_ragged(self) -> bool:
@@ -106,6 +106,11 @@ class DimTiling:
     def var(self, prefix: str) -> str:
         """A name for this dim in the kernel, such as `r_i`."""
         return f"{prefix}_{self.label}"
+
+
+@lru_cache(1024)
+def _positions(near: int, whole: int, count: int) -> tuple[int, ...]:
+    return tuple(n // near * whole + n % near for n in range(count))
 
 
 def divided(index: Index, by: int) -> Index:

@@ -40,6 +40,7 @@ def flops(problem: Problem) -> float:
     return float(math.prod(problem.extent(d) for d in problem.dims) * count)
 
 
+@lru_cache(1024)
 def operations(*exprs: Expr) -> int:
     """Number of different arithmetic operations in expressions that are computed together."""
     return sum(expr.op not in ("cast", "tf32") for expr in _nodes(*exprs))
