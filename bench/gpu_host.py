@@ -9,6 +9,7 @@ and CuPy. Nothing is waited for while the clock runs: queues are emptied between
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gc
 import platform
@@ -23,13 +24,16 @@ import cupy
 import numpy as np
 
 import mdtensor
-from mdtensor.backends import cuda_program
+from mdtensor.backends import cuda_graphs
+from mdtensor.backends.cuda_graphs import WORTH_RECORDING
 
 Call = Callable[[], object]
 Calls = dict[str, Call]
 
-ROUNDS, BATCH = 25, 400
-SINGLE = "; no graphs"
+ROUNDS, BATCH = 21, 400
+SINGLE, NEVER = "; no graphs", 1 << 60
+ASIDE = "; own stream"
+RENAMED = "xy,yz->xz"  # a program of its own
 TEXT, LEFT, RIGHT, RESULT = "ik,kj->ij", (10, 64), (64, 500), (10, 500)
 NOTHING = 'extern "C" __global__ void nothing(const float* a, const float* b, float* c, void* s) {}'
 
@@ -72,7 +76,7 @@ def launches(arrays: tuple[Any, ...], aside: Any) -> Iterator[tuple[str, Call]]:
     places = (ctypes.c_void_p * 4)(*[ctypes.addressof(values) + 8 * n for n in range(4)])
     launch, address = cupy.cuda.driver.launchKernel, ctypes.addressof(places)
     _kept.extend((values, places))
-    for suffix, stream in (("", 0), ("; own stream", aside.ptr)):
+    for suffix, stream in (("", 0), (ASIDE, aside.ptr)):
         given = (function.ptr, 1, 1, 1, 32, 1, 1, 0, stream, address, 0)
         yield f"driver.launchKernel{suffix}", lambda given=given: launch(*given)
         for name, call in by_ctypes(function, stream, places, values):
@@ -168,10 +172,10 @@ def parts(a: Any) -> Calls:
     }
 
 
-def ours(a: Any, b: Any, outs: tuple[Any, Any]) -> Calls:
+def ours(text: str, a: Any, b: Any, outs: tuple[Any, Any]) -> Calls:
     """Whole calls of mdtensor's."""
-    plan, einsum = mdtensor.compile(TEXT, a, b), mdtensor.einsum
-    other = mdtensor.compile(TEXT, a, b)
+    plan, einsum = mdtensor.compile(text, a, b), mdtensor.einsum
+    other = mdtensor.compile(text, a, b)
 
     def alternating() -> None:
         other(a, b, out=outs[0])
@@ -181,8 +185,8 @@ def ours(a: Any, b: Any, outs: tuple[Any, Any]) -> Calls:
         "plan, out": lambda: plan(a, b, out=outs[0]),
         "plan, two outs (two calls)": alternating,
         "plan": lambda: plan(a, b),
-        "einsum": lambda: einsum(TEXT, a, b),
-        "einsum, out": lambda: einsum(TEXT, a, b, out=outs[0]),
+        "einsum": lambda: einsum(text, a, b),
+        "einsum, out": lambda: einsum(text, a, b, out=outs[0]),
     }
 
 
@@ -205,25 +209,24 @@ def peers(a: Any, b: Any, out: Any) -> Calls:
     }
 
 
-def timed(calls: Calls) -> dict[str, list[float]]:
-    """Seconds of a call in each round, by turns."""
+def timed(calls: Calls, aside: Any) -> dict[str, list[float]]:
+    """Seconds of a call in each round, by turns; those of other streams on that one."""
     wait, clock = cupy.cuda.runtime.deviceSynchronize, time.perf_counter
     found: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        for _ in range(2 * cuda_program.WORTH_RECORDING):
-            call()
     gc.disable()
-    for _ in range(ROUNDS):
+    for turn in range(1 + ROUNDS):
         for name, call in calls.items():
-            cuda_program._LEGACY_STREAM = -1 if name.endswith(SINGLE) else 0
-            call()
-            wait()
-            before = clock()
-            for _ in range(BATCH):
+            cuda_graphs.WORTH_RECORDING = NEVER if name.endswith(SINGLE) else WORTH_RECORDING
+            with aside if name.endswith(ASIDE) else contextlib.nullcontext():
                 call()
-            found[name].append((clock() - before) / BATCH)
+                wait()
+                before = clock()
+                for _ in range(BATCH):
+                    call()
+                if turn:  # the first one warms up
+                    found[name].append((clock() - before) / BATCH)
+            wait()
     gc.enable()
-    wait()
     return found
 
 
@@ -259,9 +262,10 @@ def main() -> None:
     outs = cupy.empty(RESULT, "f4"), cupy.empty(RESULT, "f4")
     aside = cupy.cuda.Stream(non_blocking=True)
     calls = {**parts(a), **dict(launches((a, b, outs[0]), aside))}
-    calls |= ours(a, b, outs) | peers(a, b, outs[0])
-    calls |= {f"{name}{SINGLE}": call for name, call in ours(a, b, outs).items()}
-    found = timed(calls)
+    calls |= ours(TEXT, a, b, outs) | peers(a, b, outs[0])
+    calls |= {f"{name}{ASIDE}": call for name, call in ours(TEXT, a, b, outs).items()}
+    calls |= {f"{name}{SINGLE}": call for name, call in ours(RENAMED, a, b, outs).items()}
+    found = timed(calls, aside)
     for line in host():
         tell(line)
     tell(f"nanoseconds of the host, {ROUNDS} batches of {BATCH} calls by turns: median, least")

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
+
+from mdtensor.errors import LaunchError
+
+# Launches from which one of all kernels as a graph pays: recording it takes the time of some
+# dozens. And graphs that a thread keeps of a program on a stream.
+WORTH_RECORDING = 64
+_MOST_GRAPHS = 4
+# What launches graphs on a stream, by where the arrays are that they were handed.
+Known = dict[tuple[int, ...], Callable[[int], None]]
 
 
 class _KernelParameters(ctypes.Structure):
@@ -72,3 +83,61 @@ def driver_graphs() -> DriverGraphs | None:
         )
     except (OSError, AttributeError):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A graph, which must be kept, the function that enqueues it on a stream, and `updates`.
+
+    These hand it the arguments' present values, kernel by kernel, and return the driver's error or
+    0; there are none where the driver cannot.
+    """
+
+    graph: Any
+    launch: Callable[[int], None]
+    updates: Sequence[Callable[[], int]] = ()
+
+
+class Graphs:
+    """A thread's launches of a program on a stream as graphs; none where nothing records them.
+
+    Most calls come with arrays where earlier ones were: memory that was freed is what CuPy's pool
+    gives next. So there are some graphs, each with arguments of its own; `known` has what launches
+    them, by the places of the arrays. Others are handed to the graph that was not for longest.
+    """
+
+    def __init__(self, record: Callable[[], Recorded | None] | None) -> None:
+        self.known: Known = {}
+        self._record = record
+        self._recorded: deque[tuple[tuple[int, ...], Recorded]] = deque()
+        self._times = 0
+
+    def handed(self, places: tuple[int, ...]) -> Callable[[int], None] | None:
+        """What launches the arguments as they are now; None where only single launches do.
+
+        Another graph is recorded whenever so many launches found none with their arguments.
+        """
+        if self._record is None:
+            return None
+        self._times += 1
+        recorded = self._recorded
+        graph: Recorded | None = None
+        if self._times % WORTH_RECORDING == 0 and len(recorded) < _MOST_GRAPHS:
+            graph = self._record()
+            if graph is None:  # nor will it be
+                self._record = None
+        elif recorded and recorded[0][1].updates:
+            before, graph = recorded.popleft()
+            self.known.pop(before, None)
+            for update in graph.updates:
+                if error := update():
+                    raise _refused(error)
+        if graph is None:
+            return None
+        recorded.append((places, graph))
+        self.known[places] = graph.launch
+        return graph.launch
+
+
+def _refused(error: int) -> LaunchError:
+    return LaunchError(f"CUDA's driver refuses a graph's arguments: error {error}")

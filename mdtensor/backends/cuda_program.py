@@ -8,16 +8,14 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from mdtensor.backends.cuda_graphs import DriverGraphs, driver_graphs
+from mdtensor.backends.cuda_graphs import DriverGraphs, Graphs, Known, Recorded, driver_graphs
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.tensor_maps import Encode, TensorMaps, encode_function
-from mdtensor.errors import LaunchError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource
 
 Array = Any
@@ -25,11 +23,8 @@ _MISALIGNED = ALIGNMENT - 1
 # Scratch memory of up to so many bytes is kept, in blocks of powers of two from 2^10.
 _KEPT_BYTES = 1 << 24
 _LEAST_BITS = 10
-# The stream that nobody can capture, and launches from which one of all kernels as a graph pays:
-# recording it takes the time of some dozens.
-_LEGACY_STREAM = 0
-WORTH_RECORDING = 64
-_MOST_GRAPHS = 4  # of a program and a thread
+_LEGACY_STREAM = 0  # which nobody can capture
+_MOST_STREAMS = 8  # of a thread, on which it launches a program's graphs
 
 
 class Functions:
@@ -39,6 +34,7 @@ class Functions:
         self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
         self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
         self.encode: Callable[[], Encode] = encode_function
+        self.is_captured: Callable[[int], bool] = cupy.cuda.runtime.streamIsCapturing
         self.graphs: Callable[[], DriverGraphs | None] = driver_graphs
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
         self._allocate: Callable[[int], Any] = cupy.cuda.alloc
@@ -94,19 +90,6 @@ class Functions:
         memory = self._allocate(nbytes)
         memory.memset_async(0, nbytes)
         return memory
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A graph, which must be kept, the function that enqueues it on a stream, and `updates`.
-
-    These hand it the arguments' present values, kernel by kernel, and return the driver's error or
-    0; there are none where the driver cannot.
-    """
-
-    graph: Any
-    launch: Callable[[int], None]
-    updates: Sequence[Callable[[], int]] = ()
 
 
 class OnDevice(Protocol):
@@ -171,6 +154,7 @@ class CudaProgram:
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
         self.counter_bytes = 4 * max(evaluated(e.counters, values) for e in source.entries)
         self._arrays = [argument.role for argument in source.arguments].index("scratch")
+        self._has_more = bool(self.scratch_bytes or self.counter_bytes or source.maps)
         self._counters: dict[int, Any] = {}
         self._local = threading.local()
 
@@ -192,15 +176,23 @@ class CudaProgram:
         """Enqueues the kernels on the current stream."""
         self._launch(*arrays)
 
-    def _begun(self) -> tuple[Arguments, _Graphs, dict[tuple[int, ...], Callable[[int], None]]]:
-        """New arguments for a thread, which may not have used the device before."""
+    def _begun(self, stream: int) -> tuple[Arguments, Graphs]:
+        """New arguments for a thread and a stream; it may not have used the device before."""
         functions = self.device.functions
-        functions.begin_thread()
+        streams: dict[int, tuple[Arguments, Graphs]] | None = getattr(self._local, "streams", None)
+        if streams is None:
+            functions.begin_thread()
+            self._local.streams = streams = {}
+            known: dict[int, Known] = {}
+            self._local.known = known
         counters = self.counter_bytes > 0
         arguments = Arguments.of(self._arrays, self.sizes, counters=counters, maps=self._maps())
-        graphs = _Graphs(functions, self.launches, arguments.address)
-        self._local.ready = arguments, graphs, graphs.known
-        return self._local.ready
+        # Large scratch memory lies elsewhere in each launch.
+        is_recorded = self.scratch_bytes <= _KEPT_BYTES and len(streams) < _MOST_STREAMS
+        record = partial(functions.recorded, self.launches, arguments.address)
+        graphs = Graphs(record if is_recorded else None)
+        streams[stream], self._local.known[stream] = (arguments, graphs), graphs.known
+        return streams[stream]
 
     def _add_memory(self, arguments: Arguments, stream: int) -> None:
         """Sets the arguments that follow from those of the arrays and from the stream."""
@@ -225,7 +217,8 @@ class CudaProgram:
         """The address of counters that no launch on another stream uses."""
         counters = self._counters.get(stream)
         if counters is None:
-            counters = self._counters[stream] = self.device.functions.zeros(self.counter_bytes)
+            made = self.device.functions.zeros(self.counter_bytes)
+            counters = self._counters.setdefault(stream, made)  # another thread may have been first
         return counters.ptr
 
     def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
@@ -235,44 +228,64 @@ class CudaProgram:
     def launcher(self) -> Callable[..., None]:
         """A function that does what a call does, with all that can be looked up looked up.
 
-        A thread's launches on the legacy stream are a graph's after a while.
+        A thread's launches on a stream are a graph's after a while, as long as nobody captures it.
         """
-        local, launches, aligned = self._local, self.launches, self.source.unaligned is not None
-        has_more = bool(self.scratch_bytes or self.counter_bytes or self.source.maps)
-        is_recorded = self.scratch_bytes <= _KEPT_BYTES  # else it lies elsewhere in each launch
-        current_stream = self.device.functions.current_stream
+        functions, local = self.device.functions, self._local
+        current_stream, is_captured, anew = (
+            functions.current_stream,
+            functions.is_captured,
+            self._anew,
+        )
 
         def launch(*arrays: Array) -> None:
-            try:
-                arguments, graphs, known = local.ready
-            except AttributeError:
-                arguments, graphs, known = self._begun()
-            if len(arrays) == 3:  # most programs; spelt out, since this is most of a small call
-                first, second, third = arrays
-                places = first.data.ptr, second.data.ptr, third.data.ptr
-            else:
-                places = tuple([array.data.ptr for array in arrays])
             stream = current_stream().ptr
-            if stream == _LEGACY_STREAM:
-                again = known.get(places)
-                if again is not None:
-                    again(stream)
-                    return
-            if aligned and any(place & _MISALIGNED for place in places):
-                self._for_unaligned(*arrays)
-                return
-            arguments.values[: len(places)] = places
-            if has_more:
-                self._add_memory(arguments, stream)
-            if stream == _LEGACY_STREAM and is_recorded:
-                again = graphs.handed(places)
-                if again is not None:
-                    again(stream)
-                    return
-            for kernel in launches:
-                kernel(stream, arguments.address, 0)
+            places = tuple([array.data.ptr for array in arrays])
+            is_free = stream == _LEGACY_STREAM or not is_captured(stream)
+            try:
+                again = local.known[stream].get(places) if is_free else None
+            except (AttributeError, KeyError):
+                again = None
+            if again is None:
+                anew(arrays, places, stream, is_free=is_free)
+            else:
+                again(stream)
 
-        return launch
+        def launch_of_three(first: Array, second: Array, third: Array) -> None:
+            # Most programs; spelt out, since this is most of a small call.
+            stream = current_stream().ptr
+            places = first.data.ptr, second.data.ptr, third.data.ptr
+            is_free = stream == _LEGACY_STREAM or not is_captured(stream)
+            try:
+                again = local.known[stream].get(places) if is_free else None
+            except (AttributeError, KeyError):
+                again = None
+            if again is None:
+                anew((first, second, third), places, stream, is_free=is_free)
+            else:
+                again(stream)
+
+        return launch_of_three if self._arrays == 3 else launch
+
+    def _anew(
+        self, arrays: Sequence[Array], places: tuple[int, ...], stream: int, *, is_free: bool
+    ) -> None:
+        """Launches on arrays that no graph was handed, on a stream that graphs are free to use."""
+        if self.source.unaligned is not None and any(place & _MISALIGNED for place in places):
+            self._for_unaligned(*arrays)
+            return
+        try:
+            arguments, graphs = self._local.streams[stream]
+        except (AttributeError, KeyError):
+            arguments, graphs = self._begun(stream)
+        arguments.values[: len(places)] = places
+        if self._has_more:
+            self._add_memory(arguments, stream)
+        again = graphs.handed(places) if is_free else None
+        if again is not None:
+            again(stream)
+            return
+        for kernel in self.launches:
+            kernel(stream, arguments.address, 0)
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
         """A launcher that calls `check` with the arrays whenever one of them is new.
@@ -280,14 +293,15 @@ class CudaProgram:
         So is one that has another shape than before; CuPy's arrays never change their types, nor
         their strides without their shapes. Arrays are remembered by weak references.
         """
-        last, ready, run, ref = threading.local(), self._local, self.launcher(), weakref.ref
-        current_stream = self.device.functions.current_stream
+        last, known, run, ref = threading.local(), self._local, self.launcher(), weakref.ref
+        functions = self.device.functions
+        current_stream, is_captured = functions.current_stream, functions.is_captured
 
         def launch(*arrays: Array) -> None:
-            known: list[tuple[Callable[[], Any], Any]] = getattr(last, "known", [])
-            is_known = len(known) == len(arrays) and all(
+            before: list[tuple[Callable[[], Any], Any]] = getattr(last, "known", [])
+            is_known = len(before) == len(arrays) and all(
                 one() is array and array.shape == shape
-                for array, (one, shape) in zip(arrays, known, strict=True)
+                for array, (one, shape) in zip(arrays, before, strict=True)
             )
             if not is_known:
                 last.known = []
@@ -307,8 +321,11 @@ class CudaProgram:
                 first.shape == shape and second.shape == and_shape and third.shape == to_shape
             ):
                 stream = current_stream().ptr
-                again = ready.ready[2].get(places) if stream == _LEGACY_STREAM else None
-                if again is None:
+                try:
+                    again = known.known[stream].get(places)
+                except (AttributeError, KeyError):
+                    again = None
+                if again is None or (stream != _LEGACY_STREAM and is_captured(stream)):
                     run(first, second, third)
                 else:
                     again(stream)
@@ -325,51 +342,6 @@ class CudaProgram:
             )
 
         return launch_of_three if self._arrays == 3 else launch
-
-
-class _Graphs:
-    """A thread's launches of a program on the legacy stream as graphs.
-
-    Most calls come with arrays where earlier ones were: memory that was freed is what CuPy's pool
-    gives next. So there are some graphs, each with arguments of its own; `known` has what launches
-    them, by the places of the arrays. Others are handed to the graph that was not for longest.
-    """
-
-    def __init__(
-        self, functions: Functions, launches: Sequence[Callable[..., None]], arguments: int
-    ) -> None:
-        self.known: dict[tuple[int, ...], Callable[[int], None]] = {}
-        self._record = partial(functions.recorded, launches, arguments)
-        self._recorded: deque[tuple[tuple[int, ...], Recorded]] = deque()
-        self._times, self._most = 0, _MOST_GRAPHS
-
-    def handed(self, places: tuple[int, ...]) -> Callable[[int], None] | None:
-        """What launches the arguments as they are now; None where only single launches do.
-
-        Another graph is recorded whenever so many launches found none with their arguments.
-        """
-        self._times += 1
-        recorded = self._recorded
-        graph: Recorded | None = None
-        if self._times % WORTH_RECORDING == 0 and len(recorded) < self._most:
-            graph = self._record()
-            if graph is None:  # nor will it be
-                self._most = 0
-        elif recorded and recorded[0][1].updates:
-            before, graph = recorded.popleft()
-            self.known.pop(before, None)
-            for update in graph.updates:
-                if error := update():
-                    raise _refused(error)
-        if graph is None:
-            return None
-        recorded.append((places, graph))
-        self.known[places] = graph.launch
-        return graph.launch
-
-
-def _refused(error: int) -> LaunchError:
-    return LaunchError(f"CUDA's driver refuses a graph's arguments: error {error}")
 
 
 def _nothing() -> None:

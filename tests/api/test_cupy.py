@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.statistics import stats
-from mdtensor.backends.cuda_program import WORTH_RECORDING
+from mdtensor.backends.cuda_graphs import WORTH_RECORDING
 from tests.cases import CASES, DTYPES, Case, operands, tolerance
 
 pytestmark = pytest.mark.gpu
@@ -111,21 +112,76 @@ def test_kernels_computed_the_calls(cupy: Any) -> None:
         ("ij,jk,kl->il", ((9, 8), (8, 30), (30, 7))),  # two programs
     ],
 )
+@pytest.mark.parametrize("aside", [False, True], ids=["legacy stream", "another"])
 def test_calls_that_became_graphs_take_any_arrays(
-    cupy: Any, text: str, shapes: tuple[tuple[int, ...], ...]
+    cupy: Any, text: str, shapes: tuple[tuple[int, ...], ...], aside: bool
 ) -> None:
     rng = np.random.default_rng(5)
     every = [
         [rng.integers(-9, 9, shape).astype("f4") for shape in shapes]
         for _ in range(WORTH_RECORDING + 8)
     ]
-    found = [mdt.einsum(text, *map(cupy.asarray, arrays)) for arrays in every]
+    with cupy.cuda.Stream(non_blocking=True) if aside else cupy.cuda.Stream.null as stream:
+        found = [mdt.einsum(text, *map(cupy.asarray, arrays)) for arrays in every]
+        stream.synchronize()
     with cupy.cuda.Stream(non_blocking=True) as stream:
         elsewhere = mdt.einsum(text, *map(cupy.asarray, every[0]))
         stream.synchronize()
     again = mdt.einsum(text, *map(cupy.asarray, every[1]))
     for result, arrays in zip((*found, elsewhere, again), (*every, *every[:2]), strict=True):
         np.testing.assert_array_equal(result.get(), np.einsum(text, *arrays, dtype="f8"))
+
+
+def test_captured_calls_run_when_what_captured_them_does(cupy: Any) -> None:
+    rng = np.random.default_rng(8)
+    left, right, later = (rng.integers(-9, 9, (16, 16)).astype("f4") for _ in range(3))
+    a, b, out = cupy.asarray(left), cupy.asarray(right), cupy.zeros((16, 16), "f4")
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _ in range(WORTH_RECORDING + 8):
+            mdt.einsum("ij,jk->ik", a, b, out=out)
+        stream.begin_capture()
+        mdt.einsum("ij,jk->ik", a, b, out=out)
+        captured = stream.end_capture()
+        a.set(later)
+        out.fill(0)
+        stream.synchronize()
+        assert not out.get().any()
+        captured.launch(stream)
+        stream.synchronize()
+        np.testing.assert_array_equal(out.get(), later @ right)
+        mdt.einsum("ij,jk->ik", b, a, out=out)
+        stream.synchronize()
+    np.testing.assert_array_equal(out.get(), right @ later)
+
+
+def test_threads_and_streams_keep_their_launches_apart(cupy: Any) -> None:
+    shapes, calls = ((16, 2048), (2048, 100)), 2 * WORTH_RECORDING
+    plan = mdt.compile("ik,kj->ij", *(cupy.zeros(shape, "f4") for shape in shapes))
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        hosts = [[rng.integers(-9, 9, shape).astype("f4") for shape in shapes] for _ in range(3)]
+        with cupy.cuda.Stream(non_blocking=True) if seed % 3 else cupy.cuda.Stream.null as stream:
+            given = [list(map(cupy.asarray, arrays)) for arrays in hosts]
+            out = cupy.empty((16, 100), "f4")
+            for turn in range(calls):
+                n = turn % 3 if turn % 5 else 0
+                found = [mdt.einsum("ik,kj->ij", *given[n]), plan(*given[n], out=out).copy()]
+                found.append(plan(*given[n - 1]))
+                if turn % 7 == 0:
+                    stream.synchronize()
+                    exact = [hosts[n][0] @ hosts[n][1]] * 2 + [hosts[n - 1][0] @ hosts[n - 1][1]]
+                    pairs = zip(found, exact, strict=True)
+                    if not all(np.array_equal(a.get(), b) for a, b in pairs):
+                        wrong.append(f"thread {seed}, call {turn}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_plans_that_became_graphs_take_any_arrays(cupy: Any) -> None:

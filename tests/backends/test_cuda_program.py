@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.backends.cuda_program import WORTH_RECORDING, CudaProgram, Functions
+from mdtensor.backends.cuda_graphs import WORTH_RECORDING
+from mdtensor.backends.cuda_program import CudaProgram, Functions
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
@@ -63,6 +64,7 @@ class Driver:
     allocated: list[int] = field(default_factory=list)
     count: int = 0
     graphs: list[tuple[int, int]] = field(default_factory=list)
+    is_captured: list[int] = field(default_factory=list)
 
     def launch(self, function: int, *given: int) -> None:
         *shape, stream, places, extra = given
@@ -85,6 +87,7 @@ class Driver:
             runtime=SimpleNamespace(
                 free=lambda _: self.threads.append(threading.get_ident()),
                 graphLaunch=self.launch_graph,
+                streamIsCapturing=self.is_captured.__contains__,
             ),
             Stream=partial(Stream, self),
             alloc=self.allocate,
@@ -375,10 +378,33 @@ def test_an_array_of_another_shape_is_checked_again(device: Device) -> None:
     assert checked == [(4, 6), (24,)]
 
 
-def test_launches_that_may_be_captured_stay_single(device: Device) -> None:
+def test_launches_that_are_captured_stay_single(device: Device) -> None:
     launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
     arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
-    for _ in range(2 * WORTH_RECORDING):
+    for _ in range(WORTH_RECORDING):
         launch(*arrays)
-    assert len(device.driver.launches) == 2 * WORTH_RECORDING
-    assert device.driver.graphs == []
+    assert device.driver.graphs == [(7, 1)]
+    device.driver.is_captured.append(7)
+    launch(*arrays)
+    assert device.driver.graphs == [(7, 1)]
+    assert device.driver.launches[-1][2:] == (7, (0x100, 0x200, 0x300, 0))
+    device.driver.is_captured.clear()
+    launch(*arrays)
+    assert device.driver.graphs == [(7, 1)] * 2
+
+
+def test_each_stream_has_graphs_of_its_own(device: Device) -> None:
+    launch = made(device, source_of("parts of a reduction")).launcher()
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for stream in (7, 8):
+        device.driver.stream = stream
+        for _ in range(WORTH_RECORDING):
+            launch(*arrays)
+    captured = [each[3][3] for each in device.driver.launches if each[2] == CAPTURING]
+    assert device.driver.graphs == [(7, 2), (8, 2)]
+    assert len(set(captured)) == 2  # scratch memory
+    for stream in range(9, 20):
+        device.driver.stream = stream
+        for _ in range(WORTH_RECORDING):
+            launch(*arrays)
+    assert {stream for stream, _ in device.driver.graphs} == set(range(7, 15))
