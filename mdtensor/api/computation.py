@@ -32,7 +32,7 @@ from mdtensor.api.operands import (
 )
 from mdtensor.api.ready import Ready, Run
 from mdtensor.backends.protocol import Program
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
@@ -255,7 +255,9 @@ def _allocated(
 ) -> list[Array]:
     """The results: new arrays, or the caller's where a kernel may write to them."""
     if given and len(given) != len(computation.results):
-        raise ShapeError(f"{len(given)} arrays in out for {len(computation.results)} results")
+        arrays_given = count_of(len(given), "array", "arrays")
+        results_due = count_of(len(computation.results), "result", "results")
+        raise ShapeError(f"{arrays_given} in out for {results_due}")
     results: list[Array] = []
     for number, spec in enumerate(computation.results):
         target = given[number] if given else None

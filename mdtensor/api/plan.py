@@ -16,7 +16,7 @@ from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of
 from mdtensor.api.tensors import cupy_for, is_elsewhere, is_on_gpu, shared
 from mdtensor.backends.protocol import Program
-from mdtensor.errors import ShapeError
+from mdtensor.errors import ShapeError, count_of
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.specs import TensorSpec
@@ -268,9 +268,8 @@ class Plan(ABC):
     def _compare(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         """Says what differs from the plan; strides of arrays without elements mean nothing."""
         if len(operands) != len(self.specs):
-            raise ShapeError(
-                f"{len(operands)} operands for a plan of {len(self.specs)}", text=self.label
-            )
+            given = count_of(len(operands), "operand", "operands")
+            raise ShapeError(f"{given} for a plan of {len(self.specs)}", text=self.label)
         given = tuple(map(spec_of, out))
         if out and given != self.results:
             raise ShapeError(

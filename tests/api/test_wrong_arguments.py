@@ -70,6 +70,11 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ShapeError,
         "hint: layout= says which axis is which: 'NHWC,KRSC->NPQK', 'NCHW,KCRS->NKPQ'",
     ),
+    (
+        lambda: mdt.reduce("ij->i", A, f=lambda x: (x, x), out=np.zeros(2)),
+        ShapeError,
+        "^1 array in out for 2 results$",
+    ),
     (lambda: mdt.reduce("ij->i", A, f=3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
     (lambda: mdt.reduce("ij->i", A, f="add"), TranslationError, "'add' is no function"),  # type: ignore[arg-type]
     (lambda: mdt.reduce("ij->i", A, dtype="foo"), DTypeError, "'foo' is no element type"),

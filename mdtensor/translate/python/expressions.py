@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import MdtensorError, PassedOverError, ProgramError
+from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, count_of
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
 from mdtensor.translate.python.doubts import CHANGES
 from mdtensor.translate.python.functions import (
@@ -406,7 +406,11 @@ class Expressions:
         if any(isinstance(target, ast.Starred) for target in targets):
             raise self._error(node, "a starred target cannot be traced", "name every element")
         if len(values) != len(targets):
-            raise self._error(node, f"{len(values)} values for {len(targets)} variables")
+            raise self._error(
+                node,
+                f"{count_of(len(values), 'value', 'values')} for"
+                f" {count_of(len(targets), 'variable', 'variables')}",
+            )
         return list(zip(targets, values, strict=True))
 
     # ---- errors
