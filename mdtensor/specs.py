@@ -108,7 +108,8 @@ class Target:
     Sizes are bytes, rates per second. `name`, `driver` and `dialect` identify the environment;
     `rate` is the number of float32 multiply-adds of one core, `bandwidth` the bytes of the whole
     device's main memory, both estimates that rank schedules and promise nothing. `counts_groups`
-    tells whether groups of one kernel can count themselves, and see what those before them wrote.
+    tells whether groups of one kernel can count themselves, and see what those before them wrote,
+    `clusters` whether some that run at one time reach each other's local memory.
     `matrices` tells whether warps multiply matrices of half floats, `bulk_copies` whether four
     warps do so together, and boxes of arrays copy themselves to local memory. `units` is the number
     of vectors whose products and sums a core computes in one cycle.
@@ -132,6 +133,7 @@ class Target:
     launch_seconds: float
     has_fp64: bool = True
     counts_groups: bool = False
+    clusters: bool = False
     matrices: bool = False
     bulk_copies: bool = False
     units: int = 1

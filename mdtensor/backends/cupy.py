@@ -92,6 +92,7 @@ class CupyDevice:
             bandwidth=bandwidth,
             launch_seconds=5e-6,
             counts_groups=True,
+            clusters=facts["major"] >= _SPECIFIC,
             matrices=facts["major"] >= 8,
             bulk_copies=facts["major"] == _SPECIFIC,
         )

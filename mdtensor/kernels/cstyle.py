@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.kernels.groups import taken_number, told
+from mdtensor.kernels.groups import cluster_attribute, taken_number, told
 from mdtensor.kernels.matrix_product import matrix_product_lines
 from mdtensor.kernels.panel_product import panel_lines
 from mdtensor.kernels.pool import entry_of, pooled
@@ -18,14 +18,18 @@ from mdtensor.lower.group_nest import (
     Arrive,
     Atomic,
     Await,
+    AwaitCluster,
     AwaitCopies,
     AwaitCopiesOut,
     Barrier,
+    BeginCluster,
     CommitCopies,
     CopyAsync,
     CopyOut,
     Exchange,
     MatrixProduct,
+    MeetCluster,
+    OfFirst,
     Post,
     ShowCopies,
 )
@@ -133,7 +137,10 @@ class _Renderer(ValueText):
         lines += [dialect.pool] if pool else []
         lines += body
         signature = dialect.kernel.format(
-            threads=nest.threads, name=nest.name, arguments=", ".join(arguments)
+            cluster=cluster_attribute(nest, dialect),
+            threads=nest.threads,
+            name=nest.name,
+            arguments=", ".join(arguments),
         )
         text = "\n".join("  " + line for line in lines)
         return f"{signature}\n{{\n{text}\n}}"
@@ -203,6 +210,8 @@ class _Renderer(ValueText):
                 text = dialect.await_out[read] if dialect.await_out else ""
                 return [text.format(pending=pending)] if text else []
             case Exchange() | Atomic() | Arrive() | Post() | Await():
+                return told(statement, dialect)
+            case BeginCluster() | AwaitCluster() | OfFirst() | MeetCluster():
                 return told(statement, dialect)
             case Renew(ref):
                 text = dialect.renewed.get(ref.dtype.name, "").format(name=ref.name)

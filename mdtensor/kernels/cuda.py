@@ -211,7 +211,7 @@ __device__ __forceinline__ void load_rows(unsigned (&to)[4], const float* panels
 CUDA = Dialect(
     name="cuda",
     prelude=_PRELUDE,
-    kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid {name}({arguments})',
+    kernel='extern "C" __global__ {cluster}__launch_bounds__({threads})\nvoid {name}({arguments})',
     types={
         "bool": "unsigned char",
         "int8": "signed char",
@@ -263,6 +263,20 @@ CUDA = Dialect(
         "__syncthreads();",
         "const long long {name} = arrived;",
     ),
+    cluster={
+        "attribute": ("__cluster_dims__({count}, 1, 1) ",),
+        "begin": ('asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");',),
+        "await": ('asm volatile("barrier.cluster.wait.acquire;" ::: "memory");',),
+        "of_first": (
+            "{type}* {name};",
+            'asm("mapa.u64 %0, %1, 0;" : "=l"({name}) : "l"({buffer}));',
+        ),
+        "meet": (
+            'asm volatile("barrier.cluster.arrive.release;" ::: "memory");',
+            "const long long {name} = {number} == 0;",
+            'if ({name}) asm volatile("barrier.cluster.wait.acquire;" ::: "memory");',
+        ),
+    },
     in_order=(
         "__shared__ unsigned int taken;",
         "if (threadIdx.x == 0) {{",

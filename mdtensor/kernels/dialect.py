@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,10 @@ class Dialect:
     products of matrices, which are loops in a language without; `panel_functions` before kernels
     with bulk copies, whose maps are `map_argument`s, in languages that have such. `byte` is an
     integer as a signed byte, where a cast does not do; `byte_functions` come before kernels that
-    say it. `remainder` is that of an index below 2**32 divided by another one. `renewed` moves a
-    variable to another register, by its type, where that pays.
+    say it. `remainder` is that of an index below 2**32 divided by another one. `cluster` has the
+    attribute of a kernel whose groups are clusters, and the lines by which groups say that they
+    have begun, wait for that, find the first one's memory, and meet; a language without clusters
+    has none. `renewed` moves a variable to another register, by its type, where that pays.
     """
 
     name: str
@@ -105,3 +107,4 @@ class Dialect:
     remainder: str = "({number}) % ({by})"
     show_copies: str = ""
     await_out: tuple[str, ...] = ()
+    cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

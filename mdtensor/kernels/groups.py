@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.group_nest import Arrive, Atomic, Await, Exchange, Post
+from mdtensor.lower.group_nest import (
+    Arrive,
+    Atomic,
+    Await,
+    AwaitCluster,
+    BeginCluster,
+    Exchange,
+    MeetCluster,
+    OfFirst,
+    Post,
+)
 from mdtensor.lower.nest import LoopNest
 
 
@@ -21,9 +33,23 @@ def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:
     return [line.format(span=span, last=count - 1) for line in lines]
 
 
-def told(statement: Exchange | Atomic | Arrive | Post | Await, dialect: Dialect) -> list[str]:
+Told: TypeAlias = (
+    Exchange | Atomic | Arrive | Post | Await | BeginCluster | AwaitCluster | OfFirst | MeetCluster
+)
+
+
+def told(statement: Told, dialect: Dialect) -> list[str]:
     """The lines of a statement."""
     match statement:
+        case BeginCluster():
+            return _of_cluster("begin", dialect)
+        case AwaitCluster():
+            return _of_cluster("await", dialect)
+        case OfFirst(name, buffer, memory):
+            kind = dialect.types[memory.name]
+            return _of_cluster("of_first", dialect, name=name, buffer=buffer, type=kind)
+        case MeetCluster(name, number):
+            return _of_cluster("meet", dialect, name=name, number=repr(number))
         case Arrive(name, counter, count):
             places = {"name": name, "counter": repr(counter), "count": repr(count)}
             return [line.format(**places) for line in dialect.arrive]
@@ -37,6 +63,19 @@ def told(statement: Exchange | Atomic | Arrive | Post | Await, dialect: Dialect)
             return _post(statement, dialect)
         case Await():
             return _await(statement, dialect)
+
+
+def cluster_attribute(nest: LoopNest, dialect: Dialect) -> str:
+    """How a kernel says that neighbouring groups are clusters; "" where they are none."""
+    if nest.cluster == 1:
+        return ""
+    return _of_cluster("attribute", dialect, count=str(nest.cluster))[0]
+
+
+def _of_cluster(what: str, dialect: Dialect, **places: str) -> list[str]:
+    if not dialect.cluster:
+        raise LoweringError(f"{dialect.name} has no clusters of groups")
+    return [line.format(**places) for line in dialect.cluster[what]]
 
 
 def _exchange(exchange: Exchange, dialect: Dialect) -> list[str]:

@@ -312,6 +312,8 @@ def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
             return f"fits_{what}: {value} of {most}"
     if schedule.results and not target.bulk_copies:
         return "sends_results: no bulk copies"
+    if schedule.cluster and not target.clusters:
+        return "has_clusters: no"
     for d in problem.dims:
         if schedule.threads[d] > 1 and _block(schedule, d) >= 2 * problem.extent(d):
             return f"has_work: {_block(schedule, d)} points for {problem.extent(d)}"

@@ -61,6 +61,8 @@ LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
 BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 # Of a last group: until it has counted itself, and bytes of results that it combines a second.
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
+# Of a cluster, whose groups begin together: what that takes beyond counting them.
+BEGIN_TOGETHER = 1e-6
 # What of the shorter one of computing and moving does not hide behind the other, where a core has
 # one group; groups beside each other do so at different times.
 NOT_MOVED, GROUPS_APART = 0.3, 0.3
@@ -112,6 +114,10 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
         points = math.prod(schedule.registers[d] for d in problem.kept)
         held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
         size += points * math.prod(schedule.threads) * held
+    if schedule.cluster:
+        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
+        groups = math.prod(schedule.parts[d] for d in problem.contracted)
+        size += held * groups * math.prod(schedule.block(d) for d in problem.kept)
     return size
 
 
@@ -245,11 +251,12 @@ def _combining_groups(problem: Problem, schedule: Schedule) -> float:
     parts = math.prod(schedule.parts[d] for d in problem.contracted)
     if parts == 1:
         return 0.0
-    if not schedule.last_group:
+    if not (schedule.last_group or schedule.cluster):
         return SECOND_KERNEL
     points = math.prod(-(-problem.extent(d) // schedule.parts[d]) for d in problem.kept)
     held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
-    return COUNTING + parts * points * held / COMBINED_BY_GROUP
+    together = BEGIN_TOGETHER if schedule.cluster else 0.0
+    return COUNTING + together + parts * points * held / COMBINED_BY_GROUP
 
 
 def _shape(problem: Problem, schedule: Schedule) -> _Shape:

@@ -93,6 +93,7 @@ class Kind:
     swaths: Counts = _NONE
     streaming: Flags = _NO
     last_group: Flags = _NO
+    clusters: Flags = _NO
     tensor: tuple[int, int, int] | None = None
     before: tuple[int, ...] = ()
     bulk: bool = False
@@ -273,6 +274,7 @@ def _reduction(problem: Problem, target: Target) -> Kind:
         swaths=_swaths(problem),
         streaming=_EITHER if can_stream(problem) else _NO,
         last_group=_EITHER if counted else _NO,
+        clusters=_EITHER if target.clusters and counted else _NO,
     )
 
 
@@ -379,6 +381,7 @@ def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> K
         swaths=_swaths(problem),
         streaming=_EITHER if can_stream(problem) else _NO,
         last_group=_EITHER if target.counts_groups else _NO,
+        clusters=_EITHER if target.clusters else _NO,
         tensor=dims,
         before=(row, column),
     )
@@ -413,6 +416,7 @@ def _bulk(
         stages=_OF_BULK,
         streaming=_NO,
         last_group=_NO,
+        clusters=_NO,
         bulk=True,
         results=results,
     )

@@ -10,6 +10,7 @@ compiled.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -43,7 +44,7 @@ from mdtensor.lower.parameter import (
 from mdtensor.lower.plain import combining_order, plain, scattering
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.valid import is_valid
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule import MOST_OF_CLUSTER, Schedule
 from mdtensor.specs import Target
 
 _LANES = (0, 1, 2, 4, 8, 16, 32)
@@ -329,8 +330,22 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
         Parameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
         Parameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
         Parameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
+        *_clusters(problem, kinds),
         *_ways(problem, kinds),
     ]
+
+
+def _clusters(problem: Problem, kinds: Kinds) -> list[Parameter]:
+    """Whether groups that share a reduction are a cluster, where these are few."""
+    if not any(True in kind.clusters for kind in kinds.values()):
+        return []
+
+    def clusters(kind: str, last_group: bool, *parts: int) -> tuple[bool, ...]:
+        few = 1 < math.prod(parts) <= MOST_OF_CLUSTER
+        return kinds[kind].clusters if few and not last_group else (False,)
+
+    names = ("kind", "last_group", *(f"p{d}" for d in problem.contracted))
+    return [Parameter("cluster", over(names, clusters, "clusters"))]
 
 
 def _marches(kinds: Kinds) -> Callable[[str, bool], tuple[bool, ...]]:
@@ -417,6 +432,7 @@ def _resident(
         as_source=_unless_none(bool(configuration[f"as_source{n}"]) for n in streams),
         streaming=bool(configuration["streaming"]),
         last_group=bool(configuration["last_group"]),
+        cluster=bool(configuration.get("cluster", False)),
         tensor=kind.tensor or (),
         bulk=kind.bulk,
         results=str(configuration.get("results", "")),
@@ -447,6 +463,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "stages": schedule.stages if schedule.stages > 1 else 0,
         "streaming": schedule.streaming,
         "last_group": schedule.last_group,
+        "cluster": schedule.cluster,
         "swath": schedule.swath if schedule.swath > 1 else 0,
         "lanes": 0 if schedule.tensor else _lanes_of(problem, schedule),
         "lead": sum(schedule.lead),

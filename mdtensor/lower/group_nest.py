@@ -109,6 +109,36 @@ class Arrive:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginCluster:
+    """Tells the other groups of the cluster that this one has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCluster:
+    """Waits until all groups of the cluster have begun, whose local memory is there then."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfFirst:
+    """Declares a pointer to an array in the local memory of the cluster's first group."""
+
+    name: str
+    buffer: str
+    memory: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class MeetCluster:
+    """Declares an index variable: 1 in the cluster's first group, else 0.
+
+    That group waits until all have come here, and sees what they wrote to its local memory.
+    """
+
+    name: str
+    number: Index
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """Declares `refs`, what the `values` of another work-item of the warp are.
 
@@ -189,6 +219,10 @@ GroupStatement = (
     | AwaitCopiesOut
     | Atomic
     | Arrive
+    | BeginCluster
+    | AwaitCluster
+    | OfFirst
+    | MeetCluster
     | Exchange
     | Post
     | Await

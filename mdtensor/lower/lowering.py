@@ -48,6 +48,12 @@ from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.bulk_form import validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.bulk_tiles import WARP, bulk_tiles, maps_of
+from mdtensor.lower.passes.cluster import (
+    begun,
+    first_of_cluster,
+    groups_of,
+    partials_of_cluster,
+)
 from mdtensor.lower.passes.frame import Frame, powers_of_two, tile_of
 from mdtensor.lower.passes.last_group import counters, last_group, united
 from mdtensor.lower.passes.look_back import counters_of
@@ -101,10 +107,15 @@ def lowered(
     partials = partials_of(problem, schedule, tilings)
     if partials is None:
         return (_nest(frame, None, head),)
+    if schedule.cluster:
+        partials = partials_of_cluster(problem, tilings, partials)
     of_part = replace(frame, problem=replace(problem, scanned=-1, finish=None))
     first = _nest(of_part, partials, head)
     if schedule.last_group:
         return (_finished_by_last_group(frame, partials, first),)
+    if schedule.cluster:
+        nest = _with_arrays(first, *first_of_cluster(frame, partials))
+        return (replace(nest, cluster=groups_of(partials)),)
     if problem.scanned < 0:
         return first, _second_stage(frame, partials, head)
     if schedule.in_turn:
@@ -142,15 +153,17 @@ def _scanned_in_turn(frame: Frame, partials: Partials, first: LoopNest) -> LoopN
 
 def _finished_by_last_group(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
     """The kernel whose groups leave partial results, and whose last ones combine them."""
-    arrays, statements = last_group(frame, partials)
-    own = [s for s in first.body if isinstance(s, Allocate)]
-    rest = [s for s in first.body if not isinstance(s, Allocate)]
-    return replace(
-        first,
-        arguments=(*first.arguments, _COUNTERS),
-        body=(*united([*own, *arrays]), *rest, *statements),
-        counters=counters(frame),
-    )
+    nest = _with_arrays(first, *last_group(frame, partials))
+    return replace(nest, arguments=(*first.arguments, _COUNTERS), counters=counters(frame))
+
+
+def _with_arrays(
+    nest: LoopNest, arrays: Sequence[Statement], statements: Sequence[Statement]
+) -> LoopNest:
+    """A kernel with more arrays at its beginning, and statements at its end."""
+    own = [s for s in nest.body if isinstance(s, Allocate)]
+    rest = [s for s in nest.body if not isinstance(s, Allocate)]
+    return replace(nest, body=(*united([*own, *arrays]), *rest, *statements))
 
 
 def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
@@ -214,12 +227,11 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
     problem, schedule, tilings = frame.problem, frame.schedule, frame.tilings
     order = schedule.group_order
     items = math.prod(schedule.threads)
-    body: list[Statement] = group_bounds(tilings, order, schedule.swath, _swathed(frame))
+    numbered = schedule.numbered(problem)
+    body: list[Statement] = group_bounds(tilings, numbered, schedule.swath, _swathed(frame))
     body += item_numbers(frame) if schedule.resident else _item_numbers(frame, items)
     destinations, carries = _destinations(frame, partials, body)
-    offset = (
-        partials.count * partials.size * (CELL * len(problem.scalar.results)) if partials else 0
-    )
+    offset = partials.nbytes * len(problem.scalar.results) if partials else 0
     if schedule.resident and problem.scanned >= 0:
         body += scan_memory(frame)
     elif schedule.resident and problem.contracted:
@@ -269,7 +281,7 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
 
 def _swathed(frame: Frame) -> tuple[int, int] | None:
     """The kept dims whose parts are walked in swaths: the innermost neighbours of the order."""
-    split = [d for d in frame.schedule.group_order if frame.tilings[d].is_split]
+    split = [d for d in frame.schedule.numbered(frame.problem) if frame.tilings[d].is_split]
     pairs = [p for p in itertools.pairwise(split) if not any(frame.problem.reduced[d] for d in p)]
     return pairs[-1] if pairs and frame.schedule.swath > 1 else None
 
@@ -331,14 +343,18 @@ def _destinations(
     )
     if partials is None:
         return outputs, ()
+    if partials.local:
+        first, found = begun(frame, partials)
+        body += first
+        return found, ()
     group = number_among_groups(problem, frame.tilings)
-    found: list[Destination] = []
+    left: list[Destination] = []
     for position, dtype in enumerate(problem.scalar.result_dtypes):
         memory = register_dtype(dtype)
         body.append(partials.pointer(position, memory, const=False))
         offset = group * partials.size
-        found.append(Destination(f"R{position}", memory, partials.strides, offset, False))
-    return (tuple(found), ()) if problem.scanned < 0 else (outputs, tuple(found))
+        left.append(Destination(f"R{position}", memory, partials.strides, offset, False))
+    return (tuple(left), ()) if problem.scanned < 0 else (outputs, tuple(left))
 
 
 def _declare_staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:

@@ -404,7 +404,8 @@ class LoopNest:
     `groups` is the number of work-groups, `threads` of work-items in each, `scratch` the bytes
     of scratch memory, `counters` how many counters it needs; all but `threads` are expressions
     over `sizes`. With `in_order`, groups are numbered as they begin, so that one may wait for
-    those before it; their number must be known then. `maps` are arguments behind all others.
+    those before it; their number must be known then. `maps` are arguments behind all others. So
+    many neighbouring groups are a `cluster`: they run at one time, and reach each other's memory.
     """
 
     name: str
@@ -418,6 +419,7 @@ class LoopNest:
     counters: Index = ZERO
     in_order: bool = False
     maps: tuple[TensorMap, ...] = ()
+    cluster: int = 1
 
 
 def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.index import ZERO, Index, as_index, name
 from mdtensor.lower.nest import Pointer, Statement, register_dtype
 from mdtensor.lower.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
@@ -33,18 +33,35 @@ _AT_ONCE = 4  # results of groups that a work-item combines in one step
 class Partials:
     """Results of groups that share a reduction: [group][kept dims], one array per element.
 
-    The dims are in `order`, those last whose neighbours lie nearest in the results.
+    The dims are in `order`, those last whose neighbours lie nearest in the results. They lie in
+    scratch memory, or in the `local` memory of a group that has one block of them, whose first
+    point lies `before` the first element of a group's part of an array.
     """
 
     count: Index
     strides: tuple[Index, ...]
     size: Index
     order: tuple[int, ...]
+    local: bool = False
+    before: Index = ZERO
+
+    @property
+    def nbytes(self) -> Index:
+        """Bytes of scratch memory for one element of the result tuple."""
+        return ZERO if self.local else self.count * self.size * CELL
 
     def pointer(self, position: int, memory: np.dtype, const: bool) -> Pointer:
         """Declares `R{position}`, the array of one element of the result tuple."""
+        if self.local:
+            held = local_name(position)
+            return Pointer(f"R{position}", held, memory, "local", self.before, const)
         offset = self.count * self.size * (position * CELL)
         return Pointer(f"R{position}", "scratch", memory, "global", offset, const)
+
+
+def local_name(position: int) -> str:
+    """The array in local memory of one element of the result tuple."""
+    return f"P{position}"
 
 
 def partials_of(

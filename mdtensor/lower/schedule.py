@@ -28,10 +28,11 @@ from mdtensor.lower.zero_filled import zero_filled
 
 MOST_STAGES = 8
 MOST_AHEAD = 64
+MOST_OF_CLUSTER = 8  # groups, on every device that has clusters
 TAILS = ("split", "pad", "overlap")
 OF_RESIDENT = (
     *("march", "chunks", "warp", "padding", "prefetch", "stages", "as_source"),
-    *("lead", "last_group", "tensor", "bulk", "results"),
+    *("lead", "last_group", "cluster", "tensor", "bulk", "results"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
 LATER = ("scatter", "peel", "ahead", "in_turn", "resident", *OF_RESIDENT, "swath", "transposed")
@@ -97,6 +98,8 @@ class Schedule:
       ahead as there are `stages` less one (see `lower.passes.march_ahead`).
     - `last_group`: of the groups that share a reduction, the last one combines the results of all,
       instead of a second kernel.
+    - `cluster`: those groups run at one time, leave their results in the local memory of the first
+      of them, and this one combines them (see `lower.passes.cluster`).
     """
 
     asm: str
@@ -131,6 +134,7 @@ class Schedule:
     swath: int = 0
     lead: tuple[int, ...] = ()
     last_group: bool = False
+    cluster: bool = False
     march: bool = False
 
     def computed(self, problem: Problem) -> Problem:
@@ -142,6 +146,12 @@ class Schedule:
     def block(self, d: int) -> int:
         """Points of a dim that a group computes at once."""
         return self.registers[d] * self.threads[d]
+
+    def numbered(self, problem: Problem) -> tuple[int, ...]:
+        """The order in which groups are numbered: those of a cluster are neighbours."""
+        if not self.cluster:
+            return self.group_order
+        return tuple(sorted(self.group_order, key=lambda d: problem.reduced[d]))
 
     def splits(self, problem: Problem) -> bool:
         """Whether groups share a reduction, so that results do not go to the output at once."""
@@ -209,6 +219,7 @@ class Schedule:
         later += f"; stages {self.stages}" if self.stages else ""
         later += f"; lead {by_dim(self.lead)}" if self.lead else ""
         later += "; the last group combines" if self.last_group else ""
+        later += "; the first of a cluster combines" if self.cluster else ""
         later += "; marches" if self.march else ""
         later += f"; matrices along dims {self.tensor}" if self.tensor else ""
         later += " by bulk copies" if self.bulk else ""

@@ -33,7 +33,8 @@ from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_kinds import kinds_of
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.rules.valid import is_valid
+from mdtensor.lower.schedule import MOST_OF_CLUSTER, Schedule
 from mdtensor.lower.space import parameters_of, schedule_from
 from mdtensor.specs import Target
 from tests.lower import fuzz
@@ -122,6 +123,20 @@ def drawn(problem: Problem, target: Target, rng: random.Random, most: int = 48) 
             return schedule
 
 
+def of_cluster(rng: random.Random, problem: Problem, schedule: Schedule) -> Schedule:
+    """The schedule, or for a third of those that can: one whose groups are clusters."""
+    left, parts = MOST_OF_CLUSTER, list(schedule.parts)
+    for d in problem.dims:
+        if problem.reduced[d]:
+            parts[d] = max(1, min(left, parts[d] if parts[d] > 1 else rng.choice((1, 2, 3, 8))))
+            left //= parts[d]
+        else:
+            parts[d] = 1 << 20  # a group for each block
+    found = replace(schedule, parts=tuple(parts), last_group=False, cluster=True)
+    can = found.resident and problem.scanned < 0 and found.splits(problem)
+    return found if can and rng.random() < 1 / 3 and is_valid(problem, found) else schedule
+
+
 def case_of(name: str) -> fuzz.Case | MDHomCase:
     """The case of that name, with other schedules for half of its stages, or all from the space."""
     name, _, space = name.partition(" ")
@@ -134,7 +149,9 @@ def case_of(name: str) -> fuzz.Case | MDHomCase:
             return replace(case, schedules=schedules)
         return replace(case, schedule=schedules[0])
     schedules = tuple(
-        random_gpu_schedule(rng, problem) if rng.random() < 0.5 else schedule
+        of_cluster(rng, problem, random_gpu_schedule(rng, problem))
+        if rng.random() < 0.5
+        else schedule
         for problem, schedule in zip(case.problems(), case.schedules, strict=True)
     )
     if isinstance(case, MDHomCase):

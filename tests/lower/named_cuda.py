@@ -11,6 +11,7 @@ import sys
 from mdtensor.kernels.cuda import CUDA
 from tests.lower import fuzz
 from tests.lower.fuzz_cuda import gpu
+from tests.lower.passes.test_cluster import CASES as CLUSTERS
 from tests.lower.passes.test_matrix_tile import CASES as MATRICES
 from tests.lower.passes.test_matrix_tile import TF32
 from tests.lower.running import MismatchError
@@ -24,7 +25,8 @@ def main() -> int:
     """Runs the cases; 1 where one is wrong."""
     wrong = 0
     cases = [*RESIDENT.items()]
-    for kind, named in (("points", POINTS), ("matrices", MATRICES), ("tf32", TF32)):
+    kinds = {"points": POINTS, "matrices": MATRICES, "tf32": TF32, "clusters": CLUSTERS}
+    for kind, named in kinds.items():
         cases += [(f"{kind}: {name}", case) for name, case in named.items()]
     for name, case in cases:
         try:

@@ -15,6 +15,7 @@ from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_candidates import (
     all_blocks,
     gpu_candidates,
+    misfit,
     most_parts,
     of_block,
     ranked_on_gpu,
@@ -22,6 +23,7 @@ from mdtensor.lower.gpu_candidates import (
 from mdtensor.lower.gpu_cost import gpu_estimate, least_seconds, local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule import MOST_OF_CLUSTER
 from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
@@ -113,6 +115,16 @@ def test_teams_share_the_reduction_where_results_are_few_for_the_warps_of_a_devi
     assert any((s.registers[0], s.registers[2], s.stages) == (8, 8, 3) for s in best)
     many = problem_from_md_hom(md_hom_from_einsum("ik,kj->ij", [TensorSpec.of((4096, 4096))] * 2))
     assert not any(s.threads[1] in (2, 4) for s in gpu_candidates(many, target) if any(s.staged))
+
+
+def test_clusters_are_for_devices_that_have_them():
+    problem = problem_of("ik,kj->ij")
+    one = next(s for _, s in ranked_on_gpu(problem, H200) if 1 < s.parts[1] <= MOST_OF_CLUSTER)
+    met = replace(one, last_group=False, cluster=True)
+    assert misfit(problem, met, H200) == "has_clusters: no"
+    assert not misfit(problem, met, replace(H200, clusters=True))
+    estimates = [gpu_estimate(problem, schedule, H200) for schedule in (one, met)]
+    assert estimates[0] < estimates[1]
 
 
 def test_groups_that_cannot_count_themselves_have_a_second_kernel():

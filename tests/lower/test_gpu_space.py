@@ -25,9 +25,11 @@ from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_ho
 from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
 from tests.lower.passes.bulk_convolutions import MIDDLE
 from tests.lower.test_gpu_bulk import product_of, tf32
-from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
+from tests.lower.test_gpu_candidates import H200 as WITHOUT_CLUSTERS
+from tests.lower.test_gpu_candidates import SHAPES, problem_of
 
 SAMPLES = 60
+H200 = replace(WITHOUT_CLUSTERS, clusters=True)
 # What a schedule says of processors' vectors and threads, and what no product of matrices is.
 FIXED = {"asm", "lane", "width", "tail", "inline", "scatter", "resident", "reduce_order", "lead"}
 FIXED |= {"tensor", "bulk", "results", "peel", "ahead", "transposed", "in_turn", "march"}

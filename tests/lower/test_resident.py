@@ -155,7 +155,7 @@ def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():
     [
         (
             {"resident": False},
-            "padding, prefetch, stages, as_source, lead, last_group, tensor, bulk, results go with",
+            "stages, as_source, lead, last_group, cluster, tensor, bulk, results go with",
         ),
         ({"chunks": (4, 8)}, "schedule.chunks needs 3 entries or none"),
         ({"chunks": (3, 8, 4)}, "a register tile is a whole number of chunks"),

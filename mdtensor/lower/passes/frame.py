@@ -61,6 +61,12 @@ class Frame:
         return math.prod(self.schedule.threads[d] for d in self.problem.contracted)
 
     @property
+    def is_of_cluster(self) -> bool:
+        """Whether groups share a reduction, and are a cluster."""
+        shared = any(self.tilings[d].is_split for d in self.problem.contracted)
+        return self.schedule.cluster and shared
+
+    @property
     def shares_with_neighbours(self) -> bool:
         """Whether those are neighbours, and not work-items that compute neighbouring points."""
         order = self.schedule.group_order

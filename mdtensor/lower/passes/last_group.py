@@ -34,16 +34,23 @@ def counters(frame: Frame) -> Index:
 def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
     """Arrays in local memory, and what a group does when its results are in memory."""
     problem, tilings = frame.problem, frame.tilings
+    number = as_index(0)
+    for d in problem.kept:
+        if tilings[d].is_split:
+            number = number * tilings[d].parts + name(tilings[d].var("z"))
+    arrays, combine = combined_by_one_group(frame, partials)
+    return arrays, [Arrive(LAST, number, partials.count), combine]
+
+
+def combined_by_one_group(frame: Frame, partials: Partials) -> tuple[list[Statement], If]:
+    """Arrays in local memory, and the combination of all groups' results where `LAST` is 1."""
+    problem, tilings = frame.problem, frame.tilings
     whole = combination(problem, partials)
     blocks = [tilings[d].block for d in partials.order]
     items = math.prod(frame.schedule.threads)
     schedule = by_one_group(whole, frame.schedule, blocks, items)
     validate(whole, schedule)
     inner = Frame(whole, schedule, tilings_of(whole, schedule), {}, frame.aligned)
-    number = as_index(0)
-    for d in problem.kept:
-        if tilings[d].is_split:
-            number = number * tilings[d].parts + name(tilings[d].var("z"))
     body: list[Statement] = []
     if problem.finish is not None:
         body += [
@@ -53,9 +60,7 @@ def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[
     body += sources(problem, partials)
     body += _all_groups(inner.tilings[0])
     body += [*item_numbers(inner), *resident_tiles(inner, _results(frame, partials))]
-    arrive = Arrive(LAST, number, partials.count)
-    done = If(as_index(0), "<", name(LAST), tuple(body))
-    return resident_memory(inner), [arrive, done]
+    return resident_memory(inner), If(as_index(0), "<", name(LAST), tuple(body))
 
 
 def _all_groups(tiling: DimTiling) -> list[Statement]:

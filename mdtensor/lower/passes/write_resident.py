@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mdtensor.lower.group_nest import AwaitCluster
 from mdtensor.lower.index import as_index, name, total
 from mdtensor.lower.nest import If, IndexCalc, LetIndex, Pointer, Renew, Statement, Store
 from mdtensor.lower.passes.across_items import PLACE, Sharing
@@ -18,7 +19,7 @@ _WORTH_MOVING = 16  # points of a work-item
 
 def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination]) -> list[Statement]:
     """Combines what work-items share, and writes the points that lie inside their dims."""
-    statements: list[Statement] = []
+    statements: list[Statement] = [AwaitCluster()] if frame.is_of_cluster else []
     placed: list[Destination] = []
     for k, destination in enumerate(destinations):
         offset = destination.offset + total(
@@ -50,7 +51,7 @@ def _guarded_writes(
         for after, before in zip(placed, destinations, strict=True)
         if (count := _lanes_of_result(frame, before)) > 1
     }
-    wide = wide_stores(plain, lanes, streaming=frame.schedule.streaming)
+    wide = wide_stores(plain, lanes, streaming=all(each.streaming for each in destinations))
     if any(isinstance(s, Store) and s.value.lanes > 1 for s in wide):
         wide = [*_renewed(frame, tile), *wide]
     ragged = [d for d in dims if frame.tilings[d].is_ragged]

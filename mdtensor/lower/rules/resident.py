@@ -7,7 +7,7 @@ import math
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import MOST_STAGES, Schedule
+from mdtensor.lower.schedule import MOST_OF_CLUSTER, MOST_STAGES, Schedule
 
 
 def validate_resident(problem: Problem, schedule: Schedule) -> None:
@@ -37,6 +37,8 @@ def validate_resident(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("lead needs fixed extents, no reduction, and stages nothing")
     if schedule.march:
         _validate_march(problem, schedule)
+    if schedule.cluster:
+        _validate_cluster(problem, schedule)
     if schedule.results not in ("", "local"):
         raise LoweringError(f"results leave through no {schedule.results!r} memory")
     if schedule.bulk and not schedule.tensor:
@@ -49,6 +51,18 @@ def validate_resident(problem: Problem, schedule: Schedule) -> None:
         return
     if schedule.prefetch and (len(tiled) != 1 or not any(schedule.staged)):
         raise LoweringError("prefetch needs staged inputs and tiles of one reduced dim")
+
+
+def _validate_cluster(problem: Problem, schedule: Schedule) -> None:
+    """Groups that share a reduction are few, and have one block of the kept dims each."""
+    if problem.is_general or schedule.bulk or schedule.last_group or problem.scanned >= 0:
+        raise LoweringError(
+            "clusters need fixed extents, no scan, no bulk copies and no last group"
+        )
+    if math.prod(schedule.parts[d] for d in problem.contracted) > MOST_OF_CLUSTER:
+        raise LoweringError(f"a cluster has {MOST_OF_CLUSTER} groups at most")
+    if any(_blocks_of_part(problem, schedule, d) > 1 for d in problem.kept):
+        raise LoweringError("a group of a cluster has one block of the kept dims")
 
 
 def _validate_march(problem: Problem, schedule: Schedule) -> None:
