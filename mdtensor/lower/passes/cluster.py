@@ -31,9 +31,7 @@ def partials_of_cluster(
         if tilings[d].is_split:
             before = before + name(tilings[d].var("z")) * tilings[d].part * -size
         size *= tilings[d].block
-    return replace(
-        partials, strides=tuple(strides), size=as_index(size), local=True, before=before
-    )
+    return replace(partials, strides=tuple(strides), size=as_index(size), local=True, before=before)
 
 
 def groups_of(partials: Partials) -> int:
