@@ -92,6 +92,10 @@ def calls_of(
     return {name: call for name, call in calls.items() if compiled or name != COMPILED}
 
 
+# What the host's clock tells from an empty call: its own spread is some microseconds.
+LEAST_SECONDS = 20e-6
+
+
 class HostClock:
     """Seconds of calls of XLA, whose streams are its own: by the host's clock, less an empty call.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,7 @@ def _gaussian_numpy(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
     (u,), (out,) = operands, outs
     weights, row = GAUSSIAN.astype(np.float32), BINOMIAL.astype(np.float32)[None]
     term = np.empty_like(out)
-    rows = np.empty((u.shape[0], out.shape[1]), np.float32)
+    rows = np.empty_like(u, shape=(u.shape[0], out.shape[1]))
     row_term = np.empty_like(rows)
 
     def separable() -> np.ndarray:
@@ -211,10 +211,25 @@ def _gaussian_torch(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Ca
     column = row.transpose(2, 3)
     conv2d = torch.nn.functional.conv2d
     return {
-        **compiled_by_torch(functools.partial(_weighted, GAUSSIAN), u[0, 0]),
+        **compiled_by_torch(_unrolled(GAUSSIAN), u[0, 0]),
         "conv2d": lambda: conv2d(u, weights)[0, 0],
         "conv2d separable": lambda: conv2d(conv2d(u, row), column)[0, 0],
     }
+
+
+def _unrolled(weights: np.ndarray) -> Callable[[Any], Any]:
+    """`_weighted` as torch compiles it in one piece: weights and places are plain numbers."""
+    height, width = weights.shape
+    taps = [(float(weights[place]), *place) for place in _places(weights)]
+
+    def blurred(u: Any) -> Any:
+        rows, columns = u.shape[0] - height + 1, u.shape[1] - width + 1
+        total = 0.0
+        for weight, r, s in taps:
+            total = total + weight * u[r : r + rows, s : s + columns]
+        return total
+
+    return blurred
 
 
 def _gaussian_jax(operands: list[np.ndarray], outs: Arrays) -> Mapping[str, Call]:
