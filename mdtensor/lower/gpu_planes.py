@@ -27,8 +27,11 @@ from mdtensor.specs import Target
 _ALONG = ((1, 1), (2, 2), (4, 2))
 _ROWS = ((2, 1), (4, 1), (6, 1), (8, 1), (2, 2), (4, 2), (1, 4), (2, 4))
 _ALONG_RUNS = ((1, 1), (2, 2), (4, 4))
-_ROWS_OF_RUNS = ((4, 1), (8, 1), (10, 1), (2, 2), (4, 2), (5, 2))
+_ROWS_OF_RUNS = ((4, 1), (8, 1), (2, 2), (4, 2), (1, 4), (2, 4))
 _MOST_ITEMS, _LEAST_ITEMS = 1024, 128  # of a group
+# Of a group whose results leave in runs, which all its work-items show before they meet: others
+# come to the best times too, but many of them are slow, and no rate tells which.
+_MOST_ITEMS_OF_RUNS, _MOST_POINTS_OF_RUNS = 256, 8
 _GROUPS = (1, 2, 4, 8, 16)  # that share the dim along which they march
 _AT_ONCE = (1, 2, 4)  # groups of a core
 WARP = 32
@@ -56,10 +59,10 @@ class Rates:
     last_wave: float
 
 
-# Fitted to some 650 times of two stencils on an H200, and to 320 where results leave in runs, for
+# Fitted to some 650 times of two stencils on an H200, and to 240 where results leave in runs, for
 # which no work-item waits: see docs/adr/0018.
 STORED = Rates(0.915, 1.32e-6, 0.18, 0.25, 1.1, 0.228, 60.0, 0.1)
-IN_RUNS = Rates(0.925, 1.43e-6, 0.23, 0.0, 2.4, 0.38, 66.0, 0.18)
+IN_RUNS = Rates(0.96, 1.95e-6, 0.15, 0.1, 2.4, 0.38, 66.0, 0.18)
 L2 = 6.8  # the bandwidth of the cache behind all cores, in that of memory
 ODD_RESULTS = 1.12  # where no two results can be stored at once, since rows begin at odd places
 FEWEST_GROUPS = 0.9  # of a core, below which the others cannot read as fast
@@ -73,7 +76,9 @@ def plane_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     yield from _candidates(problem, target, _ALONG, _ROWS, STORED)
     if target.bulk_copies and not _are_odd(problem):
         for schedule in _candidates(problem, target, _ALONG_RUNS, _ROWS_OF_RUNS, IN_RUNS):
-            yield replace(schedule, results="local")
+            items, points = math.prod(schedule.threads), math.prod(schedule.registers)
+            if items <= _MOST_ITEMS_OF_RUNS and points <= _MOST_POINTS_OF_RUNS:
+                yield replace(schedule, results="local")
 
 
 def _candidates(
@@ -118,8 +123,7 @@ def _stages(problem: Problem, schedule: Schedule, target: Target, rates: Rates) 
     nbytes = sum(each.size * each.memory.itemsize for each in planes)
     wanted = target.bandwidth * rates.on_their_way / nbytes
     ahead = [wanted / min(groups, most * target.cores) for most in _AT_ONCE]
-    more = (0, 1) if rates.too_many else (0, 1, 2, 3)  # that cost nothing
-    found = {math.floor(n) + 1 + some for n in ahead for some in more}
+    found = {math.floor(n) + 1 + more for n in ahead for more in (0, 1)}
     return sorted(stages for stages in found if 2 <= stages <= MOST_STAGES)
 
 
