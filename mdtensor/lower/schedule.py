@@ -86,8 +86,8 @@ class Schedule:
       multiplied by four warps together (see `lower.passes.bulk_tiles`). Rows may lie along several
       dims then, those that have more than one work-item or point.
     - `results`: the region through which results leave, in boxes that copy themselves ("local",
-      see `lower.passes.bulk_results`), in runs of groups that march (`lower.passes.march_out`), or
-      "" where work-items store them.
+      see `lower.passes.bulk_results`), in runs of groups that march, as many as `stages`
+      (`lower.passes.march_out`), or "" where work-items store them.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
