@@ -85,23 +85,22 @@ class Plan(ABC):
             if len(operands) == 2:
                 a, b = operands
                 kind = _type_of(a)
-                if kind is dispatch.cupy_array and kind is _type_of(b):
-                    into, launch, order = self._launch_checking, self._launch, dispatch.order_of
-                    if into is not None and kind is _type_of(out):
-                        into(a, b, out)  # most calls of small kernels
-                        self._tally.calls += 1
-                        return out
-                    # fmt: off
-                    if launch is not None and out is None and self._orders == (
-                        a.shape, order(a) or a.strides, a.dtype,
-                        b.shape, order(b) or b.strides, b.dtype,
-                    ):
-                        return launch(a, b)
-                    # fmt: on
-                if kind is not _type_of(b) or (
-                    kind is not _ndarray and kind is not dispatch.cupy_array
-                ):
-                    _check_masks(operands)
+                if kind is not _ndarray or kind is not _type_of(b):
+                    if kind is dispatch.cupy_array and kind is _type_of(b):
+                        into, launch, order = self._launch_checking, self._launch, dispatch.order_of
+                        if into is not None and kind is _type_of(out):
+                            into(a, b, out)  # most calls of small kernels
+                            self._tally.calls += 1
+                            return out
+                        # fmt: off
+                        if launch is not None and out is None and self._orders == (
+                            a.shape, order(a) or a.strides, a.dtype,
+                            b.shape, order(b) or b.strides, b.dtype,
+                        ):
+                            return launch(a, b)
+                        # fmt: on
+                    else:
+                        _check_masks(operands)
                 if out is None:
                     given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
                 else:

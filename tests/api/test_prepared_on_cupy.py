@@ -13,6 +13,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api import computation, dispatch, pipeline
+from mdtensor.errors import ShapeError
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 
@@ -52,6 +53,15 @@ class Program:
     def launcher(self) -> Callable[..., None]:
         self.made.append("launcher")
         return self._run
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        self.made.append("remembering launcher")
+
+        def launch(*arrays: Any) -> None:
+            check(*arrays)
+            self._run(*arrays)
+
+        return launch
 
     def __call__(self, *arrays: Any) -> None:
         self._run(*arrays)
@@ -192,6 +202,29 @@ def test_plans_launch_without_asking_the_function(made: list[str]) -> None:
     assert len(made) == launchers
     for result in results:
         np.testing.assert_array_equal(result.host, results[0].host)
+
+
+def test_plans_into_arrays_refuse_others_than_they_were_made_for(made: list[str]) -> None:
+    rng = np.random.default_rng(9)
+    left, right = (rng.integers(-9, 9, (4, 4)).astype("f4") for _ in range(2))
+    a, b, out = Array.of(left), Array.of(right), Array.of(np.zeros((4, 4), "f4"))
+    plan = mdt.compile("ij,jk->ik", a, b)
+    for _ in range(3):
+        out.host[...] = 0
+        assert plan(a, b, out=out) is out
+        np.testing.assert_array_equal(out.host, left @ right)
+    assert made == ["remembering launcher"]
+    flat, turned = Array.of(np.zeros(16, "f4")), Array.of(np.asfortranarray(left))
+    for operands, target, message in (
+        ((a, b), flat, r"^out is float32\[16\] but the result is float32\[4, 4\]"),
+        ((turned, b), out, "^an operand is not what the plan was made for"),
+        ((a,), out, "^1 operands for a plan of 2"),
+        ((a, [[0] * 4] * 4), out, "^a plan takes arrays, not list"),
+        ((a, b), b, "^out shares memory with operand 1"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            plan(*operands, out=target)
+    np.testing.assert_array_equal(plan(a, b).host, left @ right)
 
 
 def test_bfloat16_is_a_type_as_any_other(made: list[str]) -> None:
