@@ -218,7 +218,7 @@ def test_plans_into_arrays_refuse_others_than_they_were_made_for(made: list[str]
     for operands, target, message in (
         ((a, b), flat, r"^out is float32\[16\] but the result is float32\[4, 4\]"),
         ((turned, b), out, "^an operand is not what the plan was made for"),
-        ((a,), out, "^1 operands for a plan of 2"),
+        ((a,), out, "^1 operand for a plan of 2"),
         ((a, [[0] * 4] * 4), out, "^a plan takes arrays, not list"),
         ((a, b), b, "^out shares memory with operand 1"),
     ):
