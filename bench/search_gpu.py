@@ -36,6 +36,7 @@ CASES = (
     "mcc-1x7x7x512-512x3x3",
     "mcc-resnet-1x230x230x3-64x7x7-s2",
     "jacobi3d-256^3",
+    "scan-add-2^24",
     "argmax-rows-4096x4096",
     "matmul-1024x1024x1024-float16",
 )
