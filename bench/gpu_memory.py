@@ -29,7 +29,7 @@ from mdtensor.autotune.store import Store
 from mdtensor.backends.cuda_clock import CudaClock
 from mdtensor.backends.cupy import open_device
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import TensorSpec
@@ -238,7 +238,7 @@ def measured(case: Case, engine: Engine, clock: CudaClock, sampled: int) -> dict
     """All times of one case."""
     import torch
 
-    problem = problem_from_md_hom(case.md_hom)
+    problem = engine.problem_of(case.md_hom)
     generator = cupy.random.default_rng(0)
     arrays = [_drawn(generator, shape, case.bins) for shape in case.shapes]
     exact = case.exact(*(array.astype(np.float64) for array in arrays))

@@ -31,6 +31,7 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.asm import asm_of
+from mdtensor.lower.compared_words import with_compared_words
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.divisions import WORTH_THREADS, best_division, parts_among
 from mdtensor.lower.generalised import generalised
@@ -133,14 +134,14 @@ class Engine:
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
 
-        Where vectors hold results, places are as narrow as they can be.
+        Places of tuples are as narrow as they can be; what has no vectors compares words.
         """
         problem = problem_from_md_hom(md_hom)
-        if self.target.matrices:
-            return problem
-        scalar = problem.scalar.exact()
-        exact = problem if scalar is problem.scalar else replace(problem, scalar=scalar)
-        return with_narrow_places(exact) if asm_of(self.target.kind).vectors else exact
+        if not self.target.matrices:
+            scalar = problem.scalar.exact()
+            problem = problem if scalar is problem.scalar else replace(problem, scalar=scalar)
+        narrow = with_narrow_places(problem)
+        return narrow if asm_of(self.target.kind).vectors else with_compared_words(narrow)
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
         """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""

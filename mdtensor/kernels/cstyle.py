@@ -53,6 +53,7 @@ from mdtensor.lower.nest import (
     Statement,
     Step,
     Store,
+    When,
 )
 
 
@@ -177,6 +178,8 @@ class _Renderer(ValueText):
                 return (
                     [*lines[:-1], "} else {", *self._block(otherwise), "}"] if otherwise else lines
                 )
+            case When(condition, body):
+                return [f"if ({self.truth(condition)}) {{", *self._block(body), "}"]
             case Block(body):
                 return ["{", *self._block(body), "}"]
             case Pointer():

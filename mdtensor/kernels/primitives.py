@@ -23,6 +23,7 @@ from mdtensor.lower.nest import (
     Statement,
     Store,
     Value,
+    When,
 )
 
 LEVELS = 32
@@ -44,6 +45,9 @@ def in_primitives(statement: Statement, first: int) -> list[Statement]:
             sharing = _Sharing(first)
             declared, result = sharing.spread(value)
             return [*declared, statement if result is value else replace(statement, value=result)]
+        case When(condition):
+            declared, result = _Sharing(first).spread(condition)
+            return [*declared, replace(statement, condition=result)]
         case _:
             return [statement]
 

@@ -263,7 +263,7 @@ class ValueText:
     def _byte(self, calc: Calc, kind: str) -> str:
         """A condition as a byte, 0 or 1."""
         if calc.lanes == 1:
-            return f"({kind}){self._truth(calc)}"
+            return f"({kind}){self.truth(calc)}"
         mask = self._mask(calc, calc.lanes, _mask_size(calc))
         return f"(convert_{kind}{mask} & ({kind})(1))"
 
@@ -296,11 +296,11 @@ class ValueText:
         condition, *choices = calc.args
         then, otherwise = (self.value(choice, calc.lanes) for choice in choices)
         if calc.lanes == 1:
-            return self._narrowed(calc, f"({self._truth(condition)} ? {then} : {otherwise})")
+            return self._narrowed(calc, f"({self.truth(condition)} ? {then} : {otherwise})")
         mask = self._mask(condition, calc.lanes, calc.dtype.itemsize)
         return f"select({otherwise}, {then}, {mask})"
 
-    def _truth(self, value: Value) -> str:
+    def truth(self, value: Value) -> str:
         """A condition in C's sense."""
         if not (isinstance(value, Calc) and is_condition(value)):
             return self._text(value)
@@ -308,8 +308,8 @@ class ValueText:
             lhs, rhs = map(self._text, value.args)
             return f"({lhs} {_COMPARE[value.op]} {rhs})"
         if value.op == "not":
-            return f"(!{self._truth(value.args[0])})"
-        lhs, rhs = map(self._truth, value.args)
+            return f"(!{self.truth(value.args[0])})"
+        lhs, rhs = map(self.truth, value.args)
         return f"({lhs} {_BITS[value.op]} {rhs})"
 
     def _mask(self, value: Value, lanes: int, size: int) -> str:

@@ -344,8 +344,9 @@ class Blocks:
 
     def _is_turned(self, number: int) -> bool:
         """Whether the elements that lie nearest in a stream are not those read together."""
-        nearest = self._nearest_of(number)
-        return nearest >= 0 and self.problem.reduced[nearest]
+        reduced, nearest = self.problem.reduced, self._nearest_of(number)
+        has_rows = any(not reduced[d] for d in self._uses[number])
+        return has_rows and reduced[nearest]
 
     def _is_turned_over(self, number: int) -> bool:
         """Whether they are not those that neighbouring work-items read, either."""

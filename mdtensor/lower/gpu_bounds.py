@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.gpu_arithmetic import cycles_of_point
 from mdtensor.lower.gpu_blocks import Block, Blocks
 from mdtensor.lower.gpu_cost import (
     BASE,
@@ -19,7 +20,6 @@ from mdtensor.lower.gpu_cost import (
     POINT_OF_LEVEL,
     SCHEDULERS,
     STEP,
-    instructions_of,
 )
 from mdtensor.specs import Target
 
@@ -34,7 +34,7 @@ class LeastOfBlocks:
     def __init__(self, blocks: Blocks, target: Target, most_parts: Callable[[Block], int]) -> None:
         problem = blocks.problem
         self._blocks, self._kept, self._most_parts = blocks, problem.kept, most_parts
-        self._instructions = instructions_of(problem)
+        self._instructions = cycles_of_point(problem)
         self._steps = math.prod(blocks.extents[d] for d in problem.contracted)
         self._streams = [
             (
@@ -60,7 +60,7 @@ class LeastOfBlocks:
         for (dims, walked), region in zip(self._streams, self._blocks.staged(block), strict=False):
             own = math.prod([points[d] for d in dims])
             if region:
-                local += own / (4 if any(block.chunks[d] >= 4 for d in dims) else 1)
+                local += own / (4 if not dims or any(block.chunks[d] >= 4 for d in dims) else 1)
             elif walked:
                 direct += own
         held = math.prod([points[d] for d in self._kept])

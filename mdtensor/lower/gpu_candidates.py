@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.gpu_arithmetic import cycles_of_point
 from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduced_order
 from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
@@ -60,6 +61,7 @@ _OF_TEAMS = (
 )
 _FEW_WARPS = 2  # for each scheduler, without teams, up to which they are of use
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
+_ROUNDS = (1, 2, 3, 4, 6, 8)  # groups of each core
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _PARTS_OF_CORE = (1, 2, 4, 8, 16, 32)
 
@@ -272,7 +274,10 @@ def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) 
         math.prod(map(problem.extent, problem.kept)),
         problem.extent(_divided_dim(problem)),
     )
-    for count in (*_SPLITS[1:], 8 * target.cores):
+    counts = {*_SPLITS[1:], 8 * target.cores}
+    if cycles_of_point(problem) > 1:  # where cores compute, none should wait for the last group
+        counts |= {n * target.cores // groups for n in _ROUNDS} - {0, 1}
+    for count in sorted(counts):
         if count * results > MOST_PARTIALS:
             return
         if groups * count <= 16 * target.cores and extent >= 2 * count * block:

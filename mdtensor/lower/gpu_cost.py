@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.gpu_arithmetic import ALONE, cycles_of_point
 from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
@@ -23,7 +23,6 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.lower.side_by_side import places_as_source
 from mdtensor.lower.tiling import DimTiling, tilings_of
-from mdtensor.lower.work import operations
 from mdtensor.specs import Target
 
 REGISTERS = 255  # that a work-item can have
@@ -69,7 +68,6 @@ NOT_MOVED, GROUPS_APART = 0.3, 0.3
 # Bytes that a warp stores side by side without loss, and by which power of less the rest slows;
 # the same for lines of what is read where it is.
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
-FEW_OPERATIONS = 16  # of a point, up to which memory was what schedules were measured by
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 
@@ -168,7 +166,10 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
         own = (schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d))
         return points * words + WIDE * points // math.prod(own) + ADDRESSES_BY_STEPS
     for n, stream in enumerate(problem.streams[: problem.finish_streams]):
-        own = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
+        kept = [d for d in problem.kept if stream.uses(d)]
+        own = math.prod(schedule.registers[d] for d in kept)
+        if schedule.staged[n] and not kept:
+            own = max((min(4, _chunk(schedule, d)) for d in schedule.reduce_order[-1:]), default=1)
         if not schedule.staged[n]:
             own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
         operands += min(own, 64)
@@ -304,13 +305,14 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
             local += loads
         elif any(stream.uses(d) for d in problem.contracted):  # others are read before the loops
             direct += loads * max(4.0 if wide else 1.0, _lines(problem, schedule, stream))
-    arithmetic = shape.points * instructions_of(problem)
+    a_point = cycles_of_point(problem)
+    arithmetic = shape.points * a_point
     by_steps = read_by_steps(problem, schedule)
     if by_steps >= 0:
         rows = [schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d)]
         arithmetic *= (1 + math.prod(rows) / shape.points) / (1 + IN_ONE_BANK)
     parts = (
-        arithmetic * max(1.0, warps / SCHEDULERS),
+        arithmetic * max(ALONE if a_point > 1 else 1.0, warps / SCHEDULERS),
         local * warps * LOCAL_LOAD,
         direct * warps * LINE_LOAD,
         _copied_lines(problem, schedule) / shape.steps * busy * COPIED_LINE,
@@ -342,14 +344,6 @@ def _copies(problem: Problem, schedule: Schedule) -> float:
     return found
 
 
-@lru_cache(64)
-def instructions_of(problem: Problem) -> float:
-    """Instructions for a point: one where it is a product and a sum, or not much more."""
-    operator = () if problem.operator is None else problem.operator.results
-    count = operations(*problem.scalar.results) + operations(*operator)
-    return count if count > FEW_OPERATIONS else 1.0
-
-
 def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bool]:
     """Loads of a stream that a work-item needs in a step, and whether they are wide ones."""
     stream = problem.streams[number]
@@ -357,7 +351,8 @@ def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bo
     if number == read_by_steps(problem, schedule):
         wide = True
     elif schedule.staged[number]:
-        wide = any(stream.uses(d) and _chunk(schedule, d) >= 4 for d in problem.kept)
+        kept = [d for d in problem.kept if stream.uses(d)]
+        wide = any(_chunk(schedule, d) >= 4 for d in kept or schedule.reduce_order[-1:])
     else:
         near = [d for d in problem.dims if stream.strides[d].constant == 1]
         wide = bool(near) and _chunk(schedule, near[0]) >= 4 and problem.extent(near[0]) % 4 == 0

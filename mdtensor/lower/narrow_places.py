@@ -3,28 +3,28 @@
 Indices are int64, of which vectors hold half as many as of float32. Where an operator does nothing
 with an element of its tuples but compare it with the other tuple's, and take one of the two, all
 numbers in the same order do as well. `argmax` of rows is such a case, and every operator of a
-user's that carries an index along is one. Only what is written has the width that was asked for.
+user's that carries an index along is one. So are scores in float64 that are sums of constants,
+which conditions select: they are so many steps of one size (`lower.steps`), and need neither
+float64 nor rounding to be compared. Only what is written has the type that was asked for.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from mdtensor.lower.problem import Finish, Problem
+from mdtensor.lower.simplified import simplified
+from mdtensor.lower.steps import I32, LEAST, MOST, Steps, counted, steps_of
 from mdtensor.translate.combine import Operator
-from mdtensor.translate.scalar import I64, Expr, Number, cast, const, equal, param, select
+from mdtensor.translate.scalar import F64, I64, Expr, Number, cast, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import substitute
 
-_I32 = np.dtype(np.int32)
-_LEAST, _MOST = int(np.iinfo(_I32).min), int(np.iinfo(_I32).max)
 _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _EITHER = frozenset(("select", "min", "max"))
-_ON_ENDS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+# The steps of narrow places, by their numbers.
+Places = Mapping[int, Steps]
 
 
 def with_narrow_places(problem: Problem) -> Problem:
@@ -36,10 +36,13 @@ def with_narrow_places(problem: Problem) -> Problem:
     if best is None or best.identity is None:
         return problem
     held = problem.scalar.results
-    places = tuple(n for n in range(len(held)) if _is_narrow_place(problem, best, n))
+    found = {n: _narrow_place(problem, best, n, best.identity[n]) for n in range(len(held))}
+    places = {n: steps for n, steps in found.items() if steps is not None}
     if not places:
         return problem
-    results = tuple(_narrow(e) if n in places else e for n, e in enumerate(held))
+    results = tuple(
+        simplified(counted(e, places[n].size)) if n in places else e for n, e in enumerate(held)
+    )
     return replace(
         problem,
         scalar=replace(problem.scalar, results=results),
@@ -48,37 +51,22 @@ def with_narrow_places(problem: Problem) -> Problem:
     )
 
 
-def _is_narrow_place(problem: Problem, best: Operator, n: int) -> bool:
-    """Whether an element of the tuples is an index that fits, and is only compared and taken."""
-    if problem.scalar.results[n].dtype != I64 or _span(problem.scalar.results[n], problem) is None:
-        return False
+def _narrow_place(problem: Problem, best: Operator, n: int, identity: Number) -> Steps | None:
+    """The steps of an element of the tuples that fit, and are only compared and taken."""
+    expr = problem.scalar.results[n]
+    if expr.dtype not in (I64, F64) or isinstance(identity, complex):
+        return None
+    extents = {label: problem.extent(d) for d, label in enumerate(problem.labels)}
+    steps = steps_of(expr, extents)
+    if steps is None or not steps.fit() or steps.number(identity) is None:
+        return None
     width = len(best.dtypes)
     pair = (n, n + width)
     for results in (best.results, best.in_order or best.results):
         uses = [_is_taken(result, pair) for result in results]
         if uses != [m == n for m in range(width)]:
-            return False
-    return True
-
-
-def _span(expr: Expr, problem: Problem) -> tuple[int, int] | None:
-    """The least and the greatest value of an index; None where they are unknown or do not fit.
-
-    The ends of int32 are left to what is neutral.
-    """
-    if expr.op == "const" and isinstance(expr.value, int):
-        low = high = int(expr.value)
-    elif expr.op == "index":
-        low, high = 0, problem.extent(problem.labels.index(str(expr.value))) - 1
-    elif expr.op in ("add", "sub", "mul"):
-        lhs, rhs = (_span(arg, problem) for arg in expr.args)
-        if lhs is None or rhs is None:
             return None
-        ends = [_ON_ENDS[expr.op](a, b) for a in lhs for b in rhs]
-        low, high = min(ends), max(ends)
-    else:
-        return None
-    return (low, high) if low > _LEAST and high < _MOST else None
+    return steps
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
@@ -100,20 +88,9 @@ def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
     return None if any(uses) else False
 
 
-def _narrow(expr: Expr) -> Expr:
-    """An index in int32, whose parts fit too."""
-    if expr.op == "const":
-        assert isinstance(expr.value, int)
-        return const(expr.value, _I32)
-    if expr.op == "index":
-        return cast(expr, _I32)
-    return replace(expr, args=tuple(map(_narrow, expr.args)), dtype=_I32)
-
-
-def _narrow_operator(
-    best: Operator, identity: tuple[Number, ...], places: Sequence[int]
-) -> Operator:
-    types = tuple(_I32 if n in places else dtype for n, dtype in enumerate(best.dtypes))
+def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Places) -> Operator:
+    neutral = tuple(_neutral(v, places[n]) if n in places else v for n, v in enumerate(identity))
+    types = tuple(I32 if n in places else dtype for n, dtype in enumerate(best.dtypes))
     params = [param(n, dtype) for n, dtype in enumerate(types * 2)]
 
     def retyped(results: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -123,7 +100,7 @@ def _narrow_operator(
         best,
         dtypes=types,
         results=retyped(best.results),
-        identity=tuple(_neutral(v) if n in places else v for n, v in enumerate(identity)),
+        identity=neutral,
         in_order=None if best.in_order is None else retyped(best.in_order),
     )
 
@@ -138,21 +115,26 @@ def _retyped(expr: Expr, params: Sequence[Expr]) -> Expr:
     return replace(expr, args=args, dtype=args[-1].dtype if expr.op in _EITHER else expr.dtype)
 
 
-def _neutral(value: Number) -> int:
+def _neutral(value: Number, steps: Steps) -> int:
     """What stands for a neutral place: itself where it fits, or else an end of int32."""
-    return min(max(int(value.real), _LEAST), _MOST)
+    assert not isinstance(value, complex)
+    number = steps.number(value)
+    assert number is not None
+    return number
 
 
-def _widening(problem: Problem, identity: tuple[Number, ...], places: Sequence[int]) -> Finish:
+def _widening(problem: Problem, identity: tuple[Number, ...], places: Places) -> Finish:
     """The finish on tuples with narrow places."""
     held = problem.scalar.result_dtypes
-    narrow = tuple(_I32 if n in places else dtype for n, dtype in enumerate(held))
+    narrow = tuple(I32 if n in places else dtype for n, dtype in enumerate(held))
     whole = [param(n, dtype) for n, dtype in enumerate(narrow)]
-    for n in places:
-        neutral = _neutral(identity[n])
-        wide = cast(whole[n], I64)
-        if neutral in (_LEAST, _MOST):
-            wide = select(equal(whole[n], const(neutral, _I32)), const(identity[n], I64), wide)
+    for n, steps in places.items():
+        neutral = _neutral(identity[n], steps)
+        wide = cast(whole[n], held[n])
+        if steps.size != 1:
+            wide = wide * const(float(steps.size), held[n])
+        if neutral in (LEAST, MOST):
+            wide = select(equal(whole[n], const(neutral, I32)), const(identity[n], held[n]), wide)
         whole[n] = wide
     finish = problem.finish
     if finish is None:

@@ -276,6 +276,14 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
+class When:
+    """Runs the body where a condition holds, a scalar byte that is 0 or 1."""
+
+    condition: Value
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """Statements whose names end with them."""
 
@@ -371,6 +379,7 @@ Statement = (
     | Set
     | Loop
     | If
+    | When
     | Block
     | Pointer
     | Store
@@ -438,6 +447,9 @@ def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:
                 if otherwise:
                     lines.append(f"{pad}else")
                     lines += indented(otherwise, depth + 1)
+            case When(condition, body):
+                lines.append(f"{pad}when {condition!r}")
+                lines += indented(body, depth + 1)
             case Block(body):
                 lines.append(f"{pad}block")
                 lines += indented(body, depth + 1)

@@ -43,10 +43,10 @@ def flops(problem: Problem) -> float:
 @lru_cache(1024)
 def operations(*exprs: Expr) -> int:
     """Number of different arithmetic operations in expressions that are computed together."""
-    return sum(expr.op not in ("cast", "tf32") for expr in _nodes(*exprs))
+    return sum(expr.op not in ("cast", "tf32") for expr in nodes_of(*exprs))
 
 
-def _nodes(*exprs: Expr) -> set[Expr]:
+def nodes_of(*exprs: Expr) -> set[Expr]:
     """The different operations in expressions, casts too."""
     found: set[Expr] = set()
 
@@ -64,11 +64,11 @@ def _nodes(*exprs: Expr) -> set[Expr]:
 @lru_cache(1024)
 def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> float:
     """Instructions of vectors for one point, where products that sums take are one with them."""
-    nodes = _nodes(*scalar.results)
+    nodes = nodes_of(*scalar.results)
     count = _instructions(nodes) - _fused(nodes)
     if operator is None:
         return max(1.0, count)
-    combining = _instructions(_nodes(*(operator.in_order or operator.results)))
+    combining = _instructions(nodes_of(*(operator.in_order or operator.results)))
     fused = scalar.results[0].dtype.kind == "f" and operator.name == "add"
     return max(1.0, count + combining - (min(count, combining) if fused else 0))
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mdtensor.lower.choices import choice_of
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     I64,
@@ -27,6 +28,7 @@ from mdtensor.lower.passes.frame import Frame, Piece, Steps, Tile, single_accumu
 from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
 from mdtensor.lower.passes.stage_inputs import FULL, INNER
 from mdtensor.lower.passes.stream_pointers import memory_of
+from mdtensor.lower.passes.take_tuple import take_tuple
 from mdtensor.lower.passes.traversal import traversed
 from mdtensor.lower.problem import Read
 from mdtensor.lower.values import combined, is_elementwise, value_of
@@ -91,12 +93,20 @@ class Body:
         dims = [d for d in self.frame.schedule.reduce_order if d != self.frame.schedule.lane]
         direct = is_elementwise(operator)
         in_order = self._goes_in_order()
+        choice = None
+        if self.frame.schedule.resident and not direct:
+            choice = choice_of(self.frame.problem, in_order=in_order)
         positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
         steps = list(itertools.product(*positions))
         for step, (u, point) in traversed(self.frame, self.tile.points, self.counts, steps):
             reduced = tuple(zip(dims, step, strict=True))
             for piece, refs in self._targets(u):
                 reads = self.frame.problem.reads
+                if choice is not None:
+                    params, index = self._params(reads, point, reduced, piece)
+                    prefix = f"v{self.prefix}{len(self.statements)}"
+                    self.statements += take_tuple(choice, refs, params, index, prefix)
+                    continue
                 values = self.values(scalar, reads, point, reduced, piece)
                 results = combined(operator, refs, values, in_order=in_order)
                 self._assign(refs, results, direct or len(refs) == 1)
@@ -134,6 +144,18 @@ class Body:
         before: Sequence[Value] = (),
     ) -> list[Value]:
         """What a function gives for one point and piece; `before` are its first parameters."""
+        params, index = self._params(reads, point, reduced, piece, before)
+        return [value_of(result, params, index) for result in function.results]
+
+    def _params(
+        self,
+        reads: Sequence[Read],
+        point: tuple[int, ...],
+        reduced: Steps,
+        piece: Piece,
+        before: Sequence[Value] = (),
+    ) -> tuple[list[Value], Callable[[str], Value]]:
+        """What is read for one point and piece, behind what is there before, and its indices."""
         steps = (*zip(self.frame.unrolled_kept, point, strict=True), *reduced)
 
         def index(label: str) -> Value:
@@ -150,7 +172,7 @@ class Body:
                 found = self._read(read, steps, piece, params, index)
                 self.known[read, own, piece] = found
             params.append(found)
-        return [value_of(result, params, index) for result in function.results]
+        return params, index
 
     def _index(self, d: int, steps: Steps, piece: Piece) -> Value:
         """The index of a dim at a point; along the lanes of a piece a vector."""

@@ -44,24 +44,24 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
     for (; r_j + 32 <= 2*x_j + e_j; r_j += 32) {
       __global const float* p0 = b0 + r_j;
       const float x0 = p0[301*q_i_0];
-      const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
-      const long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long)(r_j) < a0_0_1))) ? (long)(r_j) : a0_0_1);
-      a0_0_0 = n1_0;
-      a0_0_1 = n1_1;
       const float x1 = p0[301*q_i_0 + 1];
-      const float n6_0 = (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long)(r_j + 1) < a0_0_1))) ? x1 : a0_0_0);
-      const long n6_1 = (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long)(r_j + 1) < a0_0_1))) ? (long)(r_j + 1) : a0_0_1);
-      a0_0_0 = n6_0;
-      a0_0_1 = n6_1;
+      if (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long)(r_j) < a0_0_1)))) {
+        a0_0_0 = x0;
+        a0_0_1 = (long)(r_j);
+      }
+      if (((x1 > a0_0_0) | ((x1 == a0_0_0) & ((long)(r_j + 1) < a0_0_1)))) {
+        a0_0_0 = x1;
+        a0_0_1 = (long)(r_j + 1);
+      }
     }
     r_j += -x_j;
     for (; r_j + 16 <= e_j + 15; r_j += 16) {
       __global const float* p0 = b0 + r_j;
       const float x0 = p0[301*q_i_0];
-      const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
-      const long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long)(r_j) < a0_0_1))) ? (long)(r_j) : a0_0_1);
-      a0_0_0 = n1_0;
-      a0_0_1 = n1_1;
+      if (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long)(r_j) < a0_0_1)))) {
+        a0_0_0 = x0;
+        a0_0_1 = (long)(r_j);
+      }
     }
     __global float* o0 = R0 + 5*z_j + r_i;
     __global long* o1 = R1 + 5*z_j + r_i;
@@ -155,68 +155,68 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
         __global const long* p1 = b1 + 5*r_groups;
         const float x0 = p0[q_i_0];
         const long x1 = p1[q_i_0];
-        const float n2_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x0 : a0_0_0);
-        const long n2_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x1 : a0_0_1);
-        a0_0_0 = n2_0;
-        a0_0_1 = n2_1;
         const float x2 = p0[q_i_1];
         const long x3 = p1[q_i_1];
-        const float n8_0 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x2 : a1_0_0);
-        const long n8_1 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x3 : a1_0_1);
-        a1_0_0 = n8_0;
-        a1_0_1 = n8_1;
         const float x4 = p0[q_i_0 + 160];
         const long x5 = p1[q_i_0 + 160];
-        const float n14_0 = (((x4 > a0_0_0) | ((x4 == a0_0_0) & (x5 < a0_0_1))) ? x4 : a0_0_0);
-        const long n14_1 = (((x4 > a0_0_0) | ((x4 == a0_0_0) & (x5 < a0_0_1))) ? x5 : a0_0_1);
-        a0_0_0 = n14_0;
-        a0_0_1 = n14_1;
         const float x6 = p0[q_i_1 + 160];
         const long x7 = p1[q_i_1 + 160];
-        const float n20_0 = (((x6 > a1_0_0) | ((x6 == a1_0_0) & (x7 < a1_0_1))) ? x6 : a1_0_0);
-        const long n20_1 = (((x6 > a1_0_0) | ((x6 == a1_0_0) & (x7 < a1_0_1))) ? x7 : a1_0_1);
-        a1_0_0 = n20_0;
-        a1_0_1 = n20_1;
         const float x8 = p0[q_i_0 + 320];
         const long x9 = p1[q_i_0 + 320];
-        const float n26_0 = (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1))) ? x8 : a0_0_0);
-        const long n26_1 = (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1))) ? x9 : a0_0_1);
-        a0_0_0 = n26_0;
-        a0_0_1 = n26_1;
         const float x10 = p0[q_i_1 + 320];
         const long x11 = p1[q_i_1 + 320];
-        const float n32_0 = (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1))) ? x10 : a1_0_0);
-        const long n32_1 = (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1))) ? x11 : a1_0_1);
-        a1_0_0 = n32_0;
-        a1_0_1 = n32_1;
         const float x12 = p0[q_i_0 + 480];
         const long x13 = p1[q_i_0 + 480];
-        const float n38_0 = (((x12 > a0_0_0) | ((x12 == a0_0_0) & (x13 < a0_0_1))) ? x12 : a0_0_0);
-        const long n38_1 = (((x12 > a0_0_0) | ((x12 == a0_0_0) & (x13 < a0_0_1))) ? x13 : a0_0_1);
-        a0_0_0 = n38_0;
-        a0_0_1 = n38_1;
         const float x14 = p0[q_i_1 + 480];
         const long x15 = p1[q_i_1 + 480];
-        const float n44_0 = (((x14 > a1_0_0) | ((x14 == a1_0_0) & (x15 < a1_0_1))) ? x14 : a1_0_0);
-        const long n44_1 = (((x14 > a1_0_0) | ((x14 == a1_0_0) & (x15 < a1_0_1))) ? x15 : a1_0_1);
-        a1_0_0 = n44_0;
-        a1_0_1 = n44_1;
+        if (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1)))) {
+          a0_0_0 = x0;
+          a0_0_1 = x1;
+        }
+        if (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1)))) {
+          a1_0_0 = x2;
+          a1_0_1 = x3;
+        }
+        if (((x4 > a0_0_0) | ((x4 == a0_0_0) & (x5 < a0_0_1)))) {
+          a0_0_0 = x4;
+          a0_0_1 = x5;
+        }
+        if (((x6 > a1_0_0) | ((x6 == a1_0_0) & (x7 < a1_0_1)))) {
+          a1_0_0 = x6;
+          a1_0_1 = x7;
+        }
+        if (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1)))) {
+          a0_0_0 = x8;
+          a0_0_1 = x9;
+        }
+        if (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1)))) {
+          a1_0_0 = x10;
+          a1_0_1 = x11;
+        }
+        if (((x12 > a0_0_0) | ((x12 == a0_0_0) & (x13 < a0_0_1)))) {
+          a0_0_0 = x12;
+          a0_0_1 = x13;
+        }
+        if (((x14 > a1_0_0) | ((x14 == a1_0_0) & (x15 < a1_0_1)))) {
+          a1_0_0 = x14;
+          a1_0_1 = x15;
+        }
       }
       for (; r_groups + 32 <= e_groups + 31; r_groups += 32) {
         __global const float* p0 = b0 + 5*r_groups;
         __global const long* p1 = b1 + 5*r_groups;
         const float x0 = p0[q_i_0];
         const long x1 = p1[q_i_0];
-        const float n2_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x0 : a0_0_0);
-        const long n2_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x1 : a0_0_1);
-        a0_0_0 = n2_0;
-        a0_0_1 = n2_1;
         const float x2 = p0[q_i_1];
         const long x3 = p1[q_i_1];
-        const float n8_0 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x2 : a1_0_0);
-        const long n8_1 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x3 : a1_0_1);
-        a1_0_0 = n8_0;
-        a1_0_1 = n8_1;
+        if (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1)))) {
+          a0_0_0 = x0;
+          a0_0_1 = x1;
+        }
+        if (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1)))) {
+          a1_0_0 = x2;
+          a1_0_1 = x3;
+        }
       }
       __global float* o0 = O0 + r_i;
       __global long* o1 = O1 + r_i;

@@ -1,0 +1,38 @@
+"""An accumulator that takes a point's tuple where that wins, and else stays as it is.
+
+One branch for several points was measured too: none of their looks waits for another then, but
+what they compared takes more instructions to remember than a branch saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mdtensor.lower.choices import Choice
+from mdtensor.lower.nest import Let, Ref, Set, Statement, Value, When
+from mdtensor.lower.values import value_of
+
+
+def take_tuple(
+    choice: Choice,
+    refs: Sequence[Ref],
+    params: Sequence[Value],
+    index: Callable[[str], Value],
+    prefix: str,
+) -> list[Statement]:
+    """The statements; what conditions do not ask for is computed only where they hold.
+
+    `params` are those of the scalar function, `prefix` begins the names of new variables.
+    """
+    own = [value_of(result, params, index) for result in choice.results]
+    declared: list[list[Statement]] = []
+    for asked in choice.asked:
+        held = [Ref(f"{prefix}_{k}", refs[k].dtype) for k in asked]
+        declared.append([Let(ref, own[k]) for k, ref in zip(asked, held, strict=True)])
+        for k, ref in zip(asked, held, strict=True):
+            own[k] = ref
+    statements: list[Statement] = [Set(ref, value) for ref, value in zip(refs, own, strict=True)]
+    for condition, lets in zip(choice.conditions[::-1], declared[::-1], strict=True):
+        holds = value_of(condition, [*params, *refs, *own], index)
+        statements = [*lets, When(holds, tuple(statements))]
+    return statements

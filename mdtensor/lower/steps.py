@@ -1,0 +1,143 @@
+"""Numbers of which constants tell that they are so many steps of one size: integers stand for them.
+
+Sums of weights that conditions select, as scores are, are such numbers: where every partial sum is
+exact, the integers are added instead, and nothing is rounded either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from mdtensor.translate.scalar import BOOL, Expr, const
+
+I32 = np.dtype(np.int32)
+LEAST, MOST = int(np.iinfo(I32).min), int(np.iinfo(I32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Multiples of `size`, a power of two, from `low` to `high`."""
+
+    size: Fraction
+    low: Fraction
+    high: Fraction
+
+    def __or__(self, other: Steps) -> Steps:
+        return Steps(
+            min(self.size, other.size), min(self.low, other.low), max(self.high, other.high)
+        )
+
+    def plus(self, other: Steps, sign: int) -> Steps:
+        """Sums, or differences."""
+        ends = sorted((sign * other.low, sign * other.high))
+        return Steps(min(self.size, other.size), self.low + ends[0], self.high + ends[1])
+
+    def is_exact(self, dtype: np.dtype) -> bool:
+        """Whether a type holds all of them."""
+        most = max(abs(self.low), abs(self.high))
+        if dtype.kind == "f":
+            return most / self.size <= 2 ** (np.finfo(dtype).nmant + 1)
+        limits = np.iinfo(dtype)
+        return limits.min <= self.low and self.high <= limits.max
+
+    def fit(self) -> bool:
+        """Whether an int32 counts them; its ends are left to what is neutral."""
+        return self.low / self.size > LEAST and self.high / self.size < MOST
+
+    def number(self, value: float) -> int | None:
+        """How many steps a number is, an end of int32 where it is further; None where not whole."""
+        if math.isnan(value):
+            return None
+        if math.isinf(value):
+            return MOST if value > 0 else LEAST
+        count = Fraction(value) / self.size
+        if not LEAST < count < MOST:
+            return MOST if count > 0 else LEAST
+        return int(count) if count.denominator == 1 else None
+
+
+def steps_of(expr: Expr, extents: Mapping[str, int]) -> Steps | None:
+    """The steps that an expression's values are; None where that is unknown, or a sum is rounded.
+
+    >>> from mdtensor.translate.scalar import equal, param, select
+    >>> agree = equal(param(0, "i4"), param(1, "i4"))
+    >>> found = steps_of(select(agree, const(2.5, "f8"), const(-1, "f8")), {})
+    >>> float(found.size), float(found.low), float(found.high)
+    (0.5, -1.0, 2.5)
+    """
+    if expr.dtype.kind not in "if" or expr.dtype.name not in _KNOWN:
+        return None
+    found = _steps_of(expr, extents)
+    return found if found is not None and found.is_exact(expr.dtype) else None
+
+
+_KNOWN = ("int8", "int16", "int32", "int64", "float32", "float64")
+
+
+def _steps_of(expr: Expr, extents: Mapping[str, int]) -> Steps | None:
+    match expr.op:
+        case "const":
+            return _of_constant(expr)
+        case "index":
+            return Steps(Fraction(1), Fraction(0), Fraction(extents[str(expr.value)] - 1))
+        case "cast" if expr.args[0].dtype == BOOL:
+            return Steps(Fraction(1), Fraction(0), Fraction(1))
+        case "cast":
+            inner = steps_of(expr.args[0], extents)
+            is_cut = expr.dtype.kind == "i" and expr.args[0].dtype.kind == "f"
+            return None if is_cut else inner
+        case "select" | "add" | "sub" | "mul":
+            lhs, rhs = (steps_of(arg, extents) for arg in expr.args[-2:])
+            if lhs is None or rhs is None:
+                return None
+        case _:
+            return None
+    if expr.op == "select":
+        return lhs | rhs
+    if expr.op != "mul":
+        return lhs.plus(rhs, 1 if expr.op == "add" else -1)
+    if expr.dtype.kind == "f":
+        return None
+    ends = [a * b for a in (lhs.low, lhs.high) for b in (rhs.low, rhs.high)]
+    return Steps(Fraction(1), min(ends), max(ends))
+
+
+def _of_constant(expr: Expr) -> Steps | None:
+    value = expr.value
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    if value == 0 and math.copysign(1, value) < 0:
+        return None  # an integer has one zero only
+    exact = Fraction(float(np.asarray(value, expr.dtype)) if expr.dtype.kind == "f" else value)
+    step = Fraction(1)
+    if expr.dtype.kind == "f" and exact:
+        numerator = abs(exact.numerator)
+        step = Fraction(numerator & -numerator, exact.denominator)
+    return Steps(step, exact, exact)
+
+
+def counted(expr: Expr, size: Fraction) -> Expr:
+    """How many steps of a size the values of an expression are, as an int32."""
+    match expr.op:
+        case "const":
+            assert isinstance(expr.value, int | float)
+            exact = float(np.asarray(expr.value, expr.dtype))
+            value = Fraction(exact if expr.dtype.kind == "f" else int(expr.value))
+            return const(int(value / size), I32)
+        case "cast" if expr.args[0].dtype.kind in "if":
+            return counted(expr.args[0], size)
+        case "select":
+            condition, *choices = expr.args
+            return Expr("select", (condition, *(counted(c, size) for c in choices)), I32)
+        case "add" | "sub":
+            return Expr(expr.op, tuple(counted(arg, size) for arg in expr.args), I32)
+        case "mul":
+            whole = Expr("mul", tuple(counted(arg, Fraction(1)) for arg in expr.args), I32)
+        case _:
+            whole = Expr("cast", (expr,), I32)
+    return whole if size == 1 else Expr("mul", (whole, const(int(1 / size), I32)), I32)
