@@ -93,7 +93,7 @@ class Body:
         dims = [d for d in self.frame.schedule.reduce_order if d != self.frame.schedule.lane]
         direct = is_elementwise(operator)
         in_order = self._goes_in_order()
-        choice = None
+        choice, taken = None, list[Statement]()
         if self.frame.schedule.resident and not direct:
             choice = choice_of(self.frame.problem, in_order=in_order)
         positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
@@ -104,13 +104,13 @@ class Body:
                 reads = self.frame.problem.reads
                 if choice is not None:
                     params, index = self._params(reads, point, reduced, piece)
-                    prefix = f"v{self.prefix}{len(self.statements)}"
-                    self.statements += take_tuple(choice, refs, params, index, prefix)
+                    prefix = f"v{self.prefix}{len(taken)}"
+                    taken += take_tuple(choice, refs, params, index, prefix)
                     continue
                 values = self.values(scalar, reads, point, reduced, piece)
                 results = combined(operator, refs, values, in_order=in_order)
                 self._assign(refs, results, direct or len(refs) == 1)
-        return [*self.asked_ahead(), *self.statements]
+        return [*self.asked_ahead(), *self.statements, *taken]
 
     def _goes_in_order(self) -> bool:
         """Whether an accumulator meets elements in the order of the combined dims."""
