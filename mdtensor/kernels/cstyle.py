@@ -77,6 +77,8 @@ def render(
     byte = dialect.byte.partition("(")[0]
     if byte and any(f"{byte}(" in kernel for kernel in kernels):
         prelude += "\n" + dialect.byte_functions
+    if any(renderer.hides_remainders for renderer in renderers):
+        prelude += "\n" + dialect.remainder_functions
     return KernelSource(
         head + prelude + "\n\n" + "\n\n".join(kernels) + "\n",
         dialect.name,
@@ -104,6 +106,7 @@ class _Renderer(ValueText):
 
     def kernel(self, nest: LoopNest) -> str:
         dialect = self.dialect
+        self.hides_remainders = nest.stores_in_loops and dialect.hidden_remainder != ""
         where = dialect.regions["global"]
         buffers: dict[str, str] = {}
         for argument in nest.arguments:

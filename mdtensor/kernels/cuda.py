@@ -26,12 +26,6 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
-// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
-__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
-  unsigned found = number % by;
-  asm("" : "+r"(found));
-  return found;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -70,6 +64,15 @@ _BYTE_FUNCTIONS = """\
 __device__ __forceinline__ signed char byte_of(int wide) {
   asm("" : "+r"(wide));
   return (signed char)wide;
+}"""
+
+# NVRTC 13 crashes on places made of remainders that it knows as such, and needs in loops and behind
+# them (docs/adr/0004). Elsewhere what it knows of them saves registers.
+_REMAINDER_FUNCTIONS = """\
+__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
+  unsigned found = number % by;
+  asm("" : "+r"(found));
+  return found;
 }"""
 
 # Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15),
@@ -360,5 +363,6 @@ CUDA = Dialect(
     sizes_by_value=True,
     byte="byte_of({value})",
     byte_functions=_BYTE_FUNCTIONS,
-    remainder="remainder_of({number}, {by})",
+    hidden_remainder="remainder_of({number}, {by})",
+    remainder_functions=_REMAINDER_FUNCTIONS,
 )

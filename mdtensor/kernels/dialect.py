@@ -48,10 +48,12 @@ class Dialect:
     products of matrices, which are loops in a language without; `panel_functions` before kernels
     with bulk copies, whose maps are `map_argument`s, in languages that have such. `byte` is an
     integer as a signed byte, where a cast does not do; `byte_functions` come before kernels that
-    say it. `remainder` is that of an index below 2**32 divided by another one. `cluster` has the
-    attribute of a kernel whose groups are clusters, and the lines by which groups say that they
-    have begun, wait for that, find the first one's memory, and meet; a language without clusters
-    has none. `renewed` moves a variable to another register, by its type, where that pays.
+    say it. `hidden_remainder` is that of an index below 2**32 divided by another one, for kernels
+    that store in loops and behind them, where the compiler may not know it; with its functions.
+    `cluster` has the attribute of a kernel whose groups are clusters, and the lines by which groups
+    say that they have begun, wait for that, find the first one's memory, and meet; a language
+    without clusters has none. `renewed` moves a variable to another register, by its type, where
+    that pays.
     """
 
     name: str
@@ -104,7 +106,8 @@ class Dialect:
     fused: str = ""
     byte: str = ""
     byte_functions: str = ""
-    remainder: str = "({number}) % ({by})"
+    hidden_remainder: str = ""
+    remainder_functions: str = ""
     show_copies: str = ""
     await_out: tuple[str, ...] = ()
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

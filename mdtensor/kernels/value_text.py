@@ -46,6 +46,7 @@ class ValueText:
         self.memory: dict[str, str] = {}
         self.short_floats: set[str] = set()
         self.has_long_vectors = False
+        self.hides_remainders = False
         self.known_types: dict[np.dtype, str] = {}
 
     def _short(self, memory: np.dtype) -> ShortFloat | None:
@@ -66,8 +67,8 @@ class ValueText:
         lhs, rhs = repr(value.lhs), repr(value.rhs)
         if value.op == "min":
             return f"({lhs} < {rhs} ? {lhs} : {rhs})"
-        if value.op == "%":
-            return self.dialect.remainder.format(number=lhs, by=rhs)
+        if value.op == "%" and self.hides_remainders:
+            return self.dialect.hidden_remainder.format(number=lhs, by=rhs)
         return f"({lhs}) {value.op} ({rhs})"
 
     def type(self, dtype: np.dtype, lanes: int) -> str:

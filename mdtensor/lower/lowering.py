@@ -207,6 +207,7 @@ def _scattered(frame: Frame, head: str) -> tuple[LoopNest, LoopNest]:
         groups,
         count * size * (CELL * len(destinations)),
         head,
+        stores_in_loops=not together,
     )
     return first, _second_stage(frame, partials, head)
 
@@ -276,6 +277,7 @@ def _nest(frame: Frame, partials: Partials | None, head: str) -> LoopNest:
         as_index(offset) + per_group * groups,
         head,
         maps=maps_of(frame) if schedule.bulk else (),
+        stores_in_loops=not schedule.resident,
     )
 
 

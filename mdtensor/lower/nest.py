@@ -415,6 +415,7 @@ class LoopNest:
     over `sizes`. With `in_order`, groups are numbered as they begin, so that one may wait for
     those before it; their number must be known then. `maps` are arguments behind all others. So
     many neighbouring groups are a `cluster`: they run at one time, and reach each other's memory.
+    With `stores_in_loops`, results are stored in loops and again behind them.
     """
 
     name: str
@@ -429,6 +430,7 @@ class LoopNest:
     in_order: bool = False
     maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
+    stores_in_loops: bool = False
 
 
 def indented(statements: Sequence[Statement], depth: int = 0) -> list[str]:

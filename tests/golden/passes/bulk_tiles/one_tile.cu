@@ -18,12 +18,6 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
-// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
-__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
-  unsigned found = number % by;
-  asm("" : "+r"(found));
-  return found;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -149,9 +143,9 @@ void kernel_0(const unsigned short* __restrict__ I0, const unsigned short* __res
   const long long lo_j = 0;
   const long long hi_j = 64;
   const long long warp = (item) / (32);
-  const long long lane = remainder_of(item, 32);
+  const long long lane = (item) % (32);
   const long long v_i = warp;
-  const long long l_k = remainder_of(lane, 4);
+  const long long l_k = (lane) % (4);
   const long long l_k_rest = (lane) / (4);
   const long long l_i = l_k_rest;
   const long long x_i = 8*v_i + l_i;

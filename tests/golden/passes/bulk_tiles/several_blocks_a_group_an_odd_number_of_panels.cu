@@ -18,12 +18,6 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
-// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
-__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
-  unsigned found = number % by;
-  asm("" : "+r"(found));
-  return found;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -144,10 +138,10 @@ void kernel_0(const unsigned short* __restrict__ I0, const unsigned short* __res
   extern __shared__ __align__(1024) unsigned char pool[];
   const long long s_k = group;
   const long long swath_i = (s_k) / (16);
-  const long long place_k = remainder_of(s_k, 16);
+  const long long place_k = (s_k) % (16);
   const long long first_i = 8*swath_i;
   const long long width_i = (-first_i + 2 < 8 ? -first_i + 2 : 8);
-  const long long row_i = remainder_of(place_k, width_i);
+  const long long row_i = (place_k) % (width_i);
   const long long z_i = row_i + first_i;
   const long long z_k = (place_k) / (width_i);
   const long long lo_k = 256*z_k;
@@ -157,9 +151,9 @@ void kernel_0(const unsigned short* __restrict__ I0, const unsigned short* __res
   const long long lo_j = 0;
   const long long hi_j = 192;
   const long long warp = (item) / (32);
-  const long long lane = remainder_of(item, 32);
+  const long long lane = (item) % (32);
   const long long v_i = warp;
-  const long long l_k = remainder_of(lane, 4);
+  const long long l_k = (lane) % (4);
   const long long l_k_rest = (lane) / (4);
   const long long l_i = l_k_rest;
   const long long x_i = 8*v_i + l_i;
@@ -253,7 +247,7 @@ void kernel_0(const unsigned short* __restrict__ I0, const unsigned short* __res
           send_signal(empty + before);
         }
         const long long piece = (l_k) / (4);
-        const long long pair = remainder_of(l_k, 4);
+        const long long pair = (l_k) % (4);
         const long long piece_0 = (piece) ^ (l_i);
         const long long piece_1 = (piece + 1) ^ (l_i);
         const long long piece_2 = (piece + 2) ^ (l_i);

@@ -18,12 +18,6 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
-// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
-__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
-  unsigned found = number % by;
-  asm("" : "+r"(found));
-  return found;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -49,14 +43,14 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   const long long item = threadIdx.x;
   __shared__ __align__(16) float L0[2];
   __shared__ __align__(16) long long L1[2];
-  const long long z_j = remainder_of(group, 5);
+  const long long z_j = (group) % (5);
   const long long g_j = (group) / (5);
   const long long lo_j = 64*z_j;
   const long long hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
   const long long z_i = g_j;
   const long long lo_i = 4*z_i;
   const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
-  const long long x_j = remainder_of(item, 16);
+  const long long x_j = (item) % (16);
   const long long x_j_rest = (item) / (16);
   const long long x_i = x_j_rest;
   float* R0 = (float*)(scratch);
@@ -95,7 +89,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
     }
     float* o0 = R0 + 5*z_j + r_i;
     long long* o1 = R1 + 5*z_j + r_i;
-    const long long place = remainder_of(item, 16);
+    const long long place = (item) % (16);
     const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
     const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
     const float n0_1_0 = (((t0_1_0 > a0_0_0) | ((t0_1_0 == a0_0_0) & (t0_1_1 < a0_0_1))) ? t0_1_0 : a0_0_0);
@@ -231,7 +225,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       }
       float* o0 = O0 + r_i;
       long long* o1 = O1 + r_i;
-      const long long place = remainder_of(item, 32);
+      const long long place = (item) % (32);
       const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
       const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
       const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
