@@ -20,10 +20,14 @@ from mdtensor.lower.side_by_side import steps_along
 _Share = tuple[int, int]  # points of a work-item along a dim, and work-items
 
 _WIDE = 4  # steps, or columns, of one access
-# Points of a work-item along rows and columns, work-items of a group along both, stages.
-_POINTS = ((8, 8), (7, 8), (14, 8), (8, 16))
-_ITEMS = ((16, 4), (16, 8), (32, 4), (8, 8), (8, 16))
+# Points of a work-item along rows and columns, and work-items of a group along both.
+_ITEMS = ((16, 4), (16, 8), (32, 4), (8, 8))
+_BLOCKS = (
+    *itertools.product(((8, 8), (7, 8), (14, 8)), _ITEMS),
+    *itertools.product(((8, 16),), ((8, 16), *_ITEMS)),
+)
 _STAGES = (2, 3)
+_MOST = 2048  # computations in an unrolled register tile
 _DEPTH = 32  # elements of a reduction in a tile, where no window says how many
 
 
@@ -34,11 +38,23 @@ def by_steps_of_source(blocks: Blocks) -> Iterator[Schedule]:
         return
     tiles = dict.fromkeys((_tiles(blocks, rows, whole=True), _tiles(blocks, rows, whole=False)))
     possible = [t for t in tiles if any(t)]
-    for points, items, tile in itertools.product(_POINTS, _ITEMS, possible):
+    for (points, items), tile in itertools.product(_BLOCKS, possible):
         schedule = _schedule(blocks, rows, points, items, tile)
         if schedule is not None:
             for stages in _STAGES:
                 yield replace(schedule, stages=stages)
+            yield from _unrolled(blocks, replace(schedule, stages=_STAGES[0]))
+
+
+def _unrolled(blocks: Blocks, schedule: Schedule) -> Iterator[Schedule]:
+    """The schedule with more steps of the second innermost reduced dim between two tests."""
+    if len(blocks.reduced) < 2:
+        return
+    d = blocks.reduced[-2]
+    steps = _divisor(schedule.tiles[d] or blocks.extents[d], _MOST // math.prod(schedule.registers))
+    if steps > 1:
+        several = dict(enumerate(schedule.registers)) | {d: steps}
+        yield replace(schedule, registers=tuple(several.values()))
 
 
 def _stream_of_rows(blocks: Blocks) -> int:

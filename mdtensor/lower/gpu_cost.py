@@ -33,8 +33,8 @@ ADDRESSES = 40  # registers of a work-item for addresses and counters
 ADDRESSES_BY_STEPS = 32  # the same, and for two rows, where rows take several steps together
 WIDE = 4  # steps, and elements of a wide access
 # Instructions for a copy of 16 bytes, or of elements that are turned through registers, and for a
-# tile, where several reduced dims tell where it lies.
-COPY, TURNED_COPY, TURN = 7.0, 20.0, 10.0
+# stream, where several reduced dims tell where its tile lies.
+COPY, TURNED_COPY, TURN = 7.0, 20.0, 20.0
 # Of products with two operands in one bank of registers: where all rows take a step, and of each
 # row's first one where rows take several.
 IN_ONE_BANK = 0.125
@@ -102,9 +102,11 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
         return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
     for number, region in enumerate(schedule.staged):
         if region:
-            elements = tile_elements(problem, schedule, tilings, number)
-            if not _lies_as_source(schedule, number):
-                elements = elements * 5 // 4  # rows may be longer
+            padding = schedule.padding[number] if schedule.padding else 0
+            if _lies_as_source(schedule, number):
+                elements = places_as_source(problem, tilings, number, padding)[1].constant or 1
+            else:  # rows may be longer
+                elements = tile_elements(problem, schedule, tilings, number) * 5 // 4
             elements += 64
             itemsize = problem.inputs[problem.streams[number].buffer].itemsize
             size += elements * itemsize * max(1, schedule.stages)
