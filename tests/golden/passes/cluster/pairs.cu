@@ -18,12 +18,6 @@ __device__ __forceinline__ void store_halves(float2 values, unsigned short* plac
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(values.y), "f"(values.x));
   *(unsigned*)place = both;
 }
-// NVRTC 13 crashes on places made of remainders that it knows as such (docs/adr/0004).
-__device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) {
-  unsigned found = number % by;
-  asm("" : "+r"(found));
-  return found;
-}
 // Counts after all that the group wrote, and before all that it reads then.
 __device__ __forceinline__ unsigned count_one(unsigned* counter) {
   unsigned before;
@@ -51,14 +45,14 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   __shared__ __align__(16) long long P1[20];
   __shared__ __align__(16) float L0[4];
   __shared__ __align__(16) long long L1[4];
-  const long long z_j = remainder_of(group, 5);
+  const long long z_j = (group) % (5);
   const long long g_j = (group) / (5);
   const long long lo_j = 64*z_j;
   const long long hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
   const long long z_i = g_j;
   const long long lo_i = 4*z_i;
   const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
-  const long long x_j = remainder_of(item, 16);
+  const long long x_j = (item) % (16);
   const long long x_j_rest = (item) / (16);
   const long long x_i = x_j_rest;
   float* C0;
@@ -82,44 +76,44 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   for (; r_j + 32 <= 2*x_j + e_j; r_j += 32) {
     const float* p0 = b0 + r_j;
     const float x0 = p0[301*q_i_0];
-    const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
-    const long long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? (long long)(r_j) : a0_0_1);
-    a0_0_0 = n1_0;
-    a0_0_1 = n1_1;
     const float x1 = p0[301*q_i_1];
-    const float n6_0 = (((x1 > a1_0_0) | ((x1 == a1_0_0) & ((long long)(r_j) < a1_0_1))) ? x1 : a1_0_0);
-    const long long n6_1 = (((x1 > a1_0_0) | ((x1 == a1_0_0) & ((long long)(r_j) < a1_0_1))) ? (long long)(r_j) : a1_0_1);
-    a1_0_0 = n6_0;
-    a1_0_1 = n6_1;
     const float x2 = p0[301*q_i_0 + 1];
-    const float n11_0 = (((x2 > a0_0_0) | ((x2 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1))) ? x2 : a0_0_0);
-    const long long n11_1 = (((x2 > a0_0_0) | ((x2 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1))) ? (long long)(r_j + 1) : a0_0_1);
-    a0_0_0 = n11_0;
-    a0_0_1 = n11_1;
     const float x3 = p0[301*q_i_1 + 1];
-    const float n16_0 = (((x3 > a1_0_0) | ((x3 == a1_0_0) & ((long long)(r_j + 1) < a1_0_1))) ? x3 : a1_0_0);
-    const long long n16_1 = (((x3 > a1_0_0) | ((x3 == a1_0_0) & ((long long)(r_j + 1) < a1_0_1))) ? (long long)(r_j + 1) : a1_0_1);
-    a1_0_0 = n16_0;
-    a1_0_1 = n16_1;
+    if (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1)))) {
+      a0_0_0 = x0;
+      a0_0_1 = (long long)(r_j);
+    }
+    if (((x1 > a1_0_0) | ((x1 == a1_0_0) & ((long long)(r_j) < a1_0_1)))) {
+      a1_0_0 = x1;
+      a1_0_1 = (long long)(r_j);
+    }
+    if (((x2 > a0_0_0) | ((x2 == a0_0_0) & ((long long)(r_j + 1) < a0_0_1)))) {
+      a0_0_0 = x2;
+      a0_0_1 = (long long)(r_j + 1);
+    }
+    if (((x3 > a1_0_0) | ((x3 == a1_0_0) & ((long long)(r_j + 1) < a1_0_1)))) {
+      a1_0_0 = x3;
+      a1_0_1 = (long long)(r_j + 1);
+    }
   }
   r_j += -x_j;
   for (; r_j + 16 <= e_j + 15; r_j += 16) {
     const float* p0 = b0 + r_j;
     const float x0 = p0[301*q_i_0];
-    const float n1_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? x0 : a0_0_0);
-    const long long n1_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1))) ? (long long)(r_j) : a0_0_1);
-    a0_0_0 = n1_0;
-    a0_0_1 = n1_1;
     const float x1 = p0[301*q_i_1];
-    const float n6_0 = (((x1 > a1_0_0) | ((x1 == a1_0_0) & ((long long)(r_j) < a1_0_1))) ? x1 : a1_0_0);
-    const long long n6_1 = (((x1 > a1_0_0) | ((x1 == a1_0_0) & ((long long)(r_j) < a1_0_1))) ? (long long)(r_j) : a1_0_1);
-    a1_0_0 = n6_0;
-    a1_0_1 = n6_1;
+    if (((x0 > a0_0_0) | ((x0 == a0_0_0) & ((long long)(r_j) < a0_0_1)))) {
+      a0_0_0 = x0;
+      a0_0_1 = (long long)(r_j);
+    }
+    if (((x1 > a1_0_0) | ((x1 == a1_0_0) & ((long long)(r_j) < a1_0_1)))) {
+      a1_0_0 = x1;
+      a1_0_1 = (long long)(r_j);
+    }
   }
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
   float* o0 = C0 + 4*z_j - 4*z_i + r_i;
   long long* o1 = C1 + 4*z_j - 4*z_i + r_i;
-  const long long place = remainder_of(item, 16);
+  const long long place = (item) % (16);
   const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
   const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
   const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
@@ -218,132 +212,132 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
         const long long* p1 = b1 + 4*r_groups;
         const float x0 = p0[q_i_0];
         const long long x1 = p1[q_i_0];
-        const float n2_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x0 : a0_0_0);
-        const long long n2_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x1 : a0_0_1);
-        a0_0_0 = n2_0;
-        a0_0_1 = n2_1;
         const float x2 = p0[q_i_1];
         const long long x3 = p1[q_i_1];
-        const float n8_0 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x2 : a1_0_0);
-        const long long n8_1 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x3 : a1_0_1);
-        a1_0_0 = n8_0;
-        a1_0_1 = n8_1;
         const float x4 = p0[q_i_2];
         const long long x5 = p1[q_i_2];
-        const float n14_0 = (((x4 > a2_0_0) | ((x4 == a2_0_0) & (x5 < a2_0_1))) ? x4 : a2_0_0);
-        const long long n14_1 = (((x4 > a2_0_0) | ((x4 == a2_0_0) & (x5 < a2_0_1))) ? x5 : a2_0_1);
-        a2_0_0 = n14_0;
-        a2_0_1 = n14_1;
         const float x6 = p0[q_i_3];
         const long long x7 = p1[q_i_3];
-        const float n20_0 = (((x6 > a3_0_0) | ((x6 == a3_0_0) & (x7 < a3_0_1))) ? x6 : a3_0_0);
-        const long long n20_1 = (((x6 > a3_0_0) | ((x6 == a3_0_0) & (x7 < a3_0_1))) ? x7 : a3_0_1);
-        a3_0_0 = n20_0;
-        a3_0_1 = n20_1;
         const float x8 = p0[q_i_0 + 128];
         const long long x9 = p1[q_i_0 + 128];
-        const float n26_0 = (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1))) ? x8 : a0_0_0);
-        const long long n26_1 = (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1))) ? x9 : a0_0_1);
-        a0_0_0 = n26_0;
-        a0_0_1 = n26_1;
         const float x10 = p0[q_i_1 + 128];
         const long long x11 = p1[q_i_1 + 128];
-        const float n32_0 = (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1))) ? x10 : a1_0_0);
-        const long long n32_1 = (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1))) ? x11 : a1_0_1);
-        a1_0_0 = n32_0;
-        a1_0_1 = n32_1;
         const float x12 = p0[q_i_2 + 128];
         const long long x13 = p1[q_i_2 + 128];
-        const float n38_0 = (((x12 > a2_0_0) | ((x12 == a2_0_0) & (x13 < a2_0_1))) ? x12 : a2_0_0);
-        const long long n38_1 = (((x12 > a2_0_0) | ((x12 == a2_0_0) & (x13 < a2_0_1))) ? x13 : a2_0_1);
-        a2_0_0 = n38_0;
-        a2_0_1 = n38_1;
         const float x14 = p0[q_i_3 + 128];
         const long long x15 = p1[q_i_3 + 128];
-        const float n44_0 = (((x14 > a3_0_0) | ((x14 == a3_0_0) & (x15 < a3_0_1))) ? x14 : a3_0_0);
-        const long long n44_1 = (((x14 > a3_0_0) | ((x14 == a3_0_0) & (x15 < a3_0_1))) ? x15 : a3_0_1);
-        a3_0_0 = n44_0;
-        a3_0_1 = n44_1;
         const float x16 = p0[q_i_0 + 256];
         const long long x17 = p1[q_i_0 + 256];
-        const float n50_0 = (((x16 > a0_0_0) | ((x16 == a0_0_0) & (x17 < a0_0_1))) ? x16 : a0_0_0);
-        const long long n50_1 = (((x16 > a0_0_0) | ((x16 == a0_0_0) & (x17 < a0_0_1))) ? x17 : a0_0_1);
-        a0_0_0 = n50_0;
-        a0_0_1 = n50_1;
         const float x18 = p0[q_i_1 + 256];
         const long long x19 = p1[q_i_1 + 256];
-        const float n56_0 = (((x18 > a1_0_0) | ((x18 == a1_0_0) & (x19 < a1_0_1))) ? x18 : a1_0_0);
-        const long long n56_1 = (((x18 > a1_0_0) | ((x18 == a1_0_0) & (x19 < a1_0_1))) ? x19 : a1_0_1);
-        a1_0_0 = n56_0;
-        a1_0_1 = n56_1;
         const float x20 = p0[q_i_2 + 256];
         const long long x21 = p1[q_i_2 + 256];
-        const float n62_0 = (((x20 > a2_0_0) | ((x20 == a2_0_0) & (x21 < a2_0_1))) ? x20 : a2_0_0);
-        const long long n62_1 = (((x20 > a2_0_0) | ((x20 == a2_0_0) & (x21 < a2_0_1))) ? x21 : a2_0_1);
-        a2_0_0 = n62_0;
-        a2_0_1 = n62_1;
         const float x22 = p0[q_i_3 + 256];
         const long long x23 = p1[q_i_3 + 256];
-        const float n68_0 = (((x22 > a3_0_0) | ((x22 == a3_0_0) & (x23 < a3_0_1))) ? x22 : a3_0_0);
-        const long long n68_1 = (((x22 > a3_0_0) | ((x22 == a3_0_0) & (x23 < a3_0_1))) ? x23 : a3_0_1);
-        a3_0_0 = n68_0;
-        a3_0_1 = n68_1;
         const float x24 = p0[q_i_0 + 384];
         const long long x25 = p1[q_i_0 + 384];
-        const float n74_0 = (((x24 > a0_0_0) | ((x24 == a0_0_0) & (x25 < a0_0_1))) ? x24 : a0_0_0);
-        const long long n74_1 = (((x24 > a0_0_0) | ((x24 == a0_0_0) & (x25 < a0_0_1))) ? x25 : a0_0_1);
-        a0_0_0 = n74_0;
-        a0_0_1 = n74_1;
         const float x26 = p0[q_i_1 + 384];
         const long long x27 = p1[q_i_1 + 384];
-        const float n80_0 = (((x26 > a1_0_0) | ((x26 == a1_0_0) & (x27 < a1_0_1))) ? x26 : a1_0_0);
-        const long long n80_1 = (((x26 > a1_0_0) | ((x26 == a1_0_0) & (x27 < a1_0_1))) ? x27 : a1_0_1);
-        a1_0_0 = n80_0;
-        a1_0_1 = n80_1;
         const float x28 = p0[q_i_2 + 384];
         const long long x29 = p1[q_i_2 + 384];
-        const float n86_0 = (((x28 > a2_0_0) | ((x28 == a2_0_0) & (x29 < a2_0_1))) ? x28 : a2_0_0);
-        const long long n86_1 = (((x28 > a2_0_0) | ((x28 == a2_0_0) & (x29 < a2_0_1))) ? x29 : a2_0_1);
-        a2_0_0 = n86_0;
-        a2_0_1 = n86_1;
         const float x30 = p0[q_i_3 + 384];
         const long long x31 = p1[q_i_3 + 384];
-        const float n92_0 = (((x30 > a3_0_0) | ((x30 == a3_0_0) & (x31 < a3_0_1))) ? x30 : a3_0_0);
-        const long long n92_1 = (((x30 > a3_0_0) | ((x30 == a3_0_0) & (x31 < a3_0_1))) ? x31 : a3_0_1);
-        a3_0_0 = n92_0;
-        a3_0_1 = n92_1;
+        if (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1)))) {
+          a0_0_0 = x0;
+          a0_0_1 = x1;
+        }
+        if (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1)))) {
+          a1_0_0 = x2;
+          a1_0_1 = x3;
+        }
+        if (((x4 > a2_0_0) | ((x4 == a2_0_0) & (x5 < a2_0_1)))) {
+          a2_0_0 = x4;
+          a2_0_1 = x5;
+        }
+        if (((x6 > a3_0_0) | ((x6 == a3_0_0) & (x7 < a3_0_1)))) {
+          a3_0_0 = x6;
+          a3_0_1 = x7;
+        }
+        if (((x8 > a0_0_0) | ((x8 == a0_0_0) & (x9 < a0_0_1)))) {
+          a0_0_0 = x8;
+          a0_0_1 = x9;
+        }
+        if (((x10 > a1_0_0) | ((x10 == a1_0_0) & (x11 < a1_0_1)))) {
+          a1_0_0 = x10;
+          a1_0_1 = x11;
+        }
+        if (((x12 > a2_0_0) | ((x12 == a2_0_0) & (x13 < a2_0_1)))) {
+          a2_0_0 = x12;
+          a2_0_1 = x13;
+        }
+        if (((x14 > a3_0_0) | ((x14 == a3_0_0) & (x15 < a3_0_1)))) {
+          a3_0_0 = x14;
+          a3_0_1 = x15;
+        }
+        if (((x16 > a0_0_0) | ((x16 == a0_0_0) & (x17 < a0_0_1)))) {
+          a0_0_0 = x16;
+          a0_0_1 = x17;
+        }
+        if (((x18 > a1_0_0) | ((x18 == a1_0_0) & (x19 < a1_0_1)))) {
+          a1_0_0 = x18;
+          a1_0_1 = x19;
+        }
+        if (((x20 > a2_0_0) | ((x20 == a2_0_0) & (x21 < a2_0_1)))) {
+          a2_0_0 = x20;
+          a2_0_1 = x21;
+        }
+        if (((x22 > a3_0_0) | ((x22 == a3_0_0) & (x23 < a3_0_1)))) {
+          a3_0_0 = x22;
+          a3_0_1 = x23;
+        }
+        if (((x24 > a0_0_0) | ((x24 == a0_0_0) & (x25 < a0_0_1)))) {
+          a0_0_0 = x24;
+          a0_0_1 = x25;
+        }
+        if (((x26 > a1_0_0) | ((x26 == a1_0_0) & (x27 < a1_0_1)))) {
+          a1_0_0 = x26;
+          a1_0_1 = x27;
+        }
+        if (((x28 > a2_0_0) | ((x28 == a2_0_0) & (x29 < a2_0_1)))) {
+          a2_0_0 = x28;
+          a2_0_1 = x29;
+        }
+        if (((x30 > a3_0_0) | ((x30 == a3_0_0) & (x31 < a3_0_1)))) {
+          a3_0_0 = x30;
+          a3_0_1 = x31;
+        }
       }
       for (; r_groups + 32 <= e_groups + 31; r_groups += 32) {
         const float* p0 = b0 + 4*r_groups;
         const long long* p1 = b1 + 4*r_groups;
         const float x0 = p0[q_i_0];
         const long long x1 = p1[q_i_0];
-        const float n2_0 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x0 : a0_0_0);
-        const long long n2_1 = (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1))) ? x1 : a0_0_1);
-        a0_0_0 = n2_0;
-        a0_0_1 = n2_1;
         const float x2 = p0[q_i_1];
         const long long x3 = p1[q_i_1];
-        const float n8_0 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x2 : a1_0_0);
-        const long long n8_1 = (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1))) ? x3 : a1_0_1);
-        a1_0_0 = n8_0;
-        a1_0_1 = n8_1;
         const float x4 = p0[q_i_2];
         const long long x5 = p1[q_i_2];
-        const float n14_0 = (((x4 > a2_0_0) | ((x4 == a2_0_0) & (x5 < a2_0_1))) ? x4 : a2_0_0);
-        const long long n14_1 = (((x4 > a2_0_0) | ((x4 == a2_0_0) & (x5 < a2_0_1))) ? x5 : a2_0_1);
-        a2_0_0 = n14_0;
-        a2_0_1 = n14_1;
         const float x6 = p0[q_i_3];
         const long long x7 = p1[q_i_3];
-        const float n20_0 = (((x6 > a3_0_0) | ((x6 == a3_0_0) & (x7 < a3_0_1))) ? x6 : a3_0_0);
-        const long long n20_1 = (((x6 > a3_0_0) | ((x6 == a3_0_0) & (x7 < a3_0_1))) ? x7 : a3_0_1);
-        a3_0_0 = n20_0;
-        a3_0_1 = n20_1;
+        if (((x0 > a0_0_0) | ((x0 == a0_0_0) & (x1 < a0_0_1)))) {
+          a0_0_0 = x0;
+          a0_0_1 = x1;
+        }
+        if (((x2 > a1_0_0) | ((x2 == a1_0_0) & (x3 < a1_0_1)))) {
+          a1_0_0 = x2;
+          a1_0_1 = x3;
+        }
+        if (((x4 > a2_0_0) | ((x4 == a2_0_0) & (x5 < a2_0_1)))) {
+          a2_0_0 = x4;
+          a2_0_1 = x5;
+        }
+        if (((x6 > a3_0_0) | ((x6 == a3_0_0) & (x7 < a3_0_1)))) {
+          a3_0_0 = x6;
+          a3_0_1 = x7;
+        }
       }
       float* o0 = O0 + r_i;
       long long* o1 = O1 + r_i;
-      const long long place = remainder_of(item, 32);
+      const long long place = (item) % (32);
       const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
       const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
       const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
