@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
+from mdtensor.lower.extremes import with_extremes
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.zero_filled import zero_filled
 
@@ -138,10 +139,10 @@ class Schedule:
     march: bool = False
 
     def computed(self, problem: Problem) -> Problem:
-        """The problem as it is computed: a guarded stream is read as one of zeros outside."""
+        """The problem as it is computed: guarded streams are zero outside, extremes functions."""
         stays = self.resident and not self.scatter and problem.scanned < 0
         fills = asm_of(self.asm).cooperative and stays and bool(problem.contracted)
-        return zero_filled(problem) if fills else problem
+        return with_extremes(zero_filled(problem)) if fills else problem
 
     def block(self, d: int) -> int:
         """Points of a dim that a group computes at once."""
