@@ -23,7 +23,9 @@ _ITEMS = (128, 256, 512, 1024)
 _CHUNKS = (1, 2, 4)
 _GROUPS_OF_CORE = (1, 2, 4)
 MEMORY, CLOCK_UNDER_LOAD = 0.87, 0.86
-ATOMICS_OF_CORE = 1.0  # a cycle, where elements select points at random
+# A cycle, where elements select points at random, by the most bytes that one combines. Those of 8
+# are loops of comparing and exchanging, those of 4 one instruction, of which no times are known.
+ATOMICS_OF_CORE = {4: 4.0, 8: 1.0}
 # Times as long where more than 512 work-items of a group combine, or fewer than 1024 of a core.
 MANY_ITEMS, FEW_ITEMS = 1.2, 1.2
 LATENCY, ITEMS_OF_CORE = 800e-9, 2048
@@ -95,7 +97,9 @@ def scatter_estimate(problem: Problem, schedule: Schedule, target: Target) -> fl
     under_way = busy * min(groups, target.cores) * items * 16 * 2.0
     reading = bytes_moved(problem) / min(target.bandwidth * MEMORY, under_way / LATENCY)
     clock = target.rate / 128 * CLOCK_UNDER_LOAD
-    combining = elements / (target.cores * ATOMICS_OF_CORE * clock)
+    assert problem.operator is not None
+    most = max(register_dtype(dtype).itemsize for dtype in problem.operator.dtypes)
+    combining = elements / (target.cores * ATOMICS_OF_CORE[most] * clock)
     combining *= MANY_ITEMS if items > 512 else 1.0
     combining *= FEW_ITEMS if busy * items < 1024 else 1.0
     points = problem.extent(selection.dim) * groups / target.cores / items

@@ -5,11 +5,13 @@ with an element of its tuples but compare it with the other tuple's, and take on
 numbers in the same order do as well. `argmax` of rows is such a case, and every operator of a
 user's that carries an index along is one. So are scores in float64 that are sums of constants,
 which conditions select: they are so many steps of one size (`lower.steps`), and need neither
-float64 nor rounding to be compared. Only what is written has the type that was asked for.
+float64 nor rounding to be compared. So are sums of such steps, as counts are, where all that there
+are to add up fit. Only what is written has the type that was asked for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -62,11 +64,29 @@ def _narrow_place(problem: Problem, best: Operator, n: int, identity: Number) ->
         return None
     width = len(best.dtypes)
     pair = (n, n + width)
+    if best.results[n].op == "add":
+        return _sums(problem, best, n, steps)
     for results in (best.results, best.in_order or best.results):
         uses = [_is_taken(result, pair) for result in results]
         if uses != [m == n for m in range(width)]:
             return None
     return steps
+
+
+def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | None:
+    """The steps of a sum of all that is reduced, where they fit; no other place depends on it."""
+    width = len(best.dtypes)
+    added = [arg.number for arg in best.results[n].args if arg.op == "param"]
+    others = [_is_taken(best.results[m], (n, n + width)) for m in range(width) if m != n]
+    if sorted(added) != [n, n + width] or any(use is not False for use in others):
+        return None
+    if best.in_order is not None or problem.scanned >= 0 or best.identity[n] != 0:
+        return None
+    count = math.prod(problem.extent(d) for d in problem.contracted)
+    whole = Steps(
+        steps.size, min(steps.low * count, steps.low), max(steps.high * count, steps.high)
+    )
+    return whole if whole.fit() and whole.is_exact(best.dtypes[n]) else None
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
@@ -112,7 +132,8 @@ def _retyped(expr: Expr, params: Sequence[Expr]) -> Expr:
     if not expr.args:
         return expr
     args = tuple(_retyped(arg, params) for arg in expr.args)
-    return replace(expr, args=args, dtype=args[-1].dtype if expr.op in _EITHER else expr.dtype)
+    is_either = expr.op in _EITHER or expr.op == "add"
+    return replace(expr, args=args, dtype=args[-1].dtype if is_either else expr.dtype)
 
 
 def _neutral(value: Number, steps: Steps) -> int:

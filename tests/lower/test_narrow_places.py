@@ -11,12 +11,17 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api import pipeline
+from mdtensor.lower.index import as_index
 from mdtensor.lower.narrow_places import with_narrow_places
+from mdtensor.lower.passes.scatter_together import atomic_operations
 from mdtensor.lower.plain import lane_width, plain
 from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.selection import selection_of
 from mdtensor.translate.combine import Operator, named
 from mdtensor.translate.scalar import Expr, const, equal, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import evaluate
+from tests.lower.test_scatter_together import counted
 
 F4, I4, I8 = np.dtype("f4"), np.dtype("i4"), np.dtype("i8")
 MOST = int(np.iinfo(I4).max)
@@ -114,6 +119,67 @@ OPERATORS: dict[str, Operator] = {
 def test_places_that_are_computed_with_keep_their_width(name: str) -> None:
     problem = with_places(J, OPERATORS[name])
     assert with_narrow_places(problem) is problem
+
+
+def sums(expr: Expr, n: int = 77, combine: str = "add") -> Problem:
+    """A sum of nine rows of so many such elements."""
+    problem = wide(combine)
+    operator = named(combine, [expr.dtype])
+    scalar = ScalarFunction((F4,), (expr,), "counted")
+    extents = problem.extents[0], as_index(n)
+    return replace(
+        problem, extents=extents, scalar=scalar, operator=operator, outputs=(expr.dtype,)
+    )
+
+
+POSITIVE = param(0, F4) > const(0, F4)
+COUNTS = {
+    "int64": select(POSITIVE, const(1, I8), const(0, I8)),
+    "conditions": POSITIVE.astype(I8),
+    "signs": select(POSITIVE, const(1, I8), const(-1, I8)),
+    "float64": select(POSITIVE, const(0.5, np.dtype("f8")), const(-0.25, np.dtype("f8"))),
+    "indices": J,
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_sums_of_steps_are_counted_in_int32(name: str) -> None:
+    problem = sums(COUNTS[name])
+    narrow = with_narrow_places(problem)
+    assert types(narrow) == (I4,)
+    assert narrow.operator is not None
+    assert narrow.operator.identity == (0,)
+    assert narrow.outputs == problem.outputs
+
+
+def test_sums_that_may_not_fit_are_not() -> None:
+    signs = COUNTS["signs"]
+    (most, more) = (sums(signs, n) for n in ((1 << 31) - 2, 1 << 31))
+    assert types(with_narrow_places(most)) == (I4,)
+    assert with_narrow_places(more) is more
+    of_elements = sums(param(0, F4).astype(I8))
+    assert with_narrow_places(of_elements) is of_elements
+    products = sums(COUNTS["int64"], combine="mul")
+    assert with_narrow_places(products) is products
+
+
+@pytest.mark.parametrize("n", [1, 17, 5003])
+def test_counts_are_those_of_numpy(n: int) -> None:
+    a = np.random.default_rng(n).standard_normal((9, n)).astype(F4)
+    found = mdt.reduce("ij->i", a, f=lambda x: (x > 0).astype(np.int64), combine="add")
+    assert found.dtype == I8
+    np.testing.assert_array_equal(found, (a > 0).sum(axis=1))
+    exact = mdt.reduce("ij->j", a, f=lambda x: np.where(x > 0, 0.5, -0.25), combine="add")
+    np.testing.assert_array_equal(exact, np.where(a > 0, 0.5, -0.25).sum(axis=0))
+    scanned = mdt.scan("ij->ij", a, f=lambda x: (x > 0).astype(np.int64), combine={"j": "add"})
+    np.testing.assert_array_equal(scanned, (a > 0).cumsum(axis=1))
+
+
+def test_histograms_count_in_int32() -> None:
+    problem = with_narrow_places(problem_from_md_hom(counted(5003, 9, "i8")))
+    assert types(problem) == (I4,)
+    assert selection_of(problem) is not None
+    assert atomic_operations(problem.operator) == ("add",)
 
 
 def test_extrema_of_places_are_taken() -> None:
