@@ -25,7 +25,7 @@ CASE = CASES["scan_in_turn"]
 
 def test_what_is_taken_over(golden):
     frame = frame_of("scan_in_turn")
-    partials = partials_of(frame.problem, frame.tilings)
+    partials = partials_of(frame.problem, frame.schedule, frame.tilings)
     assert partials is not None
     statements = taken_over(frame, partials, (Comment("bounds"),))
     golden("passes/scan_in_turn/scan_in_turn.txt", "\n".join(indented(statements)) + "\n")
