@@ -10,6 +10,7 @@ structure waits for a compiler.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import time
@@ -46,8 +47,11 @@ from mdtensor.translate.md_hom import MDHom
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
 # A better general schedule is worth compiling when it promises this much.
 WORTH_COMPILING = 1.15
-# Points of a problem from which a kernel with constants is worth its compilation on a GPU.
-WORTH_CONSTANTS = 1 << 17
+# Points of a problem from which a kernel with constants is worth its compilation on a GPU, and such
+# of one work-item, which takes some 27 ns for each.
+WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 512
+# Work-items that share a reduction to one result there, whatever the problem.
+_SHARING = 256
 # Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU; and what a
 # general kernel takes longer than the same one with constants.
 WORTH_OWN_KERNEL, GENERAL = 0.2e-3, 1.2
@@ -179,9 +183,9 @@ class Engine:
         """The best general kernel that is compiled; for a new structure, the best there is.
 
         On GPUs, whose wide accesses need strides that are numbers, larger problems get a kernel of
-        their own.
+        their own, and those whose work-items would have much to walk through.
         """
-        if self.target.kind == "gpu" and points(problem) >= WORTH_CONSTANTS:
+        if self.target.kind == "gpu" and _is_worth_constants(problem):
             alone = self._alone(problem)
             if alone is not None:
                 return alone
@@ -447,6 +451,15 @@ class Engine:
         thread = self._background
         if thread is not None and self._process == os.getpid():
             thread.join(timeout=10)
+
+
+def _is_worth_constants(problem: Problem) -> bool:
+    """Whether a problem has many points, or many for each work-item of a general kernel on GPUs."""
+    items = math.prod(problem.extent(d) for d in problem.kept)
+    if items == 1 and problem.scanned < 0 and not problem.keeps_order:
+        items = _SHARING
+    count = points(problem)
+    return count >= min(WORTH_CONSTANTS, WORTH_SHARING * items)
 
 
 def _without_parts(problem: Problem, schedule: Schedule) -> Schedule:

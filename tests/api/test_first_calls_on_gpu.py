@@ -20,6 +20,7 @@ from mdtensor.lower import candidates
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.api.gpu_family import GpuOnProcessor
 
 A, B = np.random.default_rng(0).random((2, 64, 64), np.float32)
@@ -78,6 +79,32 @@ def test_the_second_choice_is_kept_where_the_first_does_not_compile(
     first = chosen(engine)
     assert first.schedule not in refused
     assert chosen(Engine(GpuOnProcessor(), Store.in_memory)).schedule == first.schedule
+
+
+@pytest.mark.parametrize(
+    ("shape", "scanned", "own"),
+    [
+        ((4096,), True, True),
+        ((8, 200), True, False),
+        ((3, 2000), False, True),
+        ((500, 20), False, False),
+        ((5000,), False, False),
+    ],
+)
+def test_work_items_with_much_to_walk_through_share_it(
+    ranked: list[Any], shape: tuple[int, ...], scanned: bool, own: bool
+) -> None:
+    labels = "ij"[-len(shape) :]
+    text = f"{labels}->{labels}" if scanned else f"{labels}->{labels[:-1]}"
+    combine: Any = {"j": "add"} if scanned else "add"
+    said = Reduction(text, combine=combine, scans=scanned)
+    md_hom = md_hom_from_reduction(said, [TensorSpec.of(shape, "f4")])
+    choice = Engine(GpuOnProcessor(), Store.in_memory).choose(md_hom)
+    assert (choice.origin == "cost model") == own
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
+    found = np.empty(shape if scanned else shape[:-1], np.float32)
+    choice.program(x, found)
+    np.testing.assert_array_equal(found, x.cumsum(-1) if scanned else x.sum(-1))
 
 
 def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
