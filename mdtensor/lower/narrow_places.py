@@ -80,7 +80,9 @@ def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | Non
     others = [_is_taken(best.results[m], (n, n + width)) for m in range(width) if m != n]
     if sorted(added) != [n, n + width] or any(use is not False for use in others):
         return None
-    if best.in_order is not None or problem.scanned >= 0 or best.identity[n] != 0:
+    if best.in_order is not None or problem.scanned >= 0:
+        return None
+    if best.identity is None or best.identity[n] != 0:
         return None
     count = math.prod(problem.extent(d) for d in problem.contracted)
     whole = Steps(
