@@ -49,7 +49,7 @@ DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cud
 WORTH_COMPILING = 1.15
 # Points of a problem from which a kernel with constants is worth its compilation on a GPU, and such
 # of one work-item, which takes some 27 ns for each.
-WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 512
+WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 1 << 11
 # Work-items that share a reduction to one result there, whatever the problem.
 _SHARING = 256
 # Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU; and what a

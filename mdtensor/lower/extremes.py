@@ -3,8 +3,8 @@
 An operator that takes the right value where that is less (or greater), and else the left one, drops
 a NaN on the right. On the left there is none: accumulators begin with the identity, an infinity.
 So the functions that drop every NaN give the same, but for the sign of a zero among zeros, which
-depends on the order of the elements in either case. GPUs have one instruction for them; processors
-have one for the selection.
+depends on the order of the elements in either case. GPUs have one instruction for them in float32;
+in float64 a comparison and a selection are shorter, and processors have one for the selection.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, apply
 
+_MOST_BYTES = 4  # of floats for which GPUs have such an instruction
 _FUNCTIONS = {"lt": ("fmin", math.inf), "gt": ("fmax", -math.inf)}
 
 
@@ -35,7 +36,9 @@ def with_extremes(problem: Problem) -> Problem:
 def _extreme(operator: Operator, position: int) -> Expr:
     """The result at a position as a function of both sides; as it is where it is no extreme."""
     result = operator.results[position]
-    if result.op != "select" or result.args[0].op not in _FUNCTIONS or result.dtype.kind != "f":
+    if result.op != "select" or result.args[0].op not in _FUNCTIONS:
+        return result
+    if result.dtype.kind != "f" or result.dtype.itemsize > _MOST_BYTES:
         return result
     function, identity = _FUNCTIONS[result.args[0].op]
     condition, right, left = result.args

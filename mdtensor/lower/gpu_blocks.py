@@ -189,9 +189,9 @@ class Blocks:
                 tiles[d] = tile
             if not any(self._staged(threads)):
                 tiles = [0] * count
-        lists = (registers, threads, chunks, tiles)
         over = beside > 0 and self._turns != self._turns_over
-        return Block(*map(tuple, lists), sharing, over)  # type: ignore[arg-type]
+        points, items = tuple(registers), tuple(threads)
+        return Block(points, items, tuple(chunks), tuple(tiles), sharing, over)
 
     def schedule(self, block: Block, *, streaming: bool = False) -> Schedule:
         """The schedule of a block, with as many groups as there are blocks."""

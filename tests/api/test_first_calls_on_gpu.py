@@ -85,8 +85,8 @@ def test_the_second_choice_is_kept_where_the_first_does_not_compile(
     ("shape", "scanned", "own"),
     [
         ((4096,), True, True),
-        ((8, 200), True, False),
-        ((3, 2000), False, True),
+        ((8, 2000), True, False),
+        ((3, 2100), False, True),
         ((500, 20), False, False),
         ((5000,), False, False),
     ],

@@ -37,8 +37,12 @@ def test_operators_that_select_become_functions(combine, function):
     assert operator.identity == product(combine).operator.identity
 
 
-def test_integers_and_other_selections_stay():
-    assert with_extremes(product("lesser", "i4")).operator.results[0].op == "select"
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f8"])
+def test_what_has_no_such_instruction_stays(dtype):
+    assert with_extremes(product("lesser", dtype)).operator.results[0].op == "select"
+
+
+def test_other_selections_stay():
     lhs, rhs = param(0, "f4"), param(1, "f4")
     left_first = select(apply("lt", lhs, rhs), lhs, rhs)  # a NaN on the right is taken
     problem = product("lesser")
