@@ -190,8 +190,8 @@ class Blocks:
             if not any(self._staged(threads)):
                 tiles = [0] * count
         over = beside > 0 and self._turns != self._turns_over
-        points, items = tuple(registers), tuple(threads)
-        return Block(points, items, tuple(chunks), tuple(tiles), sharing, over)
+        held, shared = tuple(registers), tuple(threads)
+        return Block(held, shared, tuple(chunks), tuple(tiles), sharing, over)
 
     def schedule(self, block: Block, *, streaming: bool = False) -> Schedule:
         """The schedule of a block, with as many groups as there are blocks."""
