@@ -52,3 +52,5 @@ class Crew(Closing):
         for worker in self._workers:
             worker.kill()
         self._threads.shutdown()
+        for worker in self._workers:
+            worker.close()

@@ -299,7 +299,9 @@ class _Child:
         self.end()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
-        self._thread.join(1.0)
+        # A forgotten worker is collected by any thread, and so perhaps by this very one.
+        if threading.current_thread() is not self._thread:
+            self._thread.join(1.0)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -1,5 +1,6 @@
 """Workers that hang, crash, lie and raise, and what their parents notice."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -228,6 +229,35 @@ def test_a_handler_that_cannot_be_made_is_told():
     with pytest.raises(WorkerTimeout):
         worker.call(1, timeout_s=60)
     assert worker.pid is None
+
+
+def test_a_forgotten_worker_may_be_collected_by_the_thread_that_attends_its_child(monkeypatch):
+    complaints, forgotten = [], threading.Event()
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    def collect(frame, event, argument):
+        if forgotten.is_set():
+            gc.collect()
+
+    before = set(threading.enumerate())
+    gc.disable()  # this thread is not to be the one that collects
+    threading.setprofile(collect)  # called in threads that begin from now on
+    try:
+        worker = Worker(f"{TARGETS}:evil")
+        pid = worker.call({"do": "signals"}, timeout_s=60)["pid"]
+        worker.itself = worker
+        [attending] = set(threading.enumerate()) - before
+        stdin = worker._child._process.stdin
+        del worker
+        forgotten.set()
+        os.kill(pid, signal.SIGKILL)
+        attending.join(10)
+    finally:
+        threading.setprofile(None)
+        gc.enable()
+    assert not attending.is_alive()
+    assert stdin.closed
+    assert complaints == []
 
 
 def test_what_is_not_json_is_not_sent(worker):
