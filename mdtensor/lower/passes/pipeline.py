@@ -16,7 +16,6 @@ from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.passes.reduced_tiles import clamped_dims
 from mdtensor.lower.passes.stream_pointers import READ_STAGE
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of, wrapped
 
@@ -29,9 +28,9 @@ def pipelined_tiles(
     """All tiles of the reduced dims, one after the other."""
     stages = frame.schedule.stages
     tiled = tiled_of(frame)
-    through = [c for c in copies if frame.schedule.prefetch and not c.is_asynchronous]
+    through = [c for c in copies if frame.schedule.prefetch and not c.tile.is_asynchronous]
     direct = [c for c in copies if c not in through]
-    awaited = any(copy.is_asynchronous for copy in direct)
+    awaited = any(copy.tile.is_asynchronous for copy in direct)
     turns, count = turns_of(frame, tiled)
     statements: list[Statement] = [*turns]
     if any(frame.tilings[d].tile for d in frame.problem.kept) and frame.items > 1:
@@ -74,15 +73,15 @@ def _begun(
     frame: Frame, copies: Sequence[CopyTogether], tiled: Sequence[int], stage: Index
 ) -> list[Statement]:
     """Begins to copy the next tile, and goes on to the one behind it."""
-    starts, clamped = starts_of(frame, tiled, "n"), clamped_dims(frame)
-    statements = [s for copy in copies for s in copy.begin(starts, clamped, stage)]
+    starts = starts_of(frame, tiled, "n")
+    statements = [s for copy in copies for s in copy.begin(starts, stage)]
     return [*statements, *advanced(frame, tiled, "n")] if copies else []
 
 
 def _fetched(frame: Frame, copies: Sequence[CopyTogether], tiled: Sequence[int]) -> list[Statement]:
     """Loads the next tile to registers."""
-    starts, clamped = starts_of(frame, tiled, "m"), clamped_dims(frame)
-    return [s for copy in copies for s in copy.fetch(starts, clamped)]
+    starts = starts_of(frame, tiled, "m")
+    return [s for copy in copies for s in copy.fetch(starts)]
 
 
 def _combined(frame: Frame, combine: CombineTile, tiled: Sequence[int]) -> list[Statement]:

@@ -10,7 +10,6 @@ from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.side_by_side import may_end_inside
 
 
 def reduced_tiles(
@@ -47,7 +46,7 @@ def _innermost(
     ahead = frame.schedule.prefetch and bool(copies)
     statements: list[Statement] = [LetIndex(start, low, mutable=True)]
     if ahead:
-        statements += _fetched(frame, copies, starts)
+        statements += _fetched(copies, starts)
     body: list[Statement] = [LetIndex(tiling.var("e"), name(start) + tiling.tile)]
     body += _put(frame, copies) if ahead else copied(frame, copies, starts)
     if ahead:
@@ -55,7 +54,7 @@ def _innermost(
         if even:
             body.append(LetIndex("following", IndexCalc("min", following, high - tiling.tile)))
             following = name("following")
-        body += _fetched(frame, copies, {**starts, d: following})
+        body += _fetched(copies, {**starts, d: following})
     body += combine.statements(d)
     statements.append(Loop(start, None, high, tile, tuple(body)))
     if even:
@@ -70,20 +69,11 @@ def copied(
     frame: Frame, copies: Sequence[CopyTogether], starts: Mapping[int, Index]
 ) -> list[Statement]:
     """Copies the tiles of all staged streams that begin at the given indices."""
-    return [*_fetched(frame, copies, starts), *_put(frame, copies)] if copies else []
+    return [*_fetched(copies, starts), *_put(frame, copies)] if copies else []
 
 
-def _fetched(
-    frame: Frame, copies: Sequence[CopyTogether], starts: Mapping[int, Index]
-) -> list[Statement]:
-    clamped = clamped_dims(frame)
-    return [statement for copy in copies for statement in copy.fetch(starts, clamped)]
-
-
-def clamped_dims(frame: Frame) -> set[int]:
-    """Dims that may end inside a tile that is copied."""
-    problem, tilings = frame.problem, frame.tilings
-    return {d for d in problem.dims if may_end_inside(problem, tilings, d)}
+def _fetched(copies: Sequence[CopyTogether], starts: Mapping[int, Index]) -> list[Statement]:
+    return [statement for copy in copies for statement in copy.fetch(starts)]
 
 
 def _put(frame: Frame, copies: Sequence[CopyTogether]) -> list[Statement]:

@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from mdtensor.lower.passes.copy_together import BANKS, CopyTogether, copy_of
+from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stage_inputs import layouts_of
+from mdtensor.lower.passes.walks import BANKS
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, einsum, gpu
@@ -46,15 +47,15 @@ def copies(chosen: Schedule) -> list[CopyTogether]:
 
 def places(copy: CopyTogether, item: int) -> list[int]:
     """Where in the tile the pieces of a work-item begin."""
-    known = let(copy.setup, item=item)
+    known = let(copy.share.setup, item=item)
     found: list[int] = []
-    for piece in copy.pieces:
+    for piece in copy.share.pieces:
         if piece.within and number(piece.within[0], known) >= piece.within[1]:
             continue
         found.append(
             sum(
-                number(axis.stride, known) * number(piece.coordinates[axis.dim], known)
-                for axis in copy.axes
+                number(axis.stride, known) * number(piece.along(axis.dim), known)
+                for axis in copy.tile.axes
             )
         )
     return found
@@ -66,9 +67,9 @@ def test_every_element_is_copied_once(padding: int, depth: int) -> None:
     for copy in copies(schedule(padding=(padding, padding), tiles=(depth, 0, 0, 0))):
         found = Counter(place for item in range(ITEMS) for place in places(copy, item))
         whole = 1
-        for axis in copy.axes:
+        for axis in copy.tile.axes:
             whole *= axis.extent.constant or 0
-        assert len(found) == whole // copy.lanes
+        assert len(found) == whole // copy.tile.lanes
         assert set(found.values()) == {1}
 
 
@@ -76,16 +77,16 @@ def test_every_element_is_copied_once(padding: int, depth: int) -> None:
 @pytest.mark.parametrize("depth", [8, 24])
 def test_neighbours_store_to_different_banks(padding: int, depth: int) -> None:
     _, copy = copies(schedule(padding=(padding, padding), tiles=(depth, 0, 0, 0)))
-    assert not copy.lies_whole
-    run = copy.walks[0].length  # of work-items along what lies in a run in the source
+    assert not copy.tile.lies_whole
+    run = copy.share.walks[0].length  # of work-items along what lies in a run in the source
     banks = Counter(places(copy, item)[0] % BANKS for item in range(BANKS))
     assert max(banks.values()) <= run
 
 
 def test_tiles_that_lie_as_their_source_are_walked_in_its_order() -> None:
     first, _ = copies(schedule())
-    assert first.lies_whole
-    assert [walk.axis for walk in first.walks] == list(first.axes)
+    assert first.tile.lies_whole
+    assert [walk.axis for walk in first.share.walks] == list(first.tile.axes)
 
 
 @pytest.mark.parametrize("padding", [0, 1, 4])
