@@ -95,6 +95,12 @@ after more memory was read than the L2 cache holds; torch, CuPy and XLA compute 
 tf32. XLA has streams of its own: its times are the host's, less that of an empty call. *Limit* is
 that of a copy of a gibibyte and of multiply-adds in registers, both measured in the same run; each
 case begins with nothing in the caches. `torch compiled` is `torch.compile` with `max-autotune`.
+
+`python -m bench.gpu_goals` says which demands the rows of GPUs reach, and `python -m bench.gpu_all
+--out DIR --gpus 0,1 --within 560` measures them again, a process on each GPU with its share of the
+cores; a second call goes on where the first one ended. `--missing`, `--stale DATE` and `--without
+PEER` choose rows, `--what` other tools and the checks, `--dry-run` prints the plan; `--merge` takes
+the rows of such a directory into the files here.
 """
 
 

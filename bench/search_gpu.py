@@ -2,9 +2,8 @@
 
 Of each case, one search with the `--short` budget and one with the `--long` one, each from an empty
 store; then the winners of both take turns. Every search is a process of its own with a GPU of its
-own and its share of the cores, outlives this one, and leaves a file: what is there is not done
-again, and what is under way is waited for, so that the whole can be done in several calls
-(`--within` says how many seconds one may take). `--table` writes what there is.
+own (bench/desk.py), so that the whole can be done in several calls: `--within` says how many
+seconds one may take. `--table` writes what there is.
 """
 
 from __future__ import annotations
@@ -12,20 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
+from bench.desk import Desk
 from bench.families import named
 from bench.search_table import table_of
 from bench.workload import Workload
 from bench.workloads import matmul
 
-ROOT = Path(__file__).parents[1]
 CASES = (
     "matmul-1024x1024x1024",
     "matmul-333x777x513",
@@ -43,9 +41,6 @@ CASES = (
 _OWN = {each.name: each for each in (matmul(333, 777, 513), matmul(1024, 1024, 1024, "float16"))}
 COMPARED = "compared"
 _ROUNDS, _TIMES = 15, 5
-_LOOK = 0.2  # seconds between looks at what is under way
-
-Cores: TypeAlias = Sequence[int]
 
 
 def workload_of(name: str) -> Workload:
@@ -70,94 +65,6 @@ class Job:
         if self.what != COMPARED:
             return ()
         return Job(self.case, short), Job(self.case, long)
-
-
-Command: TypeAlias = Callable[[Job, Cores], list[str]]
-
-
-class Desk:
-    """Begins jobs on so many GPUs, each with one at a time, and keeps account of them in files.
-
-    `command` makes the arguments of a job's process on some of the cores, which writes the job's
-    result when it is done.
-    """
-
-    def __init__(self, out: Path, gpus: Sequence[str], command: Command) -> None:
-        self.out, self.gpus, self.command = out, tuple(gpus), command
-        self._children: dict[Job, subprocess.Popen[bytes]] = {}
-
-    def result(self, job: Job) -> Path:
-        """Where a job leaves its result."""
-        return self.out / f"{job.stem}.json"
-
-    def _mark(self, job: Job) -> Path:
-        return self.out / f"{job.stem}.running"
-
-    def gpu_of(self, job: Job) -> str | None:
-        """The GPU on which a job runs, begun by this process or an earlier one; else None."""
-        if (child := self._children.get(job)) is not None and child.poll() is not None:
-            del self._children[job]
-            self._mark(job).unlink(missing_ok=True)
-            return None
-        try:
-            pid, gpu = self._mark(job).read_text().split()
-            running = job.stem in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        except (OSError, ValueError):
-            return None
-        return gpu if running else None
-
-    def begin(self, job: Job, gpu: str) -> None:
-        """Begins a job, whose process outlives this one."""
-        environment = {
-            **os.environ,
-            "CUDA_VISIBLE_DEVICES": gpu,
-            "MDTENSOR_CACHE_DIR": str(self.out / "stores" / f"{job.stem}-{time.time_ns()}"),
-        }
-        with (self.out / f"{job.stem}.log").open("wb") as log:
-            child = subprocess.Popen(
-                [*self.command(job, self._cores(gpu)), job.stem],
-                cwd=ROOT,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._children[job] = child
-        self._mark(job).write_text(f"{child.pid} {gpu}")
-
-    def _cores(self, gpu: str) -> list[int]:
-        cores = sorted(os.sched_getaffinity(0))
-        share = max(1, len(cores) // len(self.gpus))
-        first = self.gpus.index(gpu) * share
-        return cores[first : first + share] or cores
-
-    def work(
-        self, jobs: Sequence[Job], needs: Callable[[Job], Sequence[Job]], within: float
-    ) -> bool:
-        """Does jobs in order, for so many seconds at most; whether all of them are done.
-
-        One that ends without a result is not begun again in this call.
-        """
-        end, begun = time.monotonic() + within, set[Job]()
-        while True:
-            running = {job: gpu for job in jobs if (gpu := self.gpu_of(job)) is not None}
-            left = [job for job in jobs if not self.result(job).exists()]
-            free = [gpu for gpu in self.gpus if gpu not in running.values()]
-            ready = [
-                job
-                for job in left
-                if job not in running
-                and job not in begun
-                and all(self.result(need).exists() for need in needs(job))
-            ]
-            for job, gpu in zip(ready, free, strict=False):
-                print(f"{job.stem} on GPU {gpu}", flush=True)
-                self.begin(job, gpu)
-                begun.add(job)
-            if not (ready and free) and (not running or time.monotonic() > end):
-                return not left
-            time.sleep(_LOOK)
 
 
 def search_case(case: str, seconds: float) -> dict[str, Any]:
@@ -210,7 +117,7 @@ def compare_case(case: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"case": case, "seconds": [sum(each) for each in zip(*times, strict=True)]}
 
 
-def drop_outdated(desk: Desk, jobs: Sequence[Job], long: str, commit: str) -> None:
+def drop_outdated(desk: Desk[Job], jobs: Sequence[Job], long: str, commit: str) -> None:
     """Removes results of other commits, but for those of long searches."""
     for job in jobs:
         path = desk.result(job)
@@ -245,27 +152,21 @@ def main() -> int:
     parser.add_argument("--commit", default="", help="what of the code results are of")
     parser.add_argument("--table", action="store_true", help="only write what there is")
     parser.add_argument("--do", help=argparse.SUPPRESS)
-    parser.add_argument("--cores", help=argparse.SUPPRESS)
     parser.add_argument("stem", nargs="?", help=argparse.SUPPRESS)
     options = parser.parse_args()
     short, long = str(options.short), str(options.long)
     options.out.mkdir(parents=True, exist_ok=True)
     if options.do:
-        if options.cores:
-            os.sched_setaffinity(0, set(map(int, options.cores.split(","))))
         do(Job(*options.do.rsplit("=", 1)), options.out, short, long, options.commit)
         return 0
     done, cases = True, options.cases.split(",")
     if not options.table:
         fixed = [sys.executable, "-m", "bench.search_gpu", "--out", str(options.out.resolve())]
         fixed += ["--short", short, "--long", long, "--commit", options.commit]
-        desk = Desk(
+        desk = Desk[Job](
             options.out.resolve(),
             options.gpus.split(","),
-            lambda job, cores: [
-                *fixed,
-                *("--do", f"{job.case}={job.what}", "--cores", ",".join(map(str, cores))),
-            ],
+            lambda job: [*fixed, "--do", f"{job.case}={job.what}"],
         )
         jobs = [Job(case, what) for case in cases for what in (long, short, COMPARED)]
         drop_outdated(desk, jobs, long, options.commit)

@@ -87,7 +87,7 @@ class CudaClock:
         for _ in range(rounds):
             if ahead:
                 self.cuda.get_current_stream().synchronize()
-                self._wait(waiting)
+                self.hold(waiting)
             for run, pairs in zip(runs, events, strict=True):
                 self.flush()
                 start, end = self.cuda.Event(), self.cuda.Event()
@@ -99,7 +99,7 @@ class CudaClock:
         elapsed = self.cuda.get_elapsed_time
         return [[elapsed(start, end) * 1e-3 for start, end in pairs] for pairs in events]
 
-    def _wait(self, seconds: float) -> None:
+    def hold(self, seconds: float) -> None:
         """Enqueues a kernel that keeps the stream for some time."""
         self._waiting((1,), (1,), (self._int64(seconds * 1e9),))
 

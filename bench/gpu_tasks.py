@@ -1,0 +1,96 @@
+"""What is measured and checked on GPUs beside the cases: tasks of fixed commands, and their log."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from bench.gpu_plan import Task
+
+_MODULE = (sys.executable, "-m")
+# Tests that need a GPU, by file: others may import what a machine with a GPU does not have.
+TESTS = ("cupy", "cupy_kernels", "tensors_on_gpu", "tune_cuda")
+# Tests of the front ends that compute with generated CUDA what they compute on processors.
+FRONTS = (
+    [
+        "reduce",
+        "scan",
+        "convolution",
+        "einsum_affine",
+        "einsum_semiring",
+        "operators",
+        "windows",
+        "correlation",
+    ],
+    ["listings", "dsl", "stencil", "directive", "lazy", "records", "ndimage", "polybench"],
+)
+DTYPES = ("float16", "bfloat16", "tf32")
+_COUNT = 1000  # random cases of a kind
+
+
+def launches(out: Path, cores: int, seed: int) -> Iterator[Task]:
+    """What launches as graphs take of the device."""
+    command = (*_MODULE, "bench.gpu_launches", "--out", str(out / "launches.log"))
+    yield Task("measure-launches", command, 60)
+
+
+def host(out: Path, cores: int, seed: int) -> Iterator[Task]:
+    """What calls cost the host."""
+    yield Task("measure-host", (*_MODULE, "bench.gpu_host", "--out", str(out / "host.log")), 35)
+
+
+def tensor(out: Path, cores: int, seed: int) -> Iterator[Task]:
+    """Products and convolutions on tensor cores; what is printed is in the tasks' logs."""
+    for dtype in DTYPES:
+        yield Task(f"measure-{dtype}", (*_MODULE, "bench.gpu_tensor", "--dtype", dtype), 150)
+
+
+def checks(out: Path, cores: int, seed: int) -> Iterator[Task]:
+    """The tests that need a GPU, the named cases, random ones, and the tests of the front ends."""
+    many = ("-n", str(max(2, cores // 2))) if importlib.util.find_spec("xdist") else ()
+    pytest = (*_MODULE, "pytest", "-q", *many)
+    yield Task("check-tests", (*pytest, "--gpu", "-m", "gpu", *_of_api(TESTS)), 60)
+    for number, names in enumerate(FRONTS, 1):
+        command = (*pytest, "-p", "tests.api.on_cupy", *_of_api(names))
+        yield Task(f"check-fronts-{number}", command, 60)
+    processes = max(1, cores - 1)
+    for number, kind in enumerate(("--md-homs", "")):
+        options = [*filter(None, [kind]), "--count", str(_COUNT), "--seed", str(seed + number)]
+        options += ["--seconds", "6", "--processes", str(processes)]
+        command = (*_MODULE, "tests.lower.fuzz_cuda", *options)
+        yield Task(f"check-random{kind}", command, 20 + 0.4 * _COUNT / processes)
+    yield Task("check-named", (*_MODULE, "tests.lower.named_cuda"), 25)
+
+
+def _of_api(names: Sequence[str]) -> list[str]:
+    return [f"tests/api/test_{name}.py" for name in names]
+
+
+KINDS: dict[str, Callable[[Path, int, int], Iterator[Task]]] = {
+    "launches": launches,
+    "host": host,
+    "tensor": tensor,
+    "checks": checks,
+}
+"""By name: from the folder of results, the cores of a task and a seed to tasks."""
+
+
+def log_of(tasks: Sequence[Task], out: Path, head: Sequence[str]) -> str:
+    """What checks said that are done: their commands, last lines and failures."""
+    lines = [*head]
+    for task in tasks:
+        done, said = out / f"{task.stem}.json", out / f"{task.stem}.log"
+        if not (done.exists() and said.exists()):
+            continue
+        found = json.loads(done.read_text())
+        text = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
+        command = shlex.join(("python", *task.command[1:]))
+        lines += [command, f"{text[-1].strip(' =') if text else ''} ({found['seconds']:.0f} s)"]
+        if found["rc"]:
+            lines.append(f"  exit status {found['rc']}")
+        lines += [f"  {line}" for line in text if line.startswith(("FAILED", "ERROR"))]
+    return "\n".join(lines) + "\n"
