@@ -39,6 +39,7 @@ class Functions:
         self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
         self._allocate: Callable[[int], Any] = cupy.cuda.alloc
         self._local = threading.local()
+        self._of_graphs: dict[int, Any] = {}  # memory of launches that were captured, by its place
         self._cupy = cupy
 
     def begin_thread(self) -> None:
@@ -53,7 +54,7 @@ class Functions:
         local = self._local
         if nbytes > _KEPT_BYTES:
             local.large = self._allocate(nbytes)
-            return local.large.ptr
+            return self._place(local.large, stream)
         blocks: dict[tuple[int, int], Any] | None = getattr(local, "blocks", None)
         if blocks is None:
             blocks = local.blocks = {}
@@ -61,7 +62,16 @@ class Functions:
         block = blocks.get((size, stream))
         if block is None:
             block = blocks[size, stream] = self._allocate(size)
-        return block.ptr
+        return self._place(block, stream)
+
+    def _place(self, memory: Any, stream: int) -> int:
+        """Where memory is; what a captured launch has is kept, since its graph runs at any time."""
+        if self._is_in_capture(stream):
+            self._of_graphs[memory.ptr] = memory
+        return memory.ptr
+
+    def _is_in_capture(self, stream: int) -> bool:
+        return stream != _LEGACY_STREAM and self.is_captured(stream)
 
     def recorded(self, launches: Sequence[Callable[..., None]], arguments: int) -> Recorded | None:
         """What these launches enqueue with the arguments' values, as one launch.
@@ -85,8 +95,20 @@ class Functions:
         updates = graphs.updates(graph.graph, graph.graphExec, arguments)
         return Recorded(graph, launch, updates) if updates else None
 
-    def zeros(self, nbytes: int) -> Any:
-        """Memory that is zero for what follows on the current stream."""
+    def zeros(self, nbytes: int, stream: int) -> Any:
+        """Memory that is zero for what follows on the current stream, `stream`.
+
+        A captured one would fill it whenever its graph runs, so that another one does before.
+        """
+        if not self._is_in_capture(stream):
+            return self._filled(nbytes)
+        with self._cupy.cuda.Stream(non_blocking=True) as other:
+            memory = self._filled(nbytes)
+            other.synchronize()
+        self._place(memory, stream)
+        return memory
+
+    def _filled(self, nbytes: int) -> Any:
         memory = self._allocate(nbytes)
         memory.memset_async(0, nbytes)
         return memory
@@ -114,6 +136,7 @@ class Arguments:
     address: int
     scratch: int  # position of the scratch memory; behind it that of counters
     maps: TensorMaps | None = None
+    counters: Any = None  # memory that is zero between launches, of a thread's on one stream
 
     @classmethod
     def of(
@@ -154,8 +177,7 @@ class CudaProgram:
         self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
         self.counter_bytes = 4 * max(evaluated(e.counters, values) for e in source.entries)
         self._arrays = [argument.role for argument in source.arguments].index("scratch")
-        self._has_more = bool(self.scratch_bytes or self.counter_bytes or source.maps)
-        self._counters: dict[int, Any] = {}
+        self._has_more = bool(self.scratch_bytes or source.maps)
         self._local = threading.local()
 
     @cached_property
@@ -187,6 +209,9 @@ class CudaProgram:
             self._local.known = known
         counters = self.counter_bytes > 0
         arguments = Arguments.of(self._arrays, self.sizes, counters=counters, maps=self._maps())
+        if counters:
+            arguments.counters = functions.zeros(self.counter_bytes, stream)
+            arguments.values[arguments.scratch + 1] = arguments.counters.ptr
         # Large scratch memory lies elsewhere in each launch.
         is_recorded = self.scratch_bytes <= _KEPT_BYTES and len(streams) < _MOST_STREAMS
         record = partial(functions.recorded, self.launches, arguments.address)
@@ -201,8 +226,6 @@ class CudaProgram:
         if self.scratch_bytes:
             memory = self.device.functions.scratch(self.scratch_bytes, stream)
             arguments.values[arguments.scratch] = memory
-        if self.counter_bytes:
-            arguments.values[arguments.scratch + 1] = self._counters_on(stream)
 
     def _maps(self) -> TensorMaps | None:
         """Memory for the program's tensor maps."""
@@ -212,14 +235,6 @@ class CudaProgram:
         names = [argument.name for argument in arguments]
         positions = [names.index(each.buffer) for each in maps]
         return TensorMaps(maps, positions, self.device.functions.encode())
-
-    def _counters_on(self, stream: int) -> int:
-        """The address of counters that no launch on another stream uses."""
-        counters = self._counters.get(stream)
-        if counters is None:
-            made = self.device.functions.zeros(self.counter_bytes)
-            counters = self._counters.setdefault(stream, made)  # another thread may have been first
-        return counters.ptr
 
     def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
         """The launcher: NumPy's way on a GPU is to return when the work is enqueued."""

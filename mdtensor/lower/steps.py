@@ -41,7 +41,8 @@ class Steps:
         """Whether a type holds all of them."""
         most = max(abs(self.low), abs(self.high))
         if dtype.kind == "f":
-            return most / self.size <= 2 ** (np.finfo(dtype).nmant + 1)
+            held = np.finfo(dtype)
+            return most / self.size <= 2 ** (held.nmant + 1) and most <= Fraction(float(held.max))
         limits = np.iinfo(dtype)
         return limits.min <= self.low and self.high <= limits.max
 
@@ -50,8 +51,11 @@ class Steps:
         return self.low / self.size > LEAST and self.high / self.size < MOST
 
     def number(self, value: float) -> int | None:
-        """How many steps a number is, an end of int32 where it is further; None where not whole."""
-        if math.isnan(value):
+        """How many steps a number is, an end of int32 where it is further; None where not whole.
+
+        No integer stands for -0.0.
+        """
+        if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
             return None
         if math.isinf(value):
             return MOST if value > 0 else LEAST

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
+import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.kernels.source import KernelSource
 from tests.lower.passes.test_bulk_tiles import CASES as BULK_CASES
+from tests.lower.passes.test_last_group import dot
 from tests.lower.test_resident import CASES
 
 
@@ -42,9 +45,15 @@ class Stream:
         assert non_blocking
         self.driver = driver
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> Stream:
+        self.driver.on.append(CAPTURING)
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.driver.on.pop()
+
+    def synchronize(self) -> None:
+        self.driver.waited.append(self.ptr)
 
     def begin_capture(self) -> None:
         self.before = len(self.driver.launches)
@@ -52,6 +61,17 @@ class Stream:
     def end_capture(self) -> Any:
         count = len(self.driver.launches) - self.before
         return SimpleNamespace(graph=self.driver.launches[-1], graphExec=count)
+
+
+class Memory:
+    """Some bytes of the device, which notes the stream that fills them."""
+
+    def __init__(self, ptr: int, driver: Driver) -> None:
+        self.ptr, self.driver = ptr, driver
+
+    def memset_async(self, value: int, nbytes: int) -> None:
+        assert value == 0
+        self.driver.filled.append((self.ptr, (self.driver.on or [self.driver.stream])[-1]))
 
 
 @dataclass
@@ -62,9 +82,13 @@ class Driver:
     threads: list[int] = field(default_factory=list)
     stream: int = 7
     allocated: list[int] = field(default_factory=list)
+    memory: list[weakref.ref[Memory]] = field(default_factory=list)
     count: int = 0
     graphs: list[tuple[int, int]] = field(default_factory=list)
     is_captured: list[int] = field(default_factory=list)
+    on: list[int] = field(default_factory=list)  # streams that are current for a while
+    filled: list[tuple[int, int]] = field(default_factory=list)
+    waited: list[int] = field(default_factory=list)
 
     def launch(self, function: int, *given: int) -> None:
         *shape, stream, places, extra = given
@@ -78,7 +102,9 @@ class Driver:
 
     def allocate(self, nbytes: int) -> Any:
         self.allocated.append(nbytes)
-        return SimpleNamespace(ptr=0x10000 * len(self.allocated))
+        memory = Memory(0x10000 * len(self.allocated), self)
+        self.memory.append(weakref.ref(memory))
+        return memory
 
     def cupy(self) -> Any:
         cuda = SimpleNamespace(
@@ -408,3 +434,59 @@ def test_each_stream_has_graphs_of_its_own(device: Device) -> None:
         for _ in range(WORTH_RECORDING):
             launch(*arrays)
     assert {stream for stream, _ in device.driver.graphs} == set(range(7, 15))
+
+
+def counting() -> KernelSource:
+    """A program whose groups count themselves."""
+    case = dot(last_group=True)
+    return program_of(case.problem(), case.schedule, CUDA)
+
+
+def test_counters_are_a_threads_own_on_each_stream(device: Device) -> None:
+    """Streams of threads have one name, and are several."""
+    program = made(device, counting())
+    arrays = Array(0x100), Array(0x200), Array(0x300)
+    program(*arrays)
+    program(*arrays)
+    other = threading.Thread(target=program, args=arrays)
+    other.start()
+    other.join()
+    counters = [launch[3][4] for launch in device.driver.launches]
+    assert counters[0] == counters[1] != counters[2]
+    assert device.driver.filled == [(counters[0], 7), (counters[2], 7)]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_graph_keeps_what_captured_launches_have(device: Device, is_large: bool) -> None:
+    source = counting()
+    if is_large:
+        large = tuple(replace(e, scratch=e.scratch * (1 << 24)) for e in source.entries)
+        source = replace(source, entries=large)
+    arrays = Array(0x100), Array(0x200), Array(0x300)
+
+    def work() -> None:
+        program = made(device, source)
+        program(*arrays)
+        device.driver.is_captured.append(7)
+        device.driver.stream = 7
+        program(*arrays)
+        device.driver.is_captured.clear()
+        program(*arrays)
+
+    device.driver.stream = 8
+    other = threading.Thread(target=work)
+    other.start()
+    other.join()
+    gc.collect()
+    _, captured, _ = (launch[3][3:5] for launch in device.driver.launches)
+    held = [memory.ptr for ref in device.driver.memory if (memory := ref())]
+    assert sorted(held) == sorted(captured)
+
+
+def test_counters_of_a_captured_launch_are_zero_before_its_graph_runs(device: Device) -> None:
+    device.driver.is_captured.append(7)
+    program = made(device, counting())
+    program(Array(0x100), Array(0x200), Array(0x300))
+    (launch,) = device.driver.launches
+    assert device.driver.filled == [(launch[3][4], CAPTURING)]
+    assert device.driver.waited == [CAPTURING]

@@ -33,6 +33,7 @@ UNKNOWN: dict[str, Expr] = {
     "rounded on the way": (weight(0, 2.0**54, 2.0**54) + weight(1, 0.5, 0.5)) - const(2.0**54, F8),
     "a parameter": weight(0, 1, 2) + param(7, F8),
     "infinite": weight(0, np.inf, 0),
+    "infinite on the way": weight(0, 2.0**1023, 0) + const(2.0**1023, F8),
     "not a number": weight(0, np.nan, 0),
     "minus zero": weight(0, -0.0, 1),
     "a product of floats": weight(0, 1, 2) * weight(1, 1, 2),
@@ -70,7 +71,7 @@ def test_the_ends_of_int32_are_left_to_what_is_neutral() -> None:
     eighths = Steps(Fraction(1, 8), Fraction(-3), Fraction(5))
     assert eighths.fit()
     assert [eighths.number(v) for v in (-np.inf, np.inf, 0.25, -1e300)] == [LEAST, MOST, 2, LEAST]
-    assert eighths.number(0.1) is eighths.number(np.nan) is None
+    assert eighths.number(0.1) is eighths.number(np.nan) is eighths.number(-0.0) is None
     assert not Steps(Fraction(1), Fraction(0), Fraction(MOST)).fit()
     assert not Steps(Fraction(1), Fraction(LEAST), Fraction(0)).fit()
 

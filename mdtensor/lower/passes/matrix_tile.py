@@ -221,4 +221,7 @@ def _operand(
         elif tiling.threads > 1:
             start = start + axis.stride * name(tiling.var("x")) * tiling.near
     offsets = tuple(sum(steps[d] * place for d, place in group.items()) for group in groups)
+    pairs = zip(offsets[::2], offsets[1::2], strict=False)
+    if len({second - first for first, second in pairs}) > 1:
+        raise LoweringError("groups of a matrix are read in pairs, which all lie as far apart")
     return MatrixOperand(layout.pointer, start, steps[across], steps[along], offsets, layout.memory)

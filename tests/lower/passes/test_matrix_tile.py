@@ -216,6 +216,35 @@ def test_what_cannot_be_is_refused(changes, message):
         lowered(case.problem(), replace(case.schedule, **changes))
 
 
+def columns_along_two_dims(registers: int) -> Case:
+    """Columns of so many points of a work-item, at two points of a dim of theirs alone."""
+    values = BATCH | {
+        "threads": (8, 1, 1, 4),
+        "registers": (2, 16, 2, registers),
+        "chunks": (1, 16, 1, 2),
+        "warp": (8, 1, 1, 4),
+        "tiles": (0, 16, 0, 0),
+        "tensor": (0, 3, 1),
+    }
+    extents = {"i": 16, "j": 32, "b": 2, "k": 24}
+    return Case(einsum("ij,bjk->ibk", extents, "f2"), gpu(4, (1,), **(WARP | values)))
+
+
+@pytest.mark.parametrize("registers", [2, 4, 8])
+def test_columns_along_two_dims(registers):
+    case = columns_along_two_dims(registers)
+    assert fuzz.check(case)
+    text = program_of(case.problem(), case.schedule, CUDA).text
+    assert "multiply_add(a" in text
+
+
+def test_pairs_of_groups_that_lie_apart_are_refused():
+    """One address tells where a warp's work-items find both groups of any pair."""
+    case = columns_along_two_dims(6)
+    with pytest.raises(LoweringError, match="read in pairs, which all lie as far apart"):
+        lowered(case.problem(), case.schedule)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i1"])
 def test_other_types_have_no_matrices(dtype):
     case = Case(matmul(32, 96, 24, dtype), CASES["tiles"].schedule)
