@@ -235,9 +235,10 @@ def magnitude(expr: Expr) -> Expr:
     """An expression of the same type that bounds how far rounding errors can grow.
 
     Every operation on floats is replaced by one that takes no differences, so that the error of
-    `expr` is at most its number of operations, in units of rounding, times this value.
+    `expr` is at most its number of operations, in units of rounding, times this value. That of
+    complex numbers is a real one, which bounds the errors of both parts.
     """
-    if expr.dtype.kind != "f" or expr.op == "index":
+    if expr.dtype.kind not in "fc" or expr.op == "index":
         return expr
     match expr.op:
         case "add" | "sub":
@@ -248,13 +249,15 @@ def magnitude(expr: Expr) -> Expr:
             return apply("max", *map(magnitude, expr.args))
         case "neg":
             return magnitude(expr.args[0])
-        case "cast" if expr.args[0].dtype.kind == "f":
+        case "cast" if expr.args[0].dtype.kind in "fc":
             return cast(magnitude(expr.args[0]), expr.dtype)
+        case "real" | "imag":
+            return apply("real", magnitude(expr.args[0]))
         case "select":
             condition, then, otherwise = expr.args
             return select(condition, magnitude(then), magnitude(otherwise))
         case "div":
             lhs, rhs = expr.args
-            return apply("div", magnitude(lhs), apply("abs", rhs))
+            return apply("div", magnitude(lhs), cast(apply("abs", rhs), rhs.dtype))
         case _:
-            return apply("abs", expr)
+            return cast(apply("abs", expr), expr.dtype)

@@ -293,6 +293,10 @@ def test_rounding_errors_are_bounded_by_magnitudes():
     a, b = param(0, "f4"), param(1, "f4")
     assert repr(magnitude(a * 2 - b)) == "((abs(p0) * abs(2)) + abs(p1))"
     assert repr(magnitude(apply("min", a, -b))) == "max(abs(p0), abs(p1))"
+    whole = cast(a, "c8") - cast(-b, "c8")
+    assert repr(magnitude(whole)) == "(complex64(abs(p0)) + complex64(abs(p1)))"
+    assert "hypot(real(p2), imag(p2))" in repr(magnitude(param(2, "c8")))
+    assert repr(magnitude(apply("imag", whole))) == f"real({magnitude(whole)})"
 
 
 def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):
