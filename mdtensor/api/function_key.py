@@ -6,7 +6,10 @@ import functools
 import hashlib
 import math
 import types
+from array import array as array_of_numbers
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,14 +22,20 @@ _OF_PYTHON = 1 << 9  # the flag of classes that a program made
 _CONTENT = 256  # bytes of arrays that keys hold; of longer ones a digest
 _MOST_VISITED = 500  # functions and objects that a key is made of
 _VALUES: Any = (bool, int, float, complex, str, bytes, np.generic)
-_SEQUENCES: Any = (tuple, list)
+_SEQUENCES: Any = (tuple, list, deque, bytearray, array_of_numbers)
+_SETS: Any = (set, frozenset)
+_MAPPINGS: Any = (dict, types.MappingProxyType)
 # What Python looks up itself: what operators, calls and brackets do on objects of a class.
-_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
 _SPECIAL = frozenset(
     (
-        *("__call__", "__getattr__", "__getitem__", "__neg__", "__abs__", "__bool__", "__float__"),
+        *("__call__", "__getattr__", "__getattribute__", "__get__", "__getitem__", "__missing__"),
+        *("__neg__", "__pos__", "__invert__", "__abs__", "__bool__", "__float__", "__complex__"),
         *("__int__", "__index__", "__iter__", "__len__", "__contains__", "__array_ufunc__"),
-        *("__lt__", "__le__", "__gt__", "__ge__"),
+        *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"),
         *(f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r")),
     )
 )
@@ -39,7 +48,8 @@ def function_key(function: Any) -> Hashable:
     it, also those of functions called by these names. Arrays count by what they contain. What has
     no value of its own, or cannot be hashed, counts by identity, and by its attributes that the
     code names, however deep: `lambda x: model.scale.factor * x` is another function when the
-    factor is another. What refers to more than can be looked at has a key that equals no other.
+    factor is another. What refers to more than can be looked at, or to what may change unseen, has
+    a key that equals no other.
 
     >>> def scaled(factor):
     ...     return lambda x: factor * x
@@ -50,8 +60,12 @@ def function_key(function: Any) -> Hashable:
     """
     try:
         return _key(function, {})
-    except RecursionError:
+    except (RecursionError, _UnseenError):
         return _Same(object())
+
+
+class _UnseenError(Exception):
+    """A function refers to what may change, and nothing tells what it is."""
 
 
 # What a key was made of so far, with its number: functions by where they lie, objects also by the
@@ -63,18 +77,31 @@ def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
     """The key of a value, of which code looks up attributes of some names."""
     kind: type = value.__class__
     if kind is types.FunctionType:
-        return _of_function(value, visited)
-    if value is None or issubclass(kind, _VALUES):
-        return (kind, repr(value))
-    if issubclass(kind, _SEQUENCES):
-        return (kind, *(_key(part, visited, names) for part in value))
-    if issubclass(kind, dict):
-        items = value.items()
-        return ("dict", *((_key(k, visited), _key(v, visited, names)) for k, v in items))
+        held = _of_function(value, visited)
+        return _with_attributes(held, value.__dict__, visited, names) if names else held
     if isinstance(value, OperatorFunction):
         return (_key(value.function, visited), _key(value.identity, visited), value.commutative)
     if kind is Combination:
         return (value.kind, _key(value.operator, visited))
+    content = _content(value, kind, visited, names)
+    if content is None:
+        return _of_object(value, visited, names)
+    if kind.__flags__ & _OF_PYTHON and (more := _attributes(value, names, visited)):
+        return (content, *more)
+    return content
+
+
+def _content(value: Any, kind: Any, visited: Visited, names: Sequence[str]) -> Hashable | None:
+    """The key of what is told by what it contains; None for other objects."""
+    if value is None or issubclass(kind, _VALUES):
+        return (kind, repr(value))
+    if issubclass(kind, _SEQUENCES):
+        return (kind, *(_key(part, visited, names) for part in value))
+    if issubclass(kind, _MAPPINGS):
+        items = value.items()
+        return ("dict", *((_key(k, visited), _key(v, visited, names)) for k, v in items))
+    if issubclass(kind, _SETS):
+        return (kind, frozenset(_key(part, visited, names) for part in value))
     if issubclass(kind, np.ndarray):
         return _of_array(value, visited)
     if kind is functools.partial:
@@ -82,7 +109,25 @@ def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
     if kind is types.MethodType:
         of_self = _of_object(value.__self__, visited, (value.__name__,))
         return (_key(value.__func__, visited), of_self)
-    return _of_object(value, visited, names)
+    if kind is ContextVar:
+        return (_Same(value), _key(value.get(None), visited, names))
+    return _of_tensor(value, visited) if hasattr(kind, "__dlpack__") else None
+
+
+def _of_tensor(tensor: Any, visited: Visited) -> Hashable:
+    """The key of another library's array, which may change, by what it contains."""
+    try:
+        return (_Same(tensor), _of_array(np.asarray(tensor), visited))
+    except Exception as error:  # whatever its library says of one that is elsewhere
+        raise _UnseenError from error
+
+
+def _with_attributes(
+    held: Hashable, own: Mapping[str, Any], visited: Visited, names: Sequence[str]
+) -> Hashable:
+    """The key of a function, of which code looks up attributes of some names."""
+    found = [part for n in names if n in own for part in (n, _key(own[n], visited, names))]
+    return (held, *found) if found else held
 
 
 def _visit(place: Hashable, value: object, visited: Visited) -> None:
@@ -97,7 +142,10 @@ def _of_object(value: Any, visited: Visited, names: Sequence[str]) -> Hashable:
     try:
         held: Hashable = value
         hash(held)
-    except (TypeError, ValueError):  # of memory that may change, it is a ValueError
+    except (TypeError, ValueError) as error:  # of memory that may change, it is a ValueError
+        kind: type = value.__class__
+        if not (getattr(value, "__dict__", None) or kind.__flags__ & _OF_PYTHON):
+            raise _UnseenError from error
         held = _Same(value)
     attributes = _attributes(value, names, visited)
     return (held, *attributes) if attributes else held
@@ -129,6 +177,8 @@ def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[
         return ("again", visited[place][0])
     _visit(place, value, visited)
     classes = [vars(base) for base in of.__mro__[:-1]] if is_of_python else []
+    if of is value:
+        classes += [vars(base) for base in value.__class__.__mro__ if base not in (type, object)]
     places = [own, *classes] if own else classes
     left = [name for place in classes for name in place if name in _SPECIAL]
     special = len(left)

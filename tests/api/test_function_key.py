@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import array
+import collections
+import contextvars
 import functools
 import types
 import weakref
@@ -172,6 +175,126 @@ def test_attributes_that_are_named_count(
     monkeypatch.setattr(holder, name, 5.0)
     np.testing.assert_array_equal(doubled, 2 * a)
     np.testing.assert_array_equal(front_end.reduce("i->i", a, f=function), 5 * a)
+
+
+class Number(float): ...
+
+
+class Numbers(list[float]): ...
+
+
+class Matrix(np.ndarray): ...
+
+
+class Looked:
+    def __get__(self, holder: Any, owner: type) -> Any:
+        return SETTINGS.factor
+
+
+class WithDescriptor:
+    seen = Looked()
+
+
+class Meta(type):
+    @property
+    def seen(cls) -> Any:
+        return SETTINGS.factor
+
+
+class WithMeta(metaclass=Meta): ...
+
+
+def with_factor() -> Any:
+    return with_factor.factor  # type: ignore[attr-defined]
+
+
+with_factor.factor = 2.0  # type: ignore[attr-defined]
+NUMBER, NUMBERS, MATRIX = Number(1.0), Numbers([1.0]), np.ones(2).view(Matrix)
+NUMBER.factor = NUMBERS.factor = MATRIX.factor = 2.0  # type: ignore[attr-defined]
+DESCRIBED = WithDescriptor()
+
+
+@pytest.mark.parametrize(
+    ("holder", "function"),
+    [
+        pytest.param(NUMBER, lambda x: NUMBER.factor * x, id="a number"),
+        pytest.param(NUMBERS, lambda x: NUMBERS.factor * x, id="a list"),
+        pytest.param(MATRIX, lambda x: MATRIX.factor * x, id="an array"),
+        pytest.param(with_factor, lambda x: with_factor() * x, id="a function"),
+        pytest.param(SETTINGS, lambda x: DESCRIBED.seen * x, id="a descriptor"),
+        pytest.param(SETTINGS, lambda x: WithMeta.seen * x, id="a class of classes"),
+    ],
+)
+def test_attributes_of_what_has_a_value_of_its_own_count(
+    holder: Any, function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = function_key(function)
+    assert function_key(function) == before
+    monkeypatch.setattr(holder, "factor", 5.0)
+    assert function_key(function) != before
+
+
+class Tensor:
+    """Another library's array, which is equal to itself alone."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = np.array(values)
+
+    def __dlpack__(self) -> Any: ...
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.values
+
+    def __setitem__(self, place: int, value: float) -> None:
+        self.values[place] = value
+
+
+VARIABLE: contextvars.ContextVar[float] = contextvars.ContextVar("variable", default=2.0)
+
+
+def first(values: Any, value: Any) -> None:
+    values[0] = value
+
+
+@pytest.mark.parametrize(
+    ("held", "change"),
+    [
+        pytest.param({1, 2}, lambda s: s.add(3), id="set"),
+        pytest.param(collections.deque([1, 2]), lambda d: d.append(3), id="deque"),
+        pytest.param(bytearray(b"ab"), lambda b: first(b, 1), id="bytearray"),
+        pytest.param(array.array("d", [1.0]), lambda a: first(a, 2.0), id="array of numbers"),
+        pytest.param([{1: {2}}], lambda t: t[0][1].add(3), id="set in a dict in a list"),
+        pytest.param(Tensor(1.0, 2.0), lambda t: first(t, 3.0), id="another library's array"),
+        pytest.param(VARIABLE, lambda v: v.set(3.0), id="variable of a context"),
+    ],
+)
+def test_what_may_change_counts_by_what_it_contains(
+    held: Any, change: Callable[[Any], Any]
+) -> None:
+    context = contextvars.copy_context()
+    before = function_key(by_closure(held))
+    assert function_key(by_closure(held)) == before
+    context.run(change, held)
+    assert context.run(function_key, by_closure(held)) != before
+
+
+def test_a_view_of_a_dict_counts_by_what_it_contains() -> None:
+    values = {"a": 1.0}
+    function = by_closure(types.MappingProxyType(values))
+    before = function_key(function)
+    assert function_key(function) == before
+    values["a"] = 2.0
+    assert function_key(function) != before
+
+
+def test_what_may_change_unseen_is_looked_at_in_every_call() -> None:
+    class OnDevice(Tensor):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            raise TypeError("it is on a GPU")
+
+    for held in (memoryview(bytearray(b"a")), OnDevice(1.0)):
+        function = by_closure(held)
+        assert function_key(function) != function_key(function)
 
 
 def test_partial_functions_count_by_their_arguments() -> None:
