@@ -17,8 +17,10 @@ import pytest  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden"
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
-hypothesis.settings.register_profile("local", deadline=None)
+# A machine that is busy for a moment draws slowly.
+IN_ANY_TIME = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("ci", **IN_ANY_TIME, derandomize=True, database=None)
+hypothesis.settings.register_profile("local", **IN_ANY_TIME)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 

@@ -49,7 +49,7 @@ def test_a_store_that_cannot_be_used_is_told_where_the_user_called(tmp_path: Pat
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=250,
     )
     assert f"{script}:4: StoreWarning: the store" in done.stderr
     assert done.stderr.count("StoreWarning") == 1

@@ -16,11 +16,16 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-BATCH = 100
-SECONDS = 60  # without a sign of life from a worker
+from mdtensor.backends.hardware import core_count
+
+BATCH = 50
+SECONDS = 60  # without a sign of life from a worker, once it has begun
+BEGIN_SECONDS = 250
+MOST_AT_ONCE = 4
 # Intel's compiler itself crashes on some kernels with barriers, at times: no fault of theirs, but
 # no result either. Such cases are counted apart.
 COMPILER = "compiler crashed"
@@ -43,6 +48,12 @@ class Report:
     crashed: list[str] = field(default_factory=list[str])
     seconds: float = 0.0
 
+    def add(self, other: Report) -> None:
+        """Counts what another run found too."""
+        self.counts += other.counts
+        self.failures |= other.failures
+        self.crashed += other.crashed
+
     def __str__(self) -> str:
         failed = "\n".join(f"{name}: {why}" for name, why in self.failures.items())
         figures = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
@@ -62,18 +73,24 @@ class Workers:
         """Runs cases, a batch in each process; a crash or a hang fails its case only."""
         report = Report(Counter(), {})
         begun = time.monotonic()
-        for start in range(0, len(names), BATCH):
-            waiting = list(names[start : start + BATCH])
-            while waiting:
-                waiting = self._run_batch(waiting, report)
-            if verbose:
-                done = min(start + BATCH, len(names))
-                failed = " ".join(report.failures)
-                print(f"{done}/{len(names)}", dict(report.counts), failed, flush=True)
+        batches = [names[start : start + BATCH] for start in range(0, len(names), BATCH)]
+        with ThreadPoolExecutor(min(core_count(), MOST_AT_ONCE)) as pool:
+            for number, found in enumerate(pool.map(self._run_batch, batches), 1):
+                report.add(found)
+                if verbose:
+                    done = min(number * BATCH, len(names))
+                    failed = " ".join(report.failures)
+                    print(f"{done}/{len(names)}", dict(report.counts), failed, flush=True)
         report.seconds = time.monotonic() - begun
         return report
 
-    def _run_batch(self, names: list[str], report: Report) -> list[str]:
+    def _run_batch(self, names: Sequence[str]) -> Report:
+        report, waiting = Report(Counter(), {}), list(names)
+        while waiting:
+            waiting = self._run_some(waiting, report)
+        return report
+
+    def _run_some(self, names: list[str], report: Report) -> list[str]:
         """Runs cases in one worker; returns those that it did not come to."""
         environment = {**os.environ, "PYOPENCL_NO_CACHE": "1", "PYTHONFAULTHANDLER": "1"}
         worker = subprocess.Popen(
@@ -152,17 +169,18 @@ def _messages(worker: subprocess.Popen[str]) -> Iterator[dict[str, str] | None]:
     """What a worker says, line by line; None where it is silent for too long."""
     assert worker.stdout is not None
     descriptor = worker.stdout.fileno()
-    text = b""
+    text, silence = b"", BEGIN_SECONDS
     with selectors.DefaultSelector() as selector, worker.stdout:
         selector.register(descriptor, selectors.EVENT_READ)
         while True:
             # Second by second: one that this process is stopped for, as its worker is, counts once.
-            if not any(selector.select(1) for _ in range(SECONDS)):
+            if not any(selector.select(1) for _ in range(silence)):
                 yield None
                 return
             piece = os.read(descriptor, 1 << 16)
             if not piece:
                 return
+            silence = SECONDS
             *lines, text = (text + piece).split(b"\n")
             for line in lines:
                 yield json.loads(line)

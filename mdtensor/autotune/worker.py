@@ -118,7 +118,7 @@ class Worker(Closing):
 
     def _ready(self) -> _Child:
         # One that died between requests harmed nobody.
-        if self._child is not None and self._child.alive:
+        if self._child is not None and self._child.waits:
             return self._child
         self._discard()
         if self._killed:
@@ -212,6 +212,15 @@ class _Child:
         return self._process.poll() is None
 
     @property
+    def waits(self) -> bool:
+        """Whether it lives and is silent. The pipe of one that ends is closed before all else."""
+        if not self.alive:
+            return False
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._replies, selectors.EVENT_READ)
+            return not selector.select(0)
+
+    @property
     def stderr(self) -> tuple[str, ...]:
         return tuple(self._tail)
 
@@ -270,7 +279,7 @@ class _Child:
     def _crash(self) -> WorkerCrashed:
         with suppress(subprocess.TimeoutExpired):
             # A pipe is closed a moment before its process has ended.
-            self._process.wait(1.0)
+            self._process.wait(5.0)
         self.kill()
         code = self._process.returncode
         if code is not None and code < 0:
@@ -301,7 +310,7 @@ class _Child:
             self._process.wait(5.0)
         # A forgotten worker is collected by any thread, and so perhaps by this very one.
         if threading.current_thread() is not self._thread:
-            self._thread.join(1.0)
+            self._thread.join(5.0)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

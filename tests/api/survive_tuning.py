@@ -35,7 +35,7 @@ def counted(self, *arguments):
 
 Store.record_trial = counted
 plan = mdt.compile("ij,jk->ik", mdt.spec((96, 64)), mdt.spec((64, 80)))
-plan.tune(60, quiet=True, again=True)
+plan.tune(600, quiet=True, again=True)
 """
 
 

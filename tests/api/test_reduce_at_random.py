@@ -115,7 +115,10 @@ def order_of_dims(problem: Problem) -> list[str]:
 
 @pytest.mark.usefixtures("by_reference")
 @given(problems(), st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=150,
+)
 def test_any_reduction(problem: Problem, as_scan: bool) -> None:
     names = order_of_dims(problem)
     shape = [problem.extents[name] for name in problem.output]

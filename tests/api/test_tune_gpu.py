@@ -116,9 +116,9 @@ def test_ctrl_c_while_a_bench_is_opened_ends_the_search(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(measurer.Measurer, "opened", interrupted)
-    (report,) = plan_of(40, 24, 40).tune(30, quiet=True)
+    (report,) = plan_of(40, 24, 40).tune(900, quiet=True)
     assert (report.interrupted, report.trials, report.seconds) == (True, 0, None)
-    assert report.elapsed < 20
+    assert report.elapsed < 200
 
 
 def test_what_hangs_or_crashes_is_recorded_and_tuning_goes_on(

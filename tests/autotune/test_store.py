@@ -11,7 +11,7 @@ import pytest
 
 from mdtensor.autotune.files_shelf import FilesShelf
 from mdtensor.autotune.rows import TrialRow, canonical_schedule
-from mdtensor.autotune.sqlite_shelf import SqliteShelf
+from mdtensor.autotune.sqlite_shelf import BUSY_SECONDS, SqliteShelf
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
@@ -242,7 +242,7 @@ def test_opening_is_fast(tmp_path):
         store = Store.open(tmp_path)
         times.append(time.perf_counter() - began)
         store.close()
-    assert min(times) < 0.01
+    assert min(times) < 0.05
 
 
 def test_a_reader_does_not_wait_for_a_writer(tmp_path):
@@ -253,7 +253,7 @@ def test_a_reader_does_not_wait_for_a_writer(tmp_path):
         writer.execute("delete from winners")
         began = time.perf_counter()
         assert store.winner(PROBLEM, HERE).seconds == 2e-6
-        assert time.perf_counter() - began < 0.5
+        assert time.perf_counter() - began < BUSY_SECONDS / 2
         writer.execute("rollback")
         writer.close()
 

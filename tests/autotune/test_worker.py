@@ -31,7 +31,7 @@ def is_running(pid):
     return state not in "ZX"
 
 
-def ends(pid, within_s=5.0):
+def ends(pid, within_s=30.0):
     deadline = time.monotonic() + within_s
     while is_running(pid):
         if time.monotonic() > deadline:
@@ -57,7 +57,7 @@ def test_a_hang_is_killed_in_time_and_the_next_call_restarts(worker, deed):
     began = time.monotonic()
     with pytest.raises(WorkerTimeout, match="did not reply in time"):
         worker.call({"do": deed}, timeout_s=0.3)
-    assert 0.3 <= time.monotonic() - began < 5
+    assert 0.3 <= time.monotonic() - began < 30  # of 60 seconds
     assert ends(pid)
     assert worker.call({"do": "signals"}, timeout_s=60)["pid"] != pid
     assert worker.starts == 2
@@ -119,17 +119,16 @@ def test_what_is_printed_does_not_disturb_the_protocol(worker):
 
 
 def test_large_requests_and_replies_pass(worker):
-    assert len(worker.call({"do": "large", "with": {"size": 3_000_000}}, timeout_s=20)) == 3_000_000
+    assert len(worker.call({"do": "large", "with": {"size": 3_000_000}}, timeout_s=60)) == 3_000_000
     with Worker(f"{TARGETS}:echo") as echo:
-        assert echo.call("y" * 3_000_000, timeout_s=20)["request"] == "y" * 3_000_000
+        assert echo.call("y" * 3_000_000, timeout_s=60)["request"] == "y" * 3_000_000
 
 
-def test_what_the_worker_started_is_killed_with_it(worker, tmp_path):
+def test_what_the_worker_started_is_killed_with_it(worker):
+    grandchild = worker.call({"do": "spawn"}, timeout_s=60)
     with pytest.raises(WorkerTimeout):
-        worker.call(
-            {"do": "spawn_and_hang", "with": {"file": str(tmp_path / "pid")}}, timeout_s=1.0
-        )
-    assert ends(int((tmp_path / "pid").read_text()))
+        worker.call({"do": "hang"}, timeout_s=0.3)
+    assert ends(grandchild)
     grandchild = worker.call({"do": "spawn"}, timeout_s=60)
     assert is_running(grandchild)
     worker.close()
@@ -140,7 +139,6 @@ def test_one_that_died_between_calls_is_replaced_unnoticed(worker):
     pid = worker.call({"do": "signals"}, timeout_s=60)["pid"]
     os.kill(pid, signal.SIGKILL)
     assert ends(pid)
-    time.sleep(0.05)
     assert worker.call({"do": "signals"}, timeout_s=60)["pid"] != pid
 
 
@@ -172,11 +170,8 @@ def interruptible():
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_the_parent_kills_the_child(worker):
     pid = worker.call({"do": "signals"}, timeout_s=60)["pid"]
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
-        worker.call({"do": "hang"}, timeout_s=60)
-    timer.join()
+        worker.call({"do": "interrupt_and_hang"}, timeout_s=60)
     assert ends(pid)
     assert worker.call({"do": "signals"}, timeout_s=60)["pid"] != pid
 
@@ -240,6 +235,7 @@ def test_a_forgotten_worker_may_be_collected_by_the_thread_that_attends_its_chil
             gc.collect()
 
     before = set(threading.enumerate())
+    gc.freeze()  # what other tests left is neither collected nor looked through
     gc.disable()  # this thread is not to be the one that collects
     threading.setprofile(collect)  # called in threads that begin from now on
     try:
@@ -251,10 +247,11 @@ def test_a_forgotten_worker_may_be_collected_by_the_thread_that_attends_its_chil
         del worker
         forgotten.set()
         os.kill(pid, signal.SIGKILL)
-        attending.join(10)
+        attending.join(60)
     finally:
         threading.setprofile(None)
         gc.enable()
+        gc.unfreeze()
     assert not attending.is_alive()
     assert stdin.closed
     assert complaints == []

@@ -7,10 +7,24 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 
 def echo(payload):
     return lambda request: {"payload": payload, "request": request, "pid": os.getpid()}
+
+
+def meeting(payload):
+    """Wait until so many files are in the folder that the request names, and have added one."""
+
+    def handler(request):
+        folder = Path(request["folder"])
+        (folder / str(os.getpid())).touch()
+        while len(list(folder.iterdir())) < request["members"]:
+            time.sleep(0.01)
+        return os.getpid()
+
+    return handler
 
 
 def sleeper(payload):
@@ -89,10 +103,8 @@ class Deeds:
         return child.pid
 
     @staticmethod
-    def spawn_and_hang(file):
-        child = subprocess.Popen(["sleep", "60"])
-        with open(file, "w") as out:
-            out.write(str(child.pid))
+    def interrupt_and_hang():
+        os.kill(os.getppid(), signal.SIGINT)
         time.sleep(60)
 
     @staticmethod

@@ -47,7 +47,7 @@ def test_random_kernels_compute_what_the_oracle_computes():
     report = fuzz.WORKERS.run(fuzz.names_of(2, fuzz.FAMILIES, COUNT))
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.8 * COUNT, str(report)
-    assert report.counts[workers.COMPILER] < 0.01 * COUNT, str(report)
+    assert report.counts[workers.COMPILER] < 0.05 * COUNT, str(report)
 
 
 TRANSPOSED = fuzz.names_of(21, ("cpu",), COUNT, kind=fuzz.TRANSPOSED)
@@ -76,7 +76,7 @@ def test_kernels_of_random_md_homs_compute_what_the_oracle_computes():
     report = fuzz.WORKERS.run(MD_HOMS)
     assert not report.failures, str(report)
     assert report.counts["ok"] > 0.9 * COUNT, str(report)
-    assert report.counts[workers.COMPILER] < 0.02 * COUNT, str(report)
+    assert report.counts[workers.COMPILER] < 0.05 * COUNT, str(report)
 
 
 @pytest.mark.parametrize("kind", ["", fuzz.MD_HOM, fuzz.TRANSPOSED])
@@ -300,12 +300,12 @@ def test_rounding_errors_are_bounded_by_magnitudes():
 
 
 def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):
-    monkeypatch.setattr(workers, "SECONDS", 5)
+    monkeypatch.setattr(workers, "SECONDS", 12)
     monkeypatch.setenv("MDTENSOR_TEST_FUZZ_HARM", "3/cpu/0=crash 3/cpu/2=hang")
     report = fuzz.WORKERS.run(fuzz.names_of(3, ("cpu",), 4))
     assert set(report.failures) == {"3/cpu/0", "3/cpu/2"}
     assert "the process ended with -11" in report.failures["3/cpu/0"]
-    assert "no answer in 5 s" in report.failures["3/cpu/2"]
+    assert "no answer in 12 s" in report.failures["3/cpu/2"]
     assert report.counts.total() == 2
 
 
