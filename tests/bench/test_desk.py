@@ -12,7 +12,8 @@ from bench.desk import Desk, share_of
 
 WORK = """
 import os, pathlib, sys, time
-time.sleep(float(sys.argv[2]))
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
 cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
 part = pathlib.Path(sys.argv[1] + ".part")
 part.write_text(os.environ["CUDA_VISIBLE_DEVICES"] + " " + cores)
@@ -32,9 +33,12 @@ def needs(step: Step) -> Sequence[Step]:
     return step.before
 
 
-def desk_of(out: Path, gpus: tuple[str, ...] = ("0", "1"), seconds: float = 0.0) -> Desk[Step]:
+def desk_of(out: Path, gpus: tuple[str, ...] = ("0", "1"), after: Path | None = None) -> Desk[Step]:
+    """A desk whose jobs end once a file is there."""
+
     def command(step: Step) -> list[str]:
-        return [sys.executable, "-c", WORK, str(out / f"{step.stem}.json"), str(seconds)]
+        result = out / f"{step.stem}.json"
+        return [sys.executable, "-c", WORK, str(result), str(after or out)]
 
     return Desk(out, gpus, command)
 
@@ -64,10 +68,11 @@ def test_what_is_there_is_not_done_again(tmp_path: Path) -> None:
 
 
 def test_what_is_under_way_is_awaited_by_a_later_call(tmp_path: Path) -> None:
-    earlier = desk_of(tmp_path, seconds=2.0)
+    earlier = desk_of(tmp_path, after=tmp_path / "end")
     assert not earlier.work([A], needs, 0.0)
     later = desk_of(tmp_path, ("1",))
     assert later.gpu_of(A) == "0"
+    (tmp_path / "end").touch()
     assert later.work([A], needs, 60)
     assert later.result(A).read_text().split()[0] == "0"
     assert earlier.gpu_of(A) is None  # which takes note of its end
