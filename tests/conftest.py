@@ -39,7 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if "MDTENSOR_CACHE_DIR" in os.environ:
         return
-    folder = tempfile.TemporaryDirectory(prefix="mdtensor-tests-")
+    # Threads of engines may keep kernels there until the process ends.
+    folder = tempfile.TemporaryDirectory(prefix="mdtensor-tests-", ignore_cleanup_errors=True)
     os.environ["MDTENSOR_CACHE_DIR"] = folder.name
     config.add_cleanup(folder.cleanup)
     config.add_cleanup(lambda: os.environ.pop("MDTENSOR_CACHE_DIR"))

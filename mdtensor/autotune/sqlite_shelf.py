@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import astuple, replace
@@ -57,26 +58,32 @@ class SqliteShelf:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._log = f"{path or ''}-wal"
-        self._pid = os.getpid()
-        self._idle: list[sqlite3.Connection] = []
+        # With the process that used each: over a fork they are inherited.
+        self._idle: list[tuple[sqlite3.Connection, int]] = []
+        weakref.finalize(self, _close_own, self._idle)
         # In memory the rows live in the connection, which threads take in turns.
         self._memory_lock = threading.RLock() if path is None else nullcontext()
-        self._idle.append(self._opened())
+        self._idle.append((self._opened(), os.getpid()))
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection, None, None]:
-        if os.getpid() != self._pid and self.path is not None:
-            _abandoned.extend(self._idle)
-            self._idle, self._pid = [], os.getpid()
         with self._memory_lock:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = self._opened()
+            connection = self._taken()
             try:
                 yield connection
             finally:
-                self._idle.append(connection)
+                self._idle.append((connection, os.getpid()))
+
+    def _taken(self) -> sqlite3.Connection:
+        """An idle connection of this process, or a new one."""
+        try:
+            while True:
+                connection, process = self._idle.pop()
+                if process == os.getpid() or self.path is None:
+                    return connection
+                _abandoned.append(connection)
+        except IndexError:
+            return self._opened()
 
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -185,10 +192,16 @@ class SqliteShelf:
 
     def close(self) -> None:
         """Close the connections of this process; those that a fork inherited are not its own."""
-        while self._idle:
-            connection = self._idle.pop()
-            if os.getpid() == self._pid:
-                connection.close()
+        _close_own(self._idle)
+
+
+def _close_own(idle: list[tuple[sqlite3.Connection, int]]) -> None:
+    while idle:
+        connection, process = idle.pop()
+        if process == os.getpid():
+            connection.close()
+        else:
+            _abandoned.append(connection)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

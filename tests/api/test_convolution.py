@@ -419,7 +419,7 @@ def test_peak_memory_is_that_of_operands_and_result() -> None:
     img, flt = np.ones((2, 28, 28, 64), "f4"), np.ones((64, 3, 3, 64), "f4")
 
     def peak_of_call() -> tuple[int, np.ndarray]:
-        pipeline.engine_for().settle()  # what other threads allocate counts too
+        pipeline.engine_for().settle(timeout=600)  # what other threads allocate counts too
         tracemalloc.start()
         result = mdt.conv(img, flt, padding=1)
         _, peak = tracemalloc.get_traced_memory()

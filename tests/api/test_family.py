@@ -122,7 +122,7 @@ def test_new_shapes_are_not_translated(
 
     for extents in ((20, 21, 22), (21, 22, 23)):
         call(*extents)
-        engine.settle()
+        engine.settle(timeout=600)
 
     def refuse(*_: object) -> None:
         raise AssertionError("a call of a known family was translated")
@@ -168,7 +168,7 @@ def test_a_winner_is_found_where_the_store_was_seen_before_and_after(
     a, b = np.ones((34, 35), "f4"), np.ones((35, 36), "f4")
     known = [(rows, mdt.compile("vx,xy->vy", a[:rows], b)) for rows in (31, 32, 33)]
     mdt.einsum("vx,xy->vy", a, b)
-    engine.settle()
+    engine.settle(timeout=600)
     made: list[Problem] = []
     tuned = engine.tuned
     monkeypatch.setattr(engine, "tuned", lambda problem: (made.append(problem), tuned(problem))[1])
@@ -183,7 +183,7 @@ def test_a_winner_is_found_where_the_store_was_seen_before_and_after(
             assert problem_key(problem) in engine._winners_seen[1]
         assert mdt.einsum("vx,xy->vy", a[:rows], b)[0, 0] == 35
         assert len(made) == number
-        engine.settle()
+        engine.settle(timeout=600)
     pipeline.forget()
 
 
@@ -211,7 +211,7 @@ def test_programs_that_never_call_alike_grow_no_tables(
         monkeypatch.setattr(module, name, 2)
     for text in ("ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ik", "ij,jk->ki"):
         assert mdt.einsum(text, A := np.ones((9, 9), "f4"), A)[0, 0] == 9
-    engine.settle()
+    engine.settle(timeout=600)
     assert len(engine.structures) <= 2
     assert len(families) <= 2
     assert len(known) <= 2

@@ -175,7 +175,7 @@ def test_long_work_gets_a_kernel_of_its_own_in_the_background(
         md_hom_from_einsum("ij,jk->ik", (TensorSpec.of(a.shape), TensorSpec.of(b.shape)))
     )
     assert "general" in made.untuned(problem).origin
-    made.settle()
+    made.settle(timeout=600)
     own = made.untuned(problem)
     assert own.origin == "cost model"
     assert not own.source.sizes, "its extents are constants"

@@ -1,5 +1,6 @@
 """The store: what it keeps, what replaces what, and who may use it at once."""
 
+import gc
 import json
 import os
 import sqlite3
@@ -296,3 +297,13 @@ def test_connections_are_reused():
     shelf.winners()
     assert len(shelf._idle) == 1
     shelf.close()
+
+
+def test_a_store_that_is_forgotten_closes_its_connections(tmp_path):
+    store = Store.open(tmp_path)
+    [(connection, _)] = store._shelf._idle
+    store.itself = store
+    del store
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("select 1")
