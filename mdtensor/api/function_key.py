@@ -143,8 +143,8 @@ def _of_object(value: Any, visited: Visited, names: Sequence[str]) -> Hashable:
         held: Hashable = value
         hash(held)
     except (TypeError, ValueError) as error:  # of memory that may change, it is a ValueError
-        kind: type = value.__class__
-        if not (getattr(value, "__dict__", None) or kind.__flags__ & _OF_PYTHON):
+        of: type = value.__class__
+        if not (getattr(value, "__dict__", None) or of.__flags__ & _OF_PYTHON):
             raise _UnseenError from error
         held = _Same(value)
     attributes = _attributes(value, names, visited)
@@ -168,7 +168,8 @@ def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[
     """
     if value is np or value is math:  # whose attributes are what they are
         return ()
-    of: type = value if isinstance(value, type) else value.__class__
+    kind: type = value.__class__
+    of: type = value if isinstance(value, type) else kind
     own: Mapping[str, Any] | None = getattr(value, "__dict__", None)
     is_of_python = of.__flags__ & _OF_PYTHON
     if not (own or is_of_python):  # such as a function of NumPy's
@@ -178,7 +179,7 @@ def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[
     _visit(place, value, visited)
     classes = [vars(base) for base in of.__mro__[:-1]] if is_of_python else []
     if of is value:
-        classes += [vars(base) for base in value.__class__.__mro__ if base not in (type, object)]
+        classes += [vars(base) for base in kind.__mro__ if base not in (type, object)]
     places = [own, *classes] if own else classes
     left = [name for place in classes for name in place if name in _SPECIAL]
     special = len(left)
