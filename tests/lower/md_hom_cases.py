@@ -184,7 +184,7 @@ class StagedRun:
             return [None] * len(expected)
         bounds = [np.zeros(right.shape, np.float64) for right in expected]
         compute(magnitudes(md_hom), arrays, bounds)
-        narrowest = np.finfo(_narrowest(md_hom))
+        narrowest = np.finfo(narrowest(md_hom))
         unit, underflow = float(narrowest.eps), float(narrowest.tiny)
         count = _roundings(md_hom)
         tolerances: list[np.ndarray | None] = []
@@ -242,15 +242,12 @@ def _bounding_combine(combine: Combine) -> Combine:
     return replace(combine, op=replace(combine.op, results=results, identity=None))
 
 
-def _narrowest(md_hom: MDHom) -> type[np.floating]:
+def narrowest(md_hom: MDHom) -> type[np.floating]:
     """The narrowest floats that are computed with: float16 is held in float32."""
     exprs = _expressions(md_hom)
-    sizes = {expr.dtype.itemsize for root in exprs for expr in _nodes(root) if _is_float(expr)}
-    return np.float64 if sizes == {8} else np.float32
-
-
-def _is_float(expr: Expr) -> bool:
-    return expr.dtype.kind == "f"
+    types = {expr.dtype for root in exprs for expr in _nodes(root)}
+    real = {np.empty(0, dtype).real.dtype for dtype in types if dtype.kind in "fc"}
+    return np.float64 if real == {np.dtype(np.float64)} else np.float32
 
 
 def _roundings(md_hom: MDHom) -> int:

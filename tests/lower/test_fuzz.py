@@ -27,7 +27,7 @@ from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 from tests import workers
 from tests.kernels.kernel_cases import cpu, gpu
 from tests.lower import fuzz, fuzz_cuda
-from tests.lower.md_hom_cases import MDHomCase, StagedRun, single_case
+from tests.lower.md_hom_cases import MDHomCase, StagedRun, narrowest, single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
 from tests.lower.random_scalars import magnitude
 
@@ -297,6 +297,12 @@ def test_rounding_errors_are_bounded_by_magnitudes():
     assert repr(magnitude(whole)) == "(complex64(abs(p0)) + complex64(abs(p1)))"
     assert "hypot(real(p2), imag(p2))" in repr(magnitude(param(2, "c8")))
     assert repr(magnitude(apply("imag", whole))) == f"real({magnitude(whole)})"
+
+
+def test_the_narrowest_floats_are_also_those_of_complex_numbers():
+    x = param(0, "f8")
+    assert narrowest(of_elements(x * 2, cast(x, "c16"), types=("f8",))) is np.float64
+    assert narrowest(of_elements(x * 2, cast(x, "c8"), types=("f8",))) is np.float32
 
 
 def test_a_worker_that_crashes_or_hangs_fails_its_case_only(monkeypatch):
