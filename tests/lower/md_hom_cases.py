@@ -184,8 +184,8 @@ class StagedRun:
             return [None] * len(expected)
         bounds = [np.zeros(right.shape, np.float64) for right in expected]
         compute(magnitudes(md_hom), arrays, bounds)
-        narrowest = np.finfo(narrowest(md_hom))
-        unit, underflow = float(narrowest.eps), float(narrowest.tiny)
+        held = np.finfo(narrowest(md_hom))
+        unit, underflow = float(held.eps), float(held.tiny)
         count = _roundings(md_hom)
         tolerances: list[np.ndarray | None] = []
         for buffer, right, bound in zip(md_hom.outputs, expected, bounds, strict=True):
