@@ -24,6 +24,7 @@ import numpy as np
 from bench.cuda_cases import CASES
 from bench.cuda_limits import CudaLimits
 from bench.cuda_peers import JAX, LEAST_SECONDS, HostClock, calls_of, peers
+from bench.cuda_references import References
 from bench.engines import OURS, UNTUNED, Tuned
 from bench.families import EINSUM, fits
 from bench.results import CaseResult, Measurement, Run, case_of, read, write
@@ -78,13 +79,11 @@ class Device:
         """Arrays for the results."""
         return tuple(self.cupy.empty(spec.shape, spec.dtype) for spec in workload.outputs)
 
-    def reference(self, workload: Workload, operands: Sequence[Any]) -> Arrays:
-        """The right results; contractions by torch in float64."""
-        if isinstance(workload, Contraction) and workload.dtype.startswith("float"):
-            wide = [self.torch.from_dlpack(operand.astype("f8")) for operand in operands]
-            found = self.torch.einsum(workload.subscripts, *wide)
-            return (self.cupy.from_dlpack(found.contiguous()),)
-        return tuple(map(self.cupy.asarray, workload.reference(workload.operands())))
+    def contracted(self, subscripts: str, operands: Sequence[Any]) -> Arrays:
+        """The right result of a contraction, by torch in float64."""
+        wide = [self.torch.from_dlpack(operand.astype("f8")) for operand in operands]
+        found = self.torch.einsum(subscripts, *wide)
+        return (self.cupy.from_dlpack(found.contiguous()),)
 
     def error(self, results: Any, references: Arrays) -> float:
         """The largest error, relative to an element plus the typical size of all."""
@@ -132,13 +131,17 @@ class Device:
 class Cases:
     """Tunes and measures cases on a device."""
 
-    def __init__(self, device: Device, budget: float, compiled: str) -> None:
+    def __init__(
+        self, device: Device, budget: float, compiled: str, references: References
+    ) -> None:
         self.device = device
+        self.references = references
         self.budget = budget
         self.compiled = compiled  # the cases that torch's compiler takes part in
         self.peers = peers()
         self.limits = CudaLimits(device)
         self.tuning: dict[str, dict[str, Any]] = {}
+        self._operands: dict[str, list[Any]] = {}  # of cases that were tuned
 
     def tune(self, workloads: Sequence[Workload]) -> None:
         """Tunes all cases, each within the budget, by the same processes."""
@@ -146,9 +149,13 @@ class Cases:
 
         work: dict[Any, str] = {}
         for workload in workloads:
-            operands = self.device.operands(workload)
-            with mdtensor.tuning("record") as seen:
-                _ours(workload, operands, self.device.outputs(workload))()
+            operands = self._operands[workload.name] = self.device.operands(workload)
+            try:
+                with mdtensor.tuning("record") as seen:
+                    _ours(workload, operands, self.device.outputs(workload))()
+            except Exception as error:  # which says why again where it is measured
+                print(f"{workload.name}: {error}", file=sys.stderr, flush=True)
+                continue
             items = list(seen)
             for item in items:
                 work.setdefault(dataclasses.replace(item, label=workload.name), workload.name)
@@ -165,8 +172,12 @@ class Cases:
         import mdtensor
 
         device = self.device
-        operands, outputs = device.operands(workload), device.outputs(workload)
-        references = device.reference(workload, operands)
+        operands = self._operands.pop(workload.name, None) or device.operands(workload)
+        outputs = device.outputs(workload)
+        if _by_torch(workload):
+            references = device.contracted(workload.formula, operands)
+        else:
+            references = tuple(map(device.cupy.asarray, self.references.of(workload.name)))
         calls: dict[tuple[str, str], Call] = {
             (engine, name): call
             for engine, library in self.peers.items()
@@ -259,6 +270,11 @@ class Cases:
         return times
 
 
+def _by_torch(workload: Workload) -> bool:
+    """Whether the device computes a case's right result: NumPy would take minutes for some."""
+    return isinstance(workload, Contraction) and workload.dtype.startswith("float")
+
+
 def _ours(workload: Workload, operands: list[Any], outputs: Arrays) -> Call:
     calls = Tuned().calls(workload, operands, outputs)
     return calls[PLAN] if PLAN in calls else calls[CALL]
@@ -325,18 +341,21 @@ def main(family: str, only: str | None, budget: float, out: Path | None, compile
     if path.exists():
         run = dataclasses.replace(run, cases=read(path).cases)
     write(run, path)
-    cases, failures = Cases(device, budget, compiled), 0
-    cases.tune(workloads)
-    for workload in workloads:
-        try:
-            case = cases.measure(workload)
-        except Exception as error:
-            failures += 1
-            print(f"{workload.name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            continue
-        run = run.with_case(case)
-        write(run, path)
-        print(_line(case), flush=True)
+    failures, checked = 0, [each.name for each in workloads if not _by_torch(each)]
+    with References(family, checked) as references:
+        cases = Cases(device, budget, compiled, references)
+        cases.tune(workloads)
+        for workload in workloads:
+            try:
+                case = cases.measure(workload)
+            except Exception as error:
+                failures += 1
+                why = f"{workload.name}: {type(error).__name__}: {error}"
+                print(why, file=sys.stderr, flush=True)
+                continue
+            run = run.with_case(case)
+            write(run, path)
+            print(_line(case), flush=True)
     for label, value in run.summary().items():
         print(f"{label}: {value:.2f}")
     print({name: f"{seconds * 1e6:.2f} µs" for name, seconds in run.system["host_seconds"].items()})

@@ -49,7 +49,7 @@ class Desk(Generic[J]):
 
     def __init__(self, out: Path, gpus: Sequence[str], command: Callable[[J], list[str]]) -> None:
         self.out, self.gpus, self.command = out, tuple(gpus), command
-        self._children: dict[J, subprocess.Popen[bytes]] = {}
+        self._children: dict[J, tuple[subprocess.Popen[bytes], str]] = {}
 
     def result(self, job: J) -> Path:
         """Where a job leaves its result."""
@@ -60,7 +60,10 @@ class Desk(Generic[J]):
 
     def gpu_of(self, job: J) -> str | None:
         """The GPU on which a job runs, begun by this process or an earlier one; else None."""
-        if (child := self._children.get(job)) is not None and child.poll() is not None:
+        if job in self._children:
+            child, gpu = self._children[job]
+            if child.poll() is None:
+                return gpu
             del self._children[job]
             self._mark(job).unlink(missing_ok=True)
             return None
@@ -93,7 +96,7 @@ class Desk(Generic[J]):
                 )
         finally:
             os.sched_setaffinity(0, cores)
-        self._children[job] = child
+        self._children[job] = child, gpu
         self._mark(job).write_text(f"{child.pid} {gpu}")
 
     def work(self, jobs: Sequence[J], needs: Callable[[J], Sequence[J]], within: float) -> bool:

@@ -7,9 +7,9 @@ take. `--dry-run` prints the plan instead, which needs no GPU.
 
 `--what` names what is done, in this order: `rows` are the cases of `bench.run --device cuda`, of
 which `--cases`, `--stale`, `--missing` and `--without` choose some; `launches`, `host` and `tensor`
-are the tools of these names; `checks` runs all that verifies generated CUDA. `--pack FILE` puts all
-results into one file at the end, and `--merge` takes the rows of a directory into the committed
-files and renders them.
+are the tools of these names, `searches` those of cases that lack them, and `checks` all that
+verifies generated CUDA. `--pack FILE` puts all results into one file at the end, and `--merge`
+takes the rows of a directory into the committed files and renders them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bench.gpu_tasks import KINDS, log_of
 from bench.results import CaseResult, Run, read, write
 
 ROWS = "rows"
-_UNPACKED = ("stores", "tasks")
+_UNPACKED = {"stores", "tasks"}
 
 
 def task_file(out: Path, stem: str) -> Path:
@@ -136,11 +136,15 @@ def _ratio(row: CaseResult | None) -> str:
 
 def pack(out: Path, path: Path) -> None:
     """Puts what a directory has into one file, but for the stores of searches."""
+
+    def chosen(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if _UNPACKED & set(Path(member.name).parts) else member
+
     part = path.with_name(f".{path.name}.part")
     with tarfile.open(part, "w:gz") as packed:
         for each in sorted(out.iterdir()):
-            if each.name not in _UNPACKED and each != path and not each.name.startswith("."):
-                packed.add(each, each.name)
+            if each != path and not each.name.startswith("."):
+                packed.add(each, each.name, filter=chosen)
     part.replace(path)
 
 

@@ -75,8 +75,8 @@ def test_what_is_under_way_is_awaited_by_a_later_call(tmp_path: Path) -> None:
     (tmp_path / "end").touch()
     assert later.work([A], needs, 60)
     assert later.result(A).read_text().split()[0] == "0"
-    assert earlier.gpu_of(A) is None  # which takes note of its end
-    assert later.gpu_of(A) is None
+    assert earlier.work([A], needs, 60)  # which takes note of its end
+    assert earlier.gpu_of(A) is later.gpu_of(A) is None
 
 
 def test_a_job_that_fails_is_not_begun_again_and_others_wait_for_nothing(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import gpu_all
+from bench import gpu_all, search_gpu
 from bench.desk import ROOT
 from bench.gpu_all import do, known_tasks, measured, merge, pack, task_file
 from bench.gpu_plan import Task, rows_file
-from bench.gpu_tasks import FRONTS, KINDS, TESTS, log_of
+from bench.gpu_tasks import FRONTS, KINDS, TESTS, UNSEARCHED, log_of
 from bench.results import CaseResult, Measurement, Run, read, write
 
 
@@ -170,6 +170,10 @@ def test_tasks_of_tools_are_commands_of_this_python(tmp_path: Path, kind: str) -
         assert 0 < task.seconds < 300
 
 
+def test_cases_of_searches_are_known() -> None:
+    assert set(UNSEARCHED) <= set(search_gpu.CASES)
+
+
 def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
     tests = ROOT / "tests"
     marked = [p for p in tests.rglob("test_*.py") if "= pytest.mark.gpu\n" in p.read_text()]
@@ -179,13 +183,13 @@ def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
 
 def test_a_pack_has_no_stores(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for name in ("stores", "rows"):
+    for name in ("stores", "rows", "searches/stores"):
         (out / name).mkdir(parents=True)
         (out / name / "x.json").touch()
     pack(out, out / "all.tar.gz")
     pack(out, out / "all.tar.gz")
     with tarfile.open(out / "all.tar.gz") as inside:
-        assert inside.getnames() == ["rows", "rows/x.json"]
+        assert inside.getnames() == ["rows", "rows/x.json", "searches"]
 
 
 @pytest.mark.parametrize(
