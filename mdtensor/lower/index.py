@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ def as_index(value: Index | int) -> Index:
     if isinstance(value, Index):
         return value
     return Index((((), value),)) if value else ZERO
+
+
+def product(values: Iterable[Index | int]) -> Index:
+    """The product of expressions."""
+    return reduce(mul, map(as_index, values), as_index(1))
 
 
 def total(values: Iterable[Index | int]) -> Index:

@@ -7,13 +7,13 @@ is one more problem: a kernel of its own computes it, or the last of the groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.index import ZERO, Index, as_index, name
+from mdtensor.lower.index import ZERO, Index, as_index, name, product
 from mdtensor.lower.nest import Pointer, Statement, register_dtype
 from mdtensor.lower.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
@@ -50,8 +50,11 @@ class Partials:
         """Bytes of scratch memory for one element of the result tuple."""
         return ZERO if self.local else self.count * self.size * CELL
 
-    def pointer(self, position: int, memory: np.dtype, const: bool) -> Pointer:
-        """Declares `R{position}`, the array of one element of the result tuple."""
+    def pointers(self, types: Iterable[np.dtype], *, const: bool = False) -> list[Pointer]:
+        """Declares R0, R1, …, the arrays of a result tuple's elements, of the given types."""
+        return [self._pointer(k, register_dtype(t), const=const) for k, t in enumerate(types)]
+
+    def _pointer(self, position: int, memory: np.dtype, *, const: bool) -> Pointer:
         if self.local:
             held = local_name(position)
             return Pointer(f"R{position}", held, memory, "local", self.before, const)
@@ -71,18 +74,16 @@ def partials_of(
     split = [d for d in problem.contracted if tilings[d].is_split]
     if not split:
         return None
-    count = as_index(1)
-    for d in split:
-        count = count * tilings[d].parts
+    count = product(tilings[d].parts for d in split)
     plain = schedule.lane >= 0 or problem.scanned >= 0 or problem.is_general
     order = problem.kept if plain else _as_results(problem)
     return Partials(count, *dense(problem, order), order)
 
 
-def number_among_groups(problem: Problem, tilings: Sequence[DimTiling]) -> Index:
-    """The group's number among those that share a reduction."""
-    number = as_index(0)
-    for d in problem.contracted:
+def number_among(tilings: Sequence[DimTiling], dims: Iterable[int]) -> Index:
+    """The number of the group's part of some dims, among all parts of these."""
+    number = ZERO
+    for d in dims:
         if tilings[d].is_split:
             number = number * tilings[d].parts + name(tilings[d].var("z"))
     return number
@@ -153,10 +154,8 @@ def combination(problem: Problem, partials: Partials) -> Problem:
 def sources(problem: Problem, partials: Partials) -> list[Statement]:
     """Declares the inputs of a combination; the problem's own are called `given_I0`, … before."""
     own = len(problem.scalar.result_dtypes)
-    found: list[Statement] = []
-    for n, dtype in enumerate(problem.scalar.result_dtypes):
-        pointer = partials.pointer(n, register_dtype(dtype), const=True)
-        found.append(replace(pointer, name=f"I{n}"))
+    totals = partials.pointers(problem.scalar.result_dtypes, const=True)
+    found: list[Statement] = [replace(p, name=f"I{n}") for n, p in enumerate(totals)]
     if problem.finish is not None:
         found += [
             Pointer(f"I{own + n}", f"given_I{n}", dtype, "global", as_index(0))

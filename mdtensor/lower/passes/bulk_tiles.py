@@ -40,6 +40,7 @@ from mdtensor.lower.passes.bulk_results import (
     map_of_results,
     panels_of_results,
 )
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.matrix_tile import (
     Factors,
@@ -50,7 +51,6 @@ from mdtensor.lower.passes.matrix_tile import (
 )
 from mdtensor.lower.passes.resident import beginning, blocks, whole_part
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.passes.write_resident import write_results
 from mdtensor.lower.problem import Axis
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from mdtensor.lower.group_nest import BeginCluster, MeetCluster, OfFirst
 from mdtensor.lower.index import ZERO, as_index, name
 from mdtensor.lower.nest import Allocate, Statement, register_dtype
-from mdtensor.lower.partial_results import Partials, local_name, number_among_groups
+from mdtensor.lower.partial_results import Partials, local_name, number_among
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.last_group import LAST, combined_by_one_group
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.tiling import DimTiling
 
@@ -43,7 +43,7 @@ def groups_of(partials: Partials) -> int:
 
 def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Destination, ...]]:
     """What a group does first, and where it leaves its results."""
-    number = number_among_groups(frame.problem, frame.tilings)
+    number = number_among(frame.tilings, frame.problem.contracted)
     statements: list[Statement] = []
     destinations: list[Destination] = []
     for k, dtype in enumerate(frame.problem.scalar.result_dtypes):
@@ -59,5 +59,5 @@ def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Dest
 def first_of_cluster(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
     """Arrays in local memory, and what the first group does when all results are there."""
     arrays, body = combined_by_one_group(frame, partials)
-    number = number_among_groups(frame.problem, frame.tilings)
+    number = number_among(frame.tilings, frame.problem.contracted)
     return arrays, [MeetCluster(LAST, number), body]

@@ -11,12 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mdtensor.lower.group_nest import Arrive
-from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.index import ZERO, Index, as_index, name, product
 from mdtensor.lower.nest import Allocate, If, LetIndex, Pointer, Statement
-from mdtensor.lower.partial_results import Partials, by_one_group, combination, sources
+from mdtensor.lower.partial_results import (
+    Partials,
+    by_one_group,
+    combination,
+    number_among,
+    sources,
+)
+from mdtensor.lower.passes.destinations import Destination, outputs_of
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.resident import item_numbers, resident_memory, resident_tiles
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.tiling import DimTiling, tilings_of
 
@@ -25,19 +31,12 @@ LAST = "last"
 
 def counters(frame: Frame) -> Index:
     """Number of counters: one for each set of groups that share a reduction."""
-    count = as_index(1)
-    for d in frame.problem.kept:
-        count = count * frame.tilings[d].parts
-    return count
+    return product(frame.tilings[d].parts for d in frame.problem.kept)
 
 
 def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
     """Arrays in local memory, and what a group does when its results are in memory."""
-    problem, tilings = frame.problem, frame.tilings
-    number = as_index(0)
-    for d in problem.kept:
-        if tilings[d].is_split:
-            number = number * tilings[d].parts + name(tilings[d].var("z"))
+    number = number_among(frame.tilings, frame.problem.kept)
     arrays, combine = combined_by_one_group(frame, partials)
     return arrays, [Arrive(LAST, number, partials.count), combine]
 
@@ -70,16 +69,9 @@ def _all_groups(tiling: DimTiling) -> list[Statement]:
 
 def _results(frame: Frame, partials: Partials) -> list[Destination]:
     """Where results go, by the dims of the combination."""
-    problem = frame.problem
     return [
-        Destination(
-            f"O{write.buffer}",
-            problem.outputs[write.buffer],
-            (as_index(0), *(write.strides[d] for d in partials.order)),
-            as_index(write.offset),
-            frame.schedule.streaming,
-        )
-        for write in problem.writes
+        replace(output, strides=(ZERO, *(output.strides[d] for d in partials.order)))
+        for output in outputs_of(frame)
     ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from mdtensor.lower.group_nest import Await, Barrier, Exchange, Post
-from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.index import Index, as_index, name, product
 from mdtensor.lower.nest import (
     EXCHANGE,
     I32,
@@ -56,9 +56,7 @@ def window(types: Tuples, items: int) -> list[Statement]:
 
 def counters_of(frame: Frame) -> Index:
     """Counters (uint32) of a scan: the groups' number, then the words of each."""
-    groups = as_index(1)
-    for tiling in frame.tilings:
-        groups = groups * tiling.parts
+    groups = product(tiling.parts for tiling in frame.tilings)
     return groups * (2 * words_of(_types(frame))) + 2
 
 
@@ -133,10 +131,7 @@ def _window(frame: Frame, told: Tuples) -> list[Statement]:
 def _apart(frame: Frame) -> Index:
     """How far the numbers of groups lie apart whose parts of the scanned dim are neighbours."""
     order = frame.schedule.group_order
-    apart = as_index(1)
-    for d in order[order.index(frame.problem.scanned) + 1 :]:
-        apart = apart * frame.tilings[d].parts
-    return apart
+    return product(frame.tilings[d].parts for d in order[order.index(frame.problem.scanned) + 1 :])
 
 
 def _nearest_sum(frame: Frame, told: Tuples) -> list[Statement]:

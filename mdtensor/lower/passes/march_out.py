@@ -27,8 +27,8 @@ from mdtensor.lower.nest import (
     Statement,
     Step,
 )
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.turns import wrapped
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.planes import marched_dim, points_along
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

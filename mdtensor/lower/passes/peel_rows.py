@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mdtensor.lower.index import as_index, name, total
+from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest import Block, If, IndexCalc, LetHead, LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, powers_of_two
 from mdtensor.lower.passes.join_rows import begun_rows, declared, ended_rows, joined_rows, kept_rows
-from mdtensor.lower.passes.write_outputs import Destination
 
 
 def peeled_loops(
@@ -26,9 +26,7 @@ def peeled_loops(
     tiling = frame.tilings[lane]
     var, head, whole = tiling.var("r"), tiling.var("head"), tiling.var("whole")
     start, end = name(tiling.var("t")), name(tiling.var("e"))
-    place = destination.offset + total(
-        destination.strides[d] * name(frame.tilings[d].var("r")) for d in frame.problem.kept
-    )
+    place = destination.at_tile(frame, frame.problem.kept)
     nbytes = width * destination.memory.itemsize
     statements: list[Statement] = [
         LetIndex(var, start, mutable=True),

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Tile, tile_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
 from mdtensor.lower.passes.march_ahead import Ahead
@@ -28,18 +29,16 @@ from mdtensor.lower.passes.tile_accesses import (
     wide_writes,
 )
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+from mdtensor.lower.passes.write_outputs import finish_values, stores
 from mdtensor.lower.planes import planes_of
 from mdtensor.lower.tiling import DimTiling
 
 _ONE = Piece(0, 1, 1)
 
 
-def pointwise_tiles(
-    frame: Frame, destinations: Sequence[Destination], items: int
-) -> list[Statement]:
-    """The loops over blocks, and all that is done for a block by `items` work-items."""
-    tilings = frame.tilings
+def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
+    """The loops over blocks, and all that is done for a block."""
+    tilings, items = frame.tilings, frame.items
     copies = [copy_of(frame, number, items) for number in frame.layouts]
     statements: list[Statement] = []
     for d in frame.problem.dims:

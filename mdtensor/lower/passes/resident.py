@@ -14,12 +14,12 @@ from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import IndexCalc, Let, LetIndex, Loop, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Tile, tile_of
 from mdtensor.lower.passes.pipeline import pipelined_tiles
 from mdtensor.lower.passes.reduced_tiles import reduced_tiles
 from mdtensor.lower.passes.stage_inputs import INNER
 from mdtensor.lower.passes.stream_pointers import stream_pointer
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.passes.write_resident import sharing_of, write_results
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import identity_of

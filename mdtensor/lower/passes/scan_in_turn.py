@@ -59,7 +59,7 @@ def taken_over(
     for d in reversed(problem.kept):
         low, high = name(tilings[d].var("lo")), name(tilings[d].var("hi"))
         step = [Loop(tilings[d].var("n"), low, high, as_index(1), tuple(step))]
-    pointers = [partials.pointer(k, ref.dtype, const=False) for k, ref in enumerate(own)]
+    pointers = partials.pointers(problem.scalar.result_dtypes)
     return (*bounds, *pointers, *step)
 
 

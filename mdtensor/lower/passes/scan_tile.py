@@ -30,10 +30,11 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.combining_loops import combining_loops
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, Tile
 from mdtensor.lower.passes.stream_pointers import bases
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.passes.write_outputs import Destination, finish_values, load_at, stores
+from mdtensor.lower.passes.write_outputs import finish_values, load_at, stores
 from mdtensor.lower.values import combined, identity_of
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import param

@@ -31,13 +31,14 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, tile_of
 from mdtensor.lower.passes.look_back import look_back, window
 from mdtensor.lower.passes.pointwise import blocks_along
 from mdtensor.lower.passes.resident import whole_part
 from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+from mdtensor.lower.passes.write_outputs import finish_values, stores
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import combined, identity_of
 from mdtensor.translate.combine import Operator

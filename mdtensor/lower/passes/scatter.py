@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import I64, If, Let, LetIndex, Load, Loop, Ref, Statement, Store
 from mdtensor.lower.passes.combining_loops import combining_loops
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, tile_of
 from mdtensor.lower.passes.stream_pointers import bases
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.values import combined, identity_of
 
 _ONE = Piece(0, 1, 1)

@@ -24,12 +24,12 @@ from mdtensor.lower.nest import (
     Store,
     register_dtype,
 )
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, tile_of
 from mdtensor.lower.passes.pointwise import blocks_along
 from mdtensor.lower.passes.resident import whole_part
 from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.values import identity_of
 from mdtensor.translate.combine import Operator
 

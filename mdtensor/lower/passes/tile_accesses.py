@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import IndexCalc, LetIndex, Pointer, Statement
+from mdtensor.lower.nest import IndexCalc, LetIndex, Statement
 from mdtensor.lower.passes.combine_tile import lanes_in_tile
+from mdtensor.lower.passes.destinations import Destination, Destinations, at_first_point
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stage_inputs import INNER
 from mdtensor.lower.passes.stream_pointers import stream_pointer
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads, wide_stores
-from mdtensor.lower.passes.write_outputs import Destination
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.tiling import DimTiling
 
@@ -86,7 +85,7 @@ def _within_reach(problem: Problem, ranges: Sequence[tuple[int, int]]) -> bool:
 
 def tile_pointers(
     frame: Frame, destinations: Sequence[Destination]
-) -> tuple[list[Statement], list[Destination]]:
+) -> tuple[list[Statement], Destinations]:
     """Pointers to a tile's first point in streams and results, and the results placed there."""
     tilings = frame.tilings
     pointers: list[Statement] = []
@@ -102,13 +101,8 @@ def tile_pointers(
                 for d, t in enumerate(tilings)
             )
         pointers.append(stream_pointer(frame, number, f"b{number}", offset))
-    placed: list[Destination] = []
-    for k, given in enumerate(destinations):
-        along = zip(given.strides, tilings, strict=True)
-        offset = given.offset + total(s * name(t.var("r")) for s, t in along)
-        pointers.append(Pointer(f"o{k}", given.pointer, given.memory, "global", offset, False))
-        placed.append(replace(given, pointer=f"o{k}"))
-    return pointers, placed
+    results, placed = at_first_point(frame, destinations, "o", frame.problem.dims)
+    return [*pointers, *results], placed
 
 
 def wide(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
@@ -26,6 +23,7 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.combine_lanes import combined_lanes
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import (
     Frame,
     Piece,
@@ -39,17 +37,6 @@ from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.transpose_rows import transposed_rows
 from mdtensor.lower.rules.rows import is_multiple
 from mdtensor.lower.values import combined
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where one element of the result tuple goes: a pointer, strides per dim, an offset."""
-
-    pointer: str
-    memory: np.dtype
-    strides: tuple[Index, ...]
-    offset: Index
-    streaming: bool
 
 
 def write_tile(

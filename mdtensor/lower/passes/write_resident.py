@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mdtensor.lower.group_nest import AwaitCluster
-from mdtensor.lower.index import as_index, name, total
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Pointer, Renew, Statement, Store
+from mdtensor.lower.index import as_index, name
+from mdtensor.lower.nest import If, IndexCalc, LetIndex, Renew, Statement, Store
 from mdtensor.lower.passes.across_items import PLACE, Sharing
+from mdtensor.lower.passes.destinations import Destination, at_first_point
 from mdtensor.lower.passes.frame import Frame, Piece, Tile
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.wide_accesses import lanes_of_results, wide_stores
-from mdtensor.lower.passes.write_outputs import Destination, finish_values, stores
+from mdtensor.lower.passes.write_outputs import finish_values, stores
 
 _WORTH_MOVING = 16  # points of a work-item
 
@@ -20,16 +20,8 @@ _WORTH_MOVING = 16  # points of a work-item
 def write_results(frame: Frame, tile: Tile, destinations: Sequence[Destination]) -> list[Statement]:
     """Combines what work-items share, and writes the points that lie inside their dims."""
     statements: list[Statement] = [AwaitCluster()] if frame.is_of_cluster else []
-    placed: list[Destination] = []
-    for k, destination in enumerate(destinations):
-        offset = destination.offset + total(
-            destination.strides[d] * name(frame.tilings[d].var("r")) for d in frame.problem.kept
-        )
-        memory = destination.memory
-        statements.append(
-            Pointer(f"o{k}", destination.pointer, memory, "global", offset, const=False)
-        )
-        placed.append(replace(destination, pointer=f"o{k}"))
+    pointers, placed = at_first_point(frame, destinations, "o", frame.problem.kept)
+    statements += pointers
     writes = _guarded_writes(frame, tile, placed, destinations)
     sharing = frame.sharing
     if sharing == 1:

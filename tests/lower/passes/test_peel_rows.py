@@ -8,8 +8,8 @@ import pytest
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.index import as_index
 from mdtensor.lower.nest import Comment, indented
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.peel_rows import peeled_loops
-from mdtensor.lower.passes.write_outputs import Destination
 from tests.kernels.kernel_cases import CASES, source
 from tests.lower.passes.frames import frame_of
 from tests.lower.running import compute_from_byte

@@ -20,9 +20,9 @@ from mdtensor.lower.nest import (
     Store,
     indented,
 )
+from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import tile_of
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile
-from mdtensor.lower.passes.write_outputs import Destination
 from tests.lower.passes.frames import frame_of
 
 NAMES = ("scan_lanes", "scan_columns", "scan_in_order", "gpu_scan_columns", "gpu_scan_split")
