@@ -152,7 +152,7 @@ class Cases:
             operands = self._operands[workload.name] = self.device.operands(workload)
             try:
                 with mdtensor.tuning("record") as seen:
-                    _ours(workload, operands, self.device.outputs(workload))()
+                    ours(workload, operands, self.device.outputs(workload))()
             except Exception as error:  # which says why again where it is measured
                 print(f"{workload.name}: {error}", file=sys.stderr, flush=True)
                 continue
@@ -190,7 +190,7 @@ class Cases:
             ).items()
         }
         name = PLAN if isinstance(workload, Contraction) else CALL
-        calls[OURS, name] = _ours(workload, operands, outputs)
+        calls[OURS, name] = ours(workload, operands, outputs)
         errors: dict[tuple[str, str], float] = {}
         refused: dict[str, str] = {}
         for key in list(calls):
@@ -204,7 +204,7 @@ class Cases:
                 refused[" ".join(key)] = "shorter than what the host's clock tells"
                 del times[key]
         with mdtensor.tuning("off"):
-            plain = _ours(workload, operands, outputs)
+            plain = ours(workload, operands, outputs)
             why = self._checked((UNTUNED, name), plain, workload, outputs, references, errors)
             if not why:
                 for _ in range(3):  # what first calls had compiled in the background
@@ -275,7 +275,7 @@ def _by_torch(workload: Workload) -> bool:
     return isinstance(workload, Contraction) and workload.dtype.startswith("float")
 
 
-def _ours(workload: Workload, operands: list[Any], outputs: Arrays) -> Call:
+def ours(workload: Workload, operands: list[Any], outputs: Arrays) -> Call:
     calls = Tuned().calls(workload, operands, outputs)
     return calls[PLAN] if PLAN in calls else calls[CALL]
 

@@ -7,9 +7,10 @@ take. `--dry-run` prints the plan instead, which needs no GPU.
 
 `--what` names what is done, in this order: `rows` are the cases of `bench.run --device cuda`, of
 which `--cases`, `--stale`, `--missing` and `--without` choose some; `launches`, `host` and `tensor`
-are the tools of these names, `searches` those of cases that lack them, and `checks` all that
-verifies generated CUDA. `--pack FILE` puts all results into one file at the end, and `--merge`
-takes the rows of a directory into the committed files and renders them.
+are the tools of these names, `searches` those of cases that lack them, `profiles` the counters of
+cases that fall short, and `checks` all that verifies generated CUDA. `--pack FILE` puts all results
+into one file at the end, and `--merge` takes the rows of a directory into the committed files and
+renders them.
 """
 
 from __future__ import annotations

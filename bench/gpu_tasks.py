@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench.gpu_plan import Task
+from bench.cuda_cases import CASES
+from bench.gpu_plan import START, Task
+from bench.gpu_profile import falling_short
 
 _MODULE = (sys.executable, "-m")
 # Tests that need a GPU, by file: others may import what a machine with a GPU does not have.
@@ -29,6 +31,11 @@ FRONTS = (
     ["listings", "dsl", "stencil", "directive", "lazy", "records", "ndimage", "polybench"],
 )
 DTYPES = ("float16", "bfloat16", "tf32")
+TENSOR_CASES = (
+    *("1024", "4096", "8192", "1024 turned", "4096 turned", "1000", "4000x3000x1000"),
+    *("333x777x1000 turned", "1024x1000x777 rows turned", "28x28x128"),
+)
+_PROFILE = 25.0  # seconds of a case, its search included
 # Cases that were never searched for ten minutes. Their searches end by themselves after seconds;
 # should one not do so, it has its time until the task is ended.
 UNSEARCHED = ("bmatmul-16x10x500x64", "matmul-1x1000x2048", "argmax-rows-4096x4096")
@@ -50,7 +57,16 @@ def host(out: Path, cores: int, seed: int) -> Iterator[Task]:
 def tensor(out: Path, cores: int, seed: int) -> Iterator[Task]:
     """Products and convolutions on tensor cores; what is printed is in the tasks' logs."""
     for dtype in DTYPES:
-        yield Task(f"measure-{dtype}", (*_MODULE, "bench.gpu_tensor", "--dtype", dtype), 150)
+        command = (*_MODULE, "bench.gpu_tensor", "--dtype", dtype, "--only", *TENSOR_CASES)
+        yield Task(f"measure-{dtype}", command, 10 * len(TENSOR_CASES))
+
+
+def profiles(out: Path, cores: int, seed: int) -> Iterator[Task]:
+    """Counters of the device for cases that fall short; they are in the tasks' logs."""
+    for family in CASES:
+        if short := falling_short(family):
+            command = (*_MODULE, "bench.gpu_profile", "--family", family)
+            yield Task(f"profile-{family}", command, START + _PROFILE * len(short))
 
 
 def searches(out: Path, cores: int, seed: int) -> Iterator[Task]:
@@ -86,6 +102,7 @@ KINDS: dict[str, Callable[[Path, int, int], Iterator[Task]]] = {
     "host": host,
     "tensor": tensor,
     "searches": searches,
+    "profiles": profiles,
     "checks": checks,
 }
 """By name: from the folder of results, the cores of a task and a seed to tasks."""

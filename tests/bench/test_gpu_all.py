@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import gpu_all, search_gpu
+from bench import gpu_all, gpu_tensor, search_gpu
 from bench.desk import ROOT
 from bench.gpu_all import do, known_tasks, measured, merge, pack, task_file
 from bench.gpu_plan import Task, rows_file
-from bench.gpu_tasks import FRONTS, KINDS, TESTS, UNSEARCHED, log_of
+from bench.gpu_tasks import FRONTS, KINDS, TENSOR_CASES, TESTS, UNSEARCHED, log_of
 from bench.results import CaseResult, Measurement, Run, read, write
 
 
@@ -167,11 +167,12 @@ def test_tasks_of_tools_are_commands_of_this_python(tmp_path: Path, kind: str) -
     assert len({task.stem for task in tasks}) == len(tasks) > 0
     for task in tasks:
         assert task.command[:2] == (sys.executable, "-m")
-        assert 0 < task.seconds < 300
+        assert 0 < task.seconds < 600
 
 
-def test_cases_of_searches_are_known() -> None:
+def test_cases_of_tools_are_known() -> None:
     assert set(UNSEARCHED) <= set(search_gpu.CASES)
+    assert set(TENSOR_CASES) <= {*gpu_tensor.CASES, *gpu_tensor.CONVOLUTIONS}
 
 
 def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
