@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdtensor.kernels.cuda_matrices import MATRIX_FUNCTIONS
 from mdtensor.kernels.dialect import Dialect, ShortFloat
 
 # Without headers, which NVRTC would have to find: half floats are their bits, converted in PTX.
@@ -73,62 +74,6 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
   unsigned found = number % by;
   asm("" : "+r"(found));
   return found;
-}"""
-
-# Fragments as PTX describes them for mma.m16n8k16 and ldmatrix (ISA, sections 9.7.14 and 9.7.15),
-# and for mma.m16n8k8 of tf32, whose floats are where pairs of half floats are.
-_MATRIX_FUNCTIONS = """\
-template <bool turned>
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const unsigned short* from) {
-  const unsigned place = __cvta_generic_to_shared(from);
-  if (turned) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(place) : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(place) : "memory");
-  }
-}
-template <bool turned>
-__device__ __forceinline__ void load_matrices(unsigned (&to)[2], const unsigned short* from) {
-  const unsigned place = __cvta_generic_to_shared(from);
-  if (turned) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(to[0]), "=r"(to[1]) : "r"(place) : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(to[0]), "=r"(to[1]) : "r"(place) : "memory");
-  }
-}
-__device__ __forceinline__ void multiply_add(float& a, float& b, float& c, float& d,
-                                             const unsigned (&rows)[4], unsigned x, unsigned y) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
-      " {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
-      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
-}
-__device__ __forceinline__ void multiply_add_bfloats(float& a, float& b, float& c, float& d,
-                                                     const unsigned (&rows)[4], unsigned x,
-                                                     unsigned y) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
-      " {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
-      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
-}
-template <int count>
-__device__ __forceinline__ void round_floats(unsigned (&held)[count]) {
-  #pragma unroll
-  for (int n = 0; n < count; n++) {
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(held[n]) : "f"(__uint_as_float(held[n])));
-  }
-}
-__device__ __forceinline__ void multiply_add_floats(float& a, float& b, float& c, float& d,
-                                                    const unsigned (&rows)[4], unsigned x,
-                                                    unsigned y) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
-      " {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(a), "+f"(b), "+f"(c), "+f"(d)
-      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(x), "r"(y));
 }"""
 
 # Signals are mbarriers, whose bytes bulk tensor copies count (PTX ISA, sections 9.7.13 and 9.7.9);
@@ -324,7 +269,7 @@ CUDA = Dialect(
     },
     streaming_store="__stcs(({type}*)({address}), {value});",
     streaming_alignment=0,
-    matrix_functions=_MATRIX_FUNCTIONS,
+    matrix_functions=MATRIX_FUNCTIONS,
     panel_functions=_PANEL_FUNCTIONS,
     map_argument="const __grid_constant__ TensorMap {name}",
     prefetch="",

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
-from mdtensor.lower.nest import F32
+from mdtensor.lower.nest import F32, F64
 
-STEP_BYTES, PIECE_BYTES = 32, 16  # of a row in a step of the reduction, and in a fragment
+PIECE_BYTES = 16  # of a row in a fragment that is loaded as a matrix
+QUAD = 4  # work-items that hold a row's fragment, each an element where elements are loaded singly
 _CALLS = {
     "float16": "multiply_add",
     "bfloat16": "multiply_add_bfloats",
     "float32": "multiply_add_floats",
+    "float64": "multiply_add_doubles",
 }
+# Of an element as fragments hold it, and as a matrix in local memory does.
+_HELD = {"float64": "double"}
+_POINTED = {"float32": "float", "float64": "double"}
 
 
 def matrix_product_lines(product: MatrixProduct, dialect: Dialect) -> list[str]:
@@ -31,17 +36,20 @@ def _by_warps(product: MatrixProduct) -> list[str]:
         _place("columns", columns, "side", "half"),
     ]
     for m in range(0, len(rows.offsets), 2):
-        lines += _load("rows", m, rows, 4, rows=True)
+        lines += _load("rows", m, rows, product, 2, rows=True)
     for n in range(0, len(columns.offsets), 2):
-        lines += _load("columns", n, columns, 4 if n + 1 < len(columns.offsets) else 2, rows=False)
+        groups = min(2, len(columns.offsets) - n)
+        lines += _load("columns", n, columns, product, groups, rows=False)
+    pieces = _pieces(product)
     for m in range(0, len(rows.offsets), 2):
         order = range(len(columns.offsets))
         for n in reversed(order) if m % 4 else order:
             low, high = product.accumulators[m][n], product.accumulators[m + 1][n]
             refs = ", ".join(ref.name for ref in (*low, *high))
             held = f"columns{n - n % 2}"
-            first = 2 * (n % 2)
-            lines.append(f"{call}({refs}, rows{m}, {held}[{first}], {held}[{first + 1}]);")
+            own = range(pieces * (n % 2), pieces * (n % 2 + 1))
+            factors = ", ".join(f"{held}[{place}]" for place in own)
+            lines.append(f"{call}({refs}, rows{m}, {factors});")
     return lines
 
 
@@ -50,10 +58,11 @@ def _place(name: str, operand: MatrixOperand, apart: str, along: str) -> str:
     between = operand.offsets[1] - operand.offsets[0] if len(operand.offsets) > 1 else 0
     if _is_single(operand):  # the work-item's own element of the first of these
         own = f"((int)lane >> 2) * {operand.across} + ((int)lane & 3) * {operand.along}"
-        return f"const float* const {name} = {operand.buffer} + {operand.start!r} + {own};"
+        kind = _POINTED[operand.memory.name]
+        return f"const {kind}* const {name} = {operand.buffer} + {operand.start!r} + {own};"
     step = operand.along if operand.across == 1 else operand.across
     piece = PIECE_BYTES // operand.memory.itemsize
-    kind = "float" if operand.memory == F32 else "unsigned short"
+    kind = _POINTED.get(operand.memory.name, "unsigned short")
     return (
         f"const {kind}* const {name} = {operand.buffer} + {operand.start!r}"
         f" + row * {step} + {apart} * {between} + {along} * {piece * operand.along};"
@@ -61,22 +70,37 @@ def _place(name: str, operand: MatrixOperand, apart: str, along: str) -> str:
 
 
 def _is_single(operand: MatrixOperand) -> bool:
-    """Whether elements are loaded one by one: floats that lie across the reduction."""
-    return operand.memory == F32 and operand.along != 1
+    """Whether elements are loaded one by one: floats that lie across the reduction, and float64."""
+    return operand.memory == F64 or (operand.memory == F32 and operand.along != 1)
 
 
-def _load(name: str, group: int, operand: MatrixOperand, count: int, *, rows: bool) -> list[str]:
+def _pieces(product: MatrixProduct) -> int:
+    """Registers that a work-item's fragment of a group has: an element of float64, else 4 bytes."""
+    size = 8 if product.rows.memory == F64 else 4
+    return product.depth * product.rows.memory.itemsize // (QUAD * size)
+
+
+def _load(
+    name: str,
+    group: int,
+    operand: MatrixOperand,
+    product: MatrixProduct,
+    groups: int,
+    *,
+    rows: bool,
+) -> list[str]:
     """Loads the fragments of two groups, or of one; those of `rows` lie group by group."""
     offset = operand.offsets[group] - operand.offsets[0]
-    held = f"{name}{group}"
-    declared = f"unsigned {held}[{count}];"
+    held, pieces = f"{name}{group}", _pieces(product)
+    declared = f"{_HELD.get(operand.memory.name, 'unsigned')} {held}[{pieces * groups}];"
     if _is_single(operand):
-        half = PIECE_BYTES // operand.memory.itemsize * operand.along
-        offsets = [o - operand.offsets[0] for o in operand.offsets[group : group + count // 2]]
-        places = [(offset, piece) for offset in offsets for piece in (0, half)]
+        offsets = [o - operand.offsets[0] for o in operand.offsets[group : group + groups]]
+        along = [QUAD * operand.along * n for n in range(pieces)]
+        places = [offset + piece for offset in offsets for piece in along]
         if rows:
-            places = [(offset, piece) for piece in (0, half) for offset in offsets]
-        singles = (f"__float_as_uint({name}[{offset + piece}])" for offset, piece in places)
+            places = [offset + piece for piece in along for offset in offsets]
+        taken = "{}" if operand.memory == F64 else "__float_as_uint({})"
+        singles = (taken.format(f"{name}[{place}]") for place in places)
         lines = [f"{held}[{n}] = {single};" for n, single in enumerate(singles)]
     elif operand.memory == F32:
         lines = [f"load_matrices<false>({held}, (const unsigned short*)({name} + {offset}));"]
@@ -103,8 +127,7 @@ def _by_loops(product: MatrixProduct, dialect: Dialect) -> list[str]:
         for n, refs in enumerate(line)
         for k, ref in enumerate(refs)
     ]
-    depth = STEP_BYTES // rows.memory.itemsize
-    return [f"for (int k = 0; k < {depth}; k++) {{", *_indented(body), "}"]
+    return [f"for (int k = 0; k < {product.depth}; k++) {{", *_indented(body), "}"]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -113,8 +136,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _element(name: str, operand: MatrixOperand, offset: int, number: str, dialect: Dialect) -> str:
     place = f"{(operand.start + offset)!r} + {number} * {operand.across} + k * {operand.along}"
-    if operand.memory == F32:
-        return f"const float {name} = {operand.buffer}[{place}];"
+    if operand.memory in (F32, F64):
+        return f"const {_POINTED[operand.memory.name]} {name} = {operand.buffer}[{place}];"
     loaded = dialect.short_floats[operand.memory.name].load.format(
         buffer=operand.buffer, index=place
     )

@@ -19,7 +19,7 @@ from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.gpu_by_steps import by_steps_of_source
 from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by, tile_elements
-from mdtensor.lower.gpu_matrices import matrix_candidates
+from mdtensor.lower.gpu_matrices import is_untried, matrix_candidates
 from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.passes.wide_accesses import lanes_of
@@ -375,14 +375,14 @@ def ranked_on_gpu(
     """All candidates with their estimates, the best first; or only the `most` best ones.
 
     For these, blocks are looked at in the order of the least time that any schedule of theirs
-    takes, until that is longer than what was found.
+    takes, until that is longer than what was found. What no device has run yet is not among them.
     """
     if most is None or not can_be_resident(problem):
         pairs = [(gpu_estimate(problem, s, target), s) for s in gpu_candidates(problem, target)]
         return sorted(pairs, key=lambda pair: pair[0])
     blocks = Blocks(zero_filled(problem))
     found = _Best(problem, target, most)
-    found.consider(_by_matrices(problem, target), 0)
+    found.consider((s for s in _by_matrices(problem, target) if not is_untried(problem, s)), 0)
     every = all_blocks(blocks)
     found.consider(_of_shared_tiles(blocks, target), len(every) + 1)
     found.consider(_as_sources_lie(blocks, target), len(every) + 2)

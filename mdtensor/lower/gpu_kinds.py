@@ -355,17 +355,17 @@ def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> K
     assert factors is not None
     extents = {d: problem.extent(d) for d in dims}
 
-    step, owners = factors.step, ((factors.rows, row), (factors.columns, column))
+    steps, owners = factors.steps, ((factors.rows, row), (factors.columns, column))
 
     def of_warps(d: int, one: int) -> Counts:
         return tuple(one * n for n in (1, 2, 4, 8) if one * (n // 2) < extents[d])
 
     tiles: dict[int, Counts] = dict.fromkeys(problem.contracted, _ONE)
-    tiles[along] = tuple(n for n in _DEPTHS if n >= step and extents[along] % n == 0)
+    tiles[along] = tuple(n for n in _DEPTHS if n >= steps[0] and extents[along] % n == 0)
     return Kind(
-        points=_only(problem, {row: (2, 4, 8, 16), column: (2, 4, 8, 16), along: (step,)}, _ONE),
+        points=_only(problem, {row: (2, 4, 8, 16), column: (2, 4, 8, 16), along: steps}, _ONE),
         items=_only(problem, {row: of_warps(row, ROWS), column: of_warps(column, COLUMNS)}, _ONE),
-        chunks=_only(problem, {column: (2,), along: (step,)}, _ONE),
+        chunks=_only(problem, {column: (2,), along: (WHOLE,)}, _ONE),
         tiles=_only(problem, tiles, _NONE),
         parts=_only(problem, {along: _parts_along(problem, target, along)}, _ONE),
         blocks=_by_dim(problem, lambda d: _ONE),

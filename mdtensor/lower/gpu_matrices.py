@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.nest import F32
+from mdtensor.lower.asm import WARP
+from mdtensor.lower.nest import F32, F64
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
     ROWS,
@@ -32,14 +33,17 @@ _WARPS = ((2, 2), (2, 4), (4, 2), (1, 2), (2, 1), (1, 4), (1, 1))
 _TILES = ((64, 64), (32, 64), (64, 32), (32, 32), (16, 64), (16, 32))
 _DEPTH_BYTES = (64, 128)
 _STAGES = (3, 4, 5)
+_HELD_BYTES = 512  # of a work-item's accumulators, in registers
 # Bytes that rows are longer than whole lines: next ones lie in other banks, both where 16 bytes of
-# them are read at once and where single floats of rows across the reduction are.
-_PADDING, _PADDING_ACROSS = 16, 32
-_PIECE_BYTES = 16  # that are copied at once
+# them are read at once and where single floats are: those of rows across the reduction by four rows
+# of eight, float64 by four rows or columns of four at a time.
+_PADDING, _PADDING_SINGLE = 16, 32
 _SWATH = 8
 # Multiply-adds of a core per cycle, each for every byte of a factor's element, and bytes of local
 # memory; cycles that a group takes in any case, and that a tile takes until it is there.
 _MULTIPLIED_BYTES, _LOCAL_BYTES, _GROUP, _TILE = 2400.0, 100.0, 3000.0, 100.0
+# The same of float64 by what tensor cores of compute capability 9.0 can do; nothing was measured.
+_MULTIPLIED_BYTES_OF_DOUBLES, _SCHEDULERS = 1024.0, 4
 _BASE = 2.5e-6
 # What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
@@ -59,6 +63,8 @@ def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int]
                 continue
             if bulk and factors.memory == F32 and is_turned(problem, factors.columns, column):
                 continue  # only rows of tf32 go through registers
+            if bulk and factors.memory == F64:
+                continue
             held = bulk and is_held(problem, factors, row)
             pairs = (row, column) if held else (column,)
             beside = (any(w.strides[d].constant == 1 for d in pairs) for w in problem.writes)
@@ -70,9 +76,8 @@ def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int]
 
 
 def _are_nearest(problem: Problem, factors: Factors, dims: tuple[int, int, int]) -> bool:
-    """Whether both factors come in pieces of 16 bytes along their own dim or the reduction."""
-    row, column, depth = dims
-    piece = _PIECE_BYTES // factors.memory.itemsize
+    """Whether both factors come in pieces along their own dim or the reduction."""
+    (row, column, depth), piece = dims, factors.piece
     for number, own in ((factors.rows, row), (factors.columns, column)):
         strides = [stride.constant for stride in problem.streams[number].strides]
         nearest = [d for d in (own, depth) if strides[d] == 1 and problem.extent(d) % piece == 0]
@@ -86,8 +91,13 @@ def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     dims = matrix_dims(problem) if target.matrices else None
     if dims is None:
         return
-    itemsize = _factors(problem, dims).memory.itemsize
+    itemsize, held = (
+        _factors(problem, dims).memory.itemsize,
+        problem.scalar.result_dtypes[0].itemsize,
+    )
     for warps, tile, nbytes, stages in itertools.product(_WARPS, _TILES, _DEPTH_BYTES, _STAGES):
+        if math.prod(tile) // WARP * held > _HELD_BYTES:
+            continue
         schedule = matrix_blocked(problem, dims, warps, tile, nbytes // itemsize, stages)
         try:
             validate(problem, schedule)
@@ -115,7 +125,7 @@ def matrix_blocked(
         return tuple(chosen.get(d, default) for d in range(count))
 
     factors = _factors(problem, dims)
-    step = factors.step
+    step = max((n for n in factors.steps if depth % n == 0), default=factors.step)
     registers = by_dim(1, row=tile[0] // ROWS, column=tile[1] // COLUMNS, along=step)
     threads = by_dim(1, row=ROWS * warps[0], column=COLUMNS * warps[1])
     parts = [1] * count
@@ -160,7 +170,14 @@ def _factors(problem: Problem, dims: Sequence[int]) -> Factors:
 def padding_of(problem: Problem, factors: Factors, number: int, own: int) -> int:
     """Elements that the rows of a factor's staged tile are longer."""
     across = factors.memory == F32 and is_turned(problem, number, own)
-    return (_PADDING_ACROSS if across else _PADDING) // factors.memory.itemsize
+    single = across or factors.memory == F64
+    return (_PADDING_SINGLE if single else _PADDING) // factors.memory.itemsize
+
+
+def is_untried(problem: Problem, schedule: Schedule) -> bool:
+    """Whether no device has run such a schedule yet: only searches, which check, take them."""
+    factors = factors_of(problem, *schedule.tensor) if schedule.tensor else None
+    return factors is not None and factors.memory == F64
 
 
 def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
@@ -183,9 +200,11 @@ def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
 def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a schedule with products of matrices takes, roughly."""
     rows, columns, depth = _sides(problem, schedule)
-    row, column, _ = schedule.tensor
+    row, column, along = schedule.tensor
     warps = schedule.threads[row] // ROWS * (schedule.threads[column] // COLUMNS)
-    registers = schedule.registers[row] * schedule.registers[column] + 64
+    factors = _factors(problem, schedule.tensor)
+    points = schedule.registers[row] * schedule.registers[column]
+    registers = (points + 32) * problem.scalar.result_dtypes[0].itemsize // 4 + 32
     on_core = min(
         65536 // (registers * 32 * warps),
         target.l1_bytes // (matrix_bytes(problem, schedule) + _RESERVED),
@@ -193,13 +212,15 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
     )
     groups = math.prod(schedule.parts[d] for d in problem.kept)
     busy = max(1, min(on_core, -(-groups // target.cores)))
-    factors = _factors(problem, schedule.tensor)
-    itemsize, deep = factors.memory.itemsize, factors.step
+    itemsize, deep = factors.memory.itemsize, schedule.registers[along]
     steps = math.prod(problem.extent(d) for d in problem.contracted) / deep
     own = schedule.registers[row] * ROWS + schedule.registers[column] * COLUMNS
-    multiplying = busy * rows * columns * deep * itemsize / _MULTIPLIED_BYTES
+    rate, alone = _MULTIPLIED_BYTES, 35.0 * points / 16 / 2
+    if factors.memory == F64:
+        rate = _MULTIPLIED_BYTES_OF_DOUBLES
+        alone = _SCHEDULERS * WARP * points * deep * itemsize / rate
+    multiplying = busy * rows * columns * deep * itemsize / rate
     loading = busy * warps * own * deep * itemsize / _LOCAL_BYTES
-    alone = 35.0 * schedule.registers[row] * schedule.registers[column] / 16 / 2
     step = max(multiplying, loading, alone)
     cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * deep / depth * _TILE
     rounds = -(-groups // (target.cores * busy))

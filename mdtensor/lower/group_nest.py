@@ -181,7 +181,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class MatrixOperand:
-    """Rows, or columns, of 32 bytes along a reduction in a tile of floats in local memory.
+    """Rows, or columns, along a reduction in a tile of floats in local memory.
 
     They come in groups of 8, `across` elements apart, groups at `offsets` from `start`; elements
     of the reduction are `along` apart. One of the two is 1, the other a multiple of 16 bytes. What
@@ -198,15 +198,18 @@ class MatrixOperand:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """The 32 work-items of a warp add rows times columns to their float32 accumulators together.
+    """The 32 work-items of a warp add rows times columns to their accumulators together.
 
-    Work-item `lane` holds, of group m of rows and group n of columns, row lane / 4 and the columns
-    2 * (lane % 4) and one more: `accumulators[m][n]`. Groups of rows come in pairs.
+    These are float64 where rows and columns are, else float32. `depth` elements of the reduction
+    are multiplied: 32 bytes of a row, of float64 up to 128. Work-item `lane` holds, of group m of
+    rows and group n of columns, row lane / 4 and the columns 2 * (lane % 4) and one more:
+    `accumulators[m][n]`. Groups of rows come in pairs.
     """
 
     rows: MatrixOperand
     columns: MatrixOperand
     accumulators: tuple[tuple[tuple[Ref, Ref], ...], ...]
+    depth: int
 
 
 GroupStatement = (

@@ -14,7 +14,8 @@ from mdtensor.lower.bulk_nest import BulkStatement, TensorMap
 from mdtensor.lower.group_nest import GroupStatement
 from mdtensor.lower.index import ZERO, Index
 
-F16, F32, U8, I32, I64, BOOL = (np.dtype(t) for t in ("f2", "f4", "u1", "i4", "i8", "?"))
+F16, F32, F64 = (np.dtype(t) for t in ("f2", "f4", "f8"))
+U8, I32, I64, BOOL = (np.dtype(t) for t in ("u1", "i4", "i8", "?"))
 
 EXCHANGE = "exchange"
 

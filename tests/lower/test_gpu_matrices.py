@@ -36,7 +36,7 @@ def test_an_untuned_product_of_half_floats_gets_one():
     assert ranked(problem_of("ik,kj->ij", "f2"), HOPPER)[0][1].tensor == (0, 2, 1)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
+@pytest.mark.parametrize("dtype", ["f4", "i1"])
 def test_other_types_get_none(dtype):
     assert not list(matrix_candidates(problem_of("ik,kj->ij", dtype), HOPPER))
 

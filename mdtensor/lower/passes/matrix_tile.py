@@ -3,8 +3,9 @@
 It applies wherever two staged streams of half floats are multiplied as float32 and added up, one
 with rows, the other with columns, both with the reduction: a product of matrices, a batch of them,
 a convolution, a contraction of tensors. So it does to streams of float32 that are multiplied as
-tf32. The accumulators are those of a register tile whose warps have 8
-rows of 4 work-items: each holds two neighbouring columns of every eighth row.
+tf32, and to streams of float64, whose products are added up in float64 as work-items add them. The
+accumulators are those of a register tile whose warps have 8 rows of 4 work-items: each holds two
+neighbouring columns of every eighth row.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import F32, Ref, Statement, is_short_float
+from mdtensor.lower.nest import F32, F64, Ref, Statement, is_short_float
 from mdtensor.lower.passes.frame import Frame, Tile
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, Layout
 from mdtensor.lower.passes.stream_pointers import READ_STAGE
@@ -30,6 +31,7 @@ from mdtensor.translate.scalar import Expr
 
 ROWS, COLUMNS = 8, 4  # work-items of a warp along rows and columns
 _STEP_BYTES, _PIECE_BYTES = 32, 16  # of a row that are multiplied at once, and are read at once
+_STEPS_OF_DOUBLES = (1, 2, 4)  # times as many bytes of them can be multiplied at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,28 @@ class Factors:
     memory: np.dtype
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """Elements of the reduction that can be multiplied at once: 32 bytes, of float64 more."""
+        least = _STEP_BYTES // self.memory.itemsize
+        return tuple(least * n for n in (_STEPS_OF_DOUBLES if self.memory == F64 else (1,)))
+
+    @property
     def step(self) -> int:
-        """Elements of the reduction that are multiplied at once: 32 bytes."""
-        return _STEP_BYTES // self.memory.itemsize
+        """The fewest of them."""
+        return self.steps[0]
+
+    @property
+    def piece(self) -> int:
+        """Elements that are read at once: 16 bytes, of float64 one."""
+        return 1 if self.memory == F64 else _PIECE_BYTES // self.memory.itemsize
 
 
 def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors | None:
     """The streams of a product of matrices along three dims; None where there is none."""
-    if problem.operator is None or problem.operator.results != named("add", [F32]).results:
+    held = problem.scalar.result_dtypes
+    if problem.operator is None or held not in ((F32,), (F64,)):
         return None
-    if problem.scalar.result_dtypes != (F32,) or not _multiplies(problem):
+    if problem.operator.results != named("add", held).results or not _multiplies(problem):
         return None
     first, second = (read.stream for read in problem.reads)
     for rows, columns in ((first, second), (second, first)):
@@ -70,9 +84,9 @@ def rows_of(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
 
 
 def _multiplies(problem: Problem) -> bool:
-    """Whether the scalar function is the product in float32 of two streams of one type.
+    """Whether the scalar function is the product of two streams of one type, in float32 or float64.
 
-    Short floats are converted before; what is float32 already is taken as tf32.
+    Short floats are converted before; what is float32 already is taken as tf32, float64 as it is.
     """
     (result,) = problem.scalar.results
     if result.op != "mul" or len(problem.reads) != 2:
@@ -86,6 +100,8 @@ def _multiplies(problem: Problem) -> bool:
 
 def _factor(expr: Expr) -> int:
     """Which parameter an expression makes a factor of; -1 for any other expression."""
+    if expr.op == "param":
+        return expr.number if expr.dtype == F64 else -1
     if expr.op not in ("cast", "tf32") or expr.dtype != F32 or expr.args[0].op != "param":
         return -1
     is_factor = expr.op == "tf32" or is_short_float(expr.args[0].dtype)
@@ -102,7 +118,11 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("matrices have rows and columns along kept dims, and a reduced dim")
     factors = factors_of(problem, row, column, depth)
     if factors is None:
-        raise LoweringError("no product of half floats along these dims is added up in float32")
+        raise LoweringError(
+            "no product of half floats along these dims is added up in float32, nor one of float64"
+        )
+    if schedule.bulk and factors.memory == F64:
+        raise LoweringError("bulk copies bring half floats and tf32, which four warps multiply")
     streams = (factors.rows, factors.columns)
     if any(not schedule.staged[n] for n in streams) or schedule.stages < 2 or schedule.prefetch:
         raise LoweringError("matrices are staged in 2 or more stages, and not prefetched")
@@ -123,10 +143,13 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
             f"a work-item holds pairs of columns of rows {said}: chunks {beside} and 2"
         )
     pairs = math.prod(schedule.registers[d] for d in rows) % 2 == 0
-    if not pairs or schedule.registers[column] % 2 or schedule.registers[depth] != factors.step:
-        raise LoweringError(
-            f"register tiles are pairs of rows and columns, and {factors.step} deep"
-        )
+    if (
+        not pairs
+        or schedule.registers[column] % 2
+        or schedule.registers[depth] not in factors.steps
+    ):
+        deep = " or ".join(map(str, factors.steps))
+        raise LoweringError(f"register tiles are pairs of rows and columns, and {deep} deep")
     for d in problem.kept:
         used = [problem.streams[n].uses(d) for n in streams]
         if schedule.registers[d] > 1 and all(used):
@@ -163,6 +186,7 @@ def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:
             _operand(frame, rows, row, depth, groups[0]),
             _operand(frame, columns, column, depth, groups[1]),
             accumulators_of(frame, tile, factors),
+            frame.schedule.registers[depth],
         )
     ]
 
