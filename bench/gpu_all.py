@@ -36,7 +36,7 @@ from bench.gpu_tasks import KINDS, log_of
 from bench.results import CaseResult, Run, read, write
 
 ROWS = "rows"
-_UNPACKED = {"stores", "tasks"}
+_UNPACKED = {"stores"}
 
 
 def task_file(out: Path, stem: str) -> Path:
