@@ -196,7 +196,8 @@ def _reference(structure: Structure, operands: list[np.ndarray], options: dict[s
     options = {name: value for name, value in options.items() if name != "optimize"}
     result = np.einsum(*arguments, **options)
     computed = np.dtype(options.get("dtype") or np.result_type(*operands, *_outs(options)))
-    if computed.name not in ("float16", "float32", "complex64"):
+    is_view = "out" not in options and result.dtype != computed  # whatever the type asked for
+    if is_view or computed.name not in ("float16", "float32", "complex64"):
         return result
     wide = np.complex128 if computed.kind == "c" else np.float64
     brought = [operand.astype(computed).astype(wide) for operand in operands]
