@@ -6,6 +6,9 @@ each other may still be right on a CPU, which runs them by turns; here they woul
 half of the schedules are of work-items that keep what they can in registers. Several processes
 share the work, since compiling takes longer than running; a case without an answer runs again,
 alone: it crashed its process, as a compiler may (docs/adr/0004), or hangs, or only waited.
+
+`--opencl` needs neither: the processor computes by them, whatever has no cluster, and by places and
+words that are as narrow as on a GPU.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ import numpy as np
 from mdtensor.autotune.space import Space
 from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_kinds import kinds_of
@@ -40,9 +44,12 @@ from mdtensor.specs import Target
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase
 from tests.lower.random_resident import random_gpu_schedule
-from tests.lower.running import MismatchError
+from tests.lower.running import MismatchError, device
+from tests.lower.test_gpu_candidates import H200
 
 SPACE = "from the space"
+OPENCL_TOO = "as OpenCL"
+SMALL = replace(H200, max_threads=64)  # what a processor computes by turns
 SECONDS = 60  # for one case, compilation included
 
 
@@ -139,17 +146,23 @@ def of_cluster(rng: random.Random, problem: Problem, schedule: Schedule) -> Sche
 
 def case_of(name: str) -> fuzz.Case | MDHomCase:
     """The case of that name, with other schedules for half of its stages, or all from the space."""
-    name, _, space = name.partition(" ")
-    case = fuzz.random_case(name)
+    name, _, more = name.partition(" ")
+    case, here = fuzz.random_case(name), more.endswith(OPENCL_TOO)
     rng = random.Random(f"{name}/resident")
-    if space:
+    if here and isinstance(case, MDHomCase):
+        case = replace(case, narrow=True)
+    if more.startswith(SPACE):
         case = replace(case, general=False)
-        schedules = tuple(drawn(p, gpu().device.target, rng, 256) for p in case.problems())
+        target = SMALL if here else gpu().device.target
+        most = 64 if here else 256
+        schedules = tuple(drawn(p, target, rng, most) for p in case.problems())
         if isinstance(case, MDHomCase):
             return replace(case, schedules=schedules)
         return replace(case, schedule=schedules[0])
     schedules = tuple(
-        of_cluster(rng, problem, random_gpu_schedule(rng, problem))
+        random_gpu_schedule(rng, problem)
+        if here
+        else of_cluster(rng, problem, random_gpu_schedule(rng, problem))
         if rng.random() < 0.5
         else schedule
         for problem, schedule in zip(case.problems(), case.schedules, strict=True)
@@ -162,8 +175,9 @@ def case_of(name: str) -> fuzz.Case | MDHomCase:
 
 def outcome(name: str) -> tuple[str, str]:
     """The name of a case, and what came of it."""
+    on, dialect = (device, OPENCL) if name.endswith(OPENCL_TOO) else (gpu, CUDA)
     try:
-        return name, "ok" if fuzz.check(case_of(name), gpu, CUDA) else "refused"
+        return name, "ok" if fuzz.check(case_of(name), on, dialect) else "refused"
     except MismatchError as error:
         return name, f"MISMATCH {error}"
     except CompileError as error:
@@ -205,6 +219,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     parser.add_argument("--space", action="store_true", help="schedules from the search's space")
+    parser.add_argument("--opencl", action="store_true", help="on the processor, without a GPU")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="before it runs alone")
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     options = parser.parse_args()
@@ -212,6 +227,8 @@ def main() -> int:
     names = fuzz.names_of(options.seed, ("gpu",), options.count, options.first, kind)
     if options.space:
         names = [f"{name} {SPACE}" for name in names]
+    if options.opencl:
+        names = [f"{name} {OPENCL_TOO}" for name in names]
     start = time.monotonic()
     counts: Counter[str] = Counter()
     context = multiprocessing.get_context("spawn")

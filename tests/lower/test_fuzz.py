@@ -363,6 +363,13 @@ def test_a_gpu_gets_schedules_with_resident_accumulators_too(kind):
     assert 0.3 < np.mean(resident) < 0.7
 
 
+@pytest.mark.parametrize("name", ["5/gpu/1/md_hom", "5/gpu/2", f"5/gpu/3 {fuzz_cuda.SPACE}"])
+def test_a_processor_computes_by_schedules_of_a_gpu(name):
+    case = fuzz_cuda.case_of(f"{name} {fuzz_cuda.OPENCL_TOO}")
+    assert all(schedule.asm == "gpu" and not schedule.cluster for schedule in case.schedules)
+    assert fuzz_cuda.outcome(f"{name} {fuzz_cuda.OPENCL_TOO}")[1] == "ok"
+
+
 def test_random_schedules_are_mostly_accepted():
     rng = random.Random(0)
     names = fuzz.names_of(rng.randrange(100), fuzz.FAMILIES, 200)
