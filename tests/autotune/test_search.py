@@ -68,7 +68,7 @@ def test_a_small_space_is_exhausted_without_repetition(technique):
         return ok(1e-6 * (1 + abs(configuration["tile"] - 18) + abs(configuration["step"] - 9)))
 
     space = small()
-    outcome = search(space, measure, budget_s=60, technique=technique)
+    outcome = search(space, measure, budget_s=3600, technique=technique)
     assert outcome.stopped == "exhausted"
     assert len(measured) == len(set(measured)) == space.size == len(outcome.trials)
     assert outcome.best.configuration == {"tile": 18, "step": 9}
@@ -91,7 +91,7 @@ def test_configurations_are_prepared_ahead_each_once_and_in_order(technique):
         measured.append(space.index(configuration))
         return ok(1e-6 * (1 + abs(configuration["tile"] - 18) + abs(configuration["step"] - 9)))
 
-    outcome = search(space, measure, budget_s=60, technique=technique, prepare=prepare, ahead=4)
+    outcome = search(space, measure, budget_s=3600, technique=technique, prepare=prepare, ahead=4)
     assert outcome.stopped == "exhausted"
     assert prepared == measured
     assert len(set(measured)) == space.size
@@ -114,7 +114,7 @@ def test_what_is_ready_is_measured_before_what_is_not():
         return ok(1e-6)
 
     search(
-        space, measure, budget_s=60, technique="exhaustive", prepare=prepare, ahead=3, max_trials=12
+        space, measure, budget_s=3600, technique="exhaustive", prepare=prepare, ahead=3, max_trials=12
     )
     first, *others = list(futures)[:12]
     assert measured == [*others[:7], first, *others[7:]]
@@ -135,7 +135,7 @@ def test_what_is_prepared_apart_is_measured_while_nothing_is_prepared():
         return ok(1e-6 * configuration["tile"])
 
     outcome = search(
-        space, measure, budget_s=60, technique="exhaustive", prepare=prepare, ahead=5, apart=True
+        space, measure, budget_s=3600, technique="exhaustive", prepare=prepare, ahead=5, apart=True
     )
     assert outcome.stopped == "exhausted"
     assert len(outcome.trials) == space.size
@@ -187,14 +187,14 @@ def test_failures_never_win(technique):
             return Trial("wrong", 1e-9, detail="1 of 9 elements")
         return ok(configuration["tile"] * 1e-6)
 
-    outcome = search(space, measure, budget_s=60, technique=technique)
+    outcome = search(space, measure, budget_s=3600, technique=technique)
     assert outcome.best.configuration == {"tile": 1, "step": 1}
     assert {each.trial.status for each in outcome.trials} == {"ok", "wrong"}
     assert len(outcome.ranked()) == 24
 
 
 def test_nothing_ok_means_no_best():
-    outcome = search(small(), lambda _: Trial("crashed", detail="SIGSEGV"), budget_s=60)
+    outcome = search(small(), lambda _: Trial("crashed", detail="SIGSEGV"), budget_s=3600)
     assert outcome.best is None
     assert outcome.ranked() == []
     assert len(outcome.trials) == small().size
@@ -207,7 +207,7 @@ def test_beats_random_search(technique):
     def median_best(name):
         found = [
             search(
-                space, kernel_seconds, budget_s=60, max_trials=200, technique=name, rng_seed=seed
+                space, kernel_seconds, budget_s=3600, max_trials=200, technique=name, rng_seed=seed
             ).best.trial.seconds
             for seed in range(5)
         ]
@@ -220,7 +220,7 @@ def test_differential_evolution_beats_random_search_in_the_long_run():
     space = kernel_space()
     best = {
         name: search(
-            space, kernel_seconds, budget_s=60, max_trials=800, technique=name
+            space, kernel_seconds, budget_s=3600, max_trials=800, technique=name
         ).best.trial.seconds
         for name in ("random", "differential_evolution")
     }
@@ -230,7 +230,7 @@ def test_differential_evolution_beats_random_search_in_the_long_run():
 def test_seeds_come_first_in_order_and_once():
     space = small()
     seeds = [{"tile": 12, "step": 6}, {"tile": 5, "step": 5}, {"tile": 12, "step": 6}]
-    outcome = search(space, lambda _: ok(1e-6), seeds=seeds, budget_s=60, max_trials=4)
+    outcome = search(space, lambda _: ok(1e-6), seeds=seeds, budget_s=3600, max_trials=4)
     assert [each.configuration for each in outcome.trials[:2]] == seeds[:2]
     assert [each.proposer for each in outcome.trials[:2]] == ["seed", "seed"]
     assert outcome.trials[2].proposer in TECHNIQUES
@@ -240,7 +240,7 @@ def test_seeds_come_first_in_order_and_once():
 
 def test_a_seed_of_another_space_stands_for_the_nearest():
     seeds = [{"tile": 12, "step": 5, "warp": 3}]
-    outcome = search(small(), lambda _: ok(1e-6), seeds=seeds, budget_s=60, max_trials=1)
+    outcome = search(small(), lambda _: ok(1e-6), seeds=seeds, budget_s=3600, max_trials=1)
     (first,) = outcome.trials
     assert first.configuration in small()
     assert first.configuration in ({"tile": 12, "step": 6}, {"tile": 10, "step": 5})
@@ -256,7 +256,7 @@ def test_techniques_start_from_the_seeds():
         space,
         kernel_seconds,
         seeds=[best],
-        budget_s=60,
+        budget_s=3600,
         max_trials=40,
         technique="hill_climbing",
     )
@@ -268,10 +268,10 @@ def test_techniques_start_from_the_seeds():
 
 def test_known_trials_are_not_repeated_but_learned_from():
     space = small()
-    first = search(space, lambda c: ok(c["tile"] * 1e-6), budget_s=60, max_trials=60)
+    first = search(space, lambda c: ok(c["tile"] * 1e-6), budget_s=3600, max_trials=60)
     known = [(each.configuration, each.trial) for each in first.trials]
     known.append(({"tile": 99, "step": 1}, ok(1e-9)))
-    second = search(space, lambda c: ok(c["tile"] * 1e-6), known=known, budget_s=60)
+    second = search(space, lambda c: ok(c["tile"] * 1e-6), known=known, budget_s=3600)
     measured = [tuple(each.configuration.items()) for each in first.trials + second.trials]
     assert len(set(measured)) == len(measured) == space.size
 
@@ -283,7 +283,7 @@ def test_of_several_proposals_the_one_is_measured_of_which_least_is_expected():
         outcome = search(
             space,
             lambda c: ok(1e-6 * (1 + c["tile"])),
-            budget_s=60,
+            budget_s=3600,
             max_trials=60,
             technique="random",
             expected=lambda c: c["tile"],
@@ -295,7 +295,7 @@ def test_of_several_proposals_the_one_is_measured_of_which_least_is_expected():
 
 def test_all_of_a_space_is_measured_whatever_is_expected():
     space = small()
-    outcome = search(space, lambda _: ok(1e-6), budget_s=60, expected=lambda _: math.inf, draws=5)
+    outcome = search(space, lambda _: ok(1e-6), budget_s=3600, expected=lambda _: math.inf, draws=5)
     assert outcome.stopped == "exhausted"
     assert len(outcome.trials) == space.size
 
@@ -326,7 +326,7 @@ def test_an_interrupt_returns_what_was_measured():
             raise KeyboardInterrupt
         return ok(1e-6)
 
-    outcome = search(small(), measure, budget_s=60, on_trial=seen.append)
+    outcome = search(small(), measure, budget_s=3600, on_trial=seen.append)
     assert outcome.interrupted
     assert list(outcome.trials) == seen
     assert len(seen) == 7
@@ -334,12 +334,12 @@ def test_an_interrupt_returns_what_was_measured():
 
 def test_other_exceptions_pass_through():
     with pytest.raises(ZeroDivisionError):
-        search(small(), lambda _: ok(1 / 0), budget_s=60)
+        search(small(), lambda _: ok(1 / 0), budget_s=3600)
 
 
 def test_the_same_seed_gives_the_same_search():
     def run(seed):
-        outcome = search(kernel_space(), kernel_seconds, budget_s=60, max_trials=60, rng_seed=seed)
+        outcome = search(kernel_space(), kernel_seconds, budget_s=3600, max_trials=60, rng_seed=seed)
         return [each.configuration for each in outcome.trials]
 
     assert run(3) == run(3)
@@ -350,13 +350,13 @@ def test_an_empty_space_is_exhausted_at_once():
     def never(tile):
         return False
 
-    outcome = search(Space([Parameter("tile", (1,), (never,))]), lambda _: ok(1), budget_s=60)
+    outcome = search(Space([Parameter("tile", (1,), (never,))]), lambda _: ok(1), budget_s=3600)
     assert (outcome.trials, outcome.stopped) == ((), "exhausted")
 
 
 def test_unknown_techniques_are_refused():
     with pytest.raises(TuningError, match="unknown search technique 'luck'") as caught:
-        search(small(), lambda _: ok(1), budget_s=60, technique="luck")
+        search(small(), lambda _: ok(1), budget_s=3600, technique="luck")
     assert "hill_climbing" in caught.value.hint
 
 
