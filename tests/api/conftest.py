@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from mdtensor.api import pipeline
 from tests.api.executors import EXECUTORS, use_reference
 
 
@@ -23,3 +24,11 @@ def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "reference":
         use_reference(monkeypatch)
     return request.param
+
+
+@pytest.fixture
+def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread finds better kernels in the background, for which tables would be emptied."""
+    engine = pipeline.engine_for()
+    engine.settle(timeout=600)
+    monkeypatch.setattr(engine, "_improve_later", lambda chosen: None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 import mdtensor.api.einsum as einsum
-from mdtensor.api import computation
+from mdtensor.api import computation, dispatch
 from mdtensor.translate import reference
 
 EXECUTORS = ("kernels", "reference")
@@ -23,6 +23,7 @@ def executions(
 
 
 def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the reference interpreter compute instead of kernels."""
+    """Let the reference interpreter compute instead of kernels, also what they computed before."""
+    dispatch.clear()
     for module in (einsum, computation):
         monkeypatch.setattr(module, "executor", reference.compute)

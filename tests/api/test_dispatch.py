@@ -6,10 +6,13 @@ import gc
 import threading
 
 import numpy as np
+import pytest
 
 import mdtensor as mdt
 from mdtensor.api import dispatch, pipeline
 from tests.hurried import at_once
+
+pytestmark = pytest.mark.usefixtures("undisturbed")
 
 
 class Keeper:

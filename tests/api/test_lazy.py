@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mdtensor as mdt
-from mdtensor.api import computation, modes
+from mdtensor.api import computation, dispatch, modes
 from mdtensor.errors import DTypeError, IndexingError, ShapeError
 from mdtensor.translate import reference
 from tests.cases import DTYPES, tolerance, values
@@ -63,6 +63,7 @@ def test_basic_slices(key: list[Any], dots: bool) -> None:
     assert result.shape == expected.shape
     if not expected.size:
         return
+    dispatch.clear()
     before, computation.executor = computation.executor, reference.compute
     try:
         np.testing.assert_array_equal(result, expected)
@@ -271,6 +272,7 @@ def test_random_programs(data: st.DataObject) -> None:
         pairs.append((made[0], made[1]))
     expected, result = pairs[-1]
     assert result.shape == expected.shape
+    dispatch.clear()
     before, computation.executor = computation.executor, reference.compute
     try:
         np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)

@@ -41,7 +41,7 @@ def problem_of(precision: str | None, dtype: str = "f4", text: str = "ij,jk->ik"
     return problem_from_md_hom(md_hom_from_einsum(text, specs, precision=precision))
 
 
-@pytest.mark.usefixtures("executed")
+@pytest.mark.usefixtures("undisturbed")
 def test_a_processor_computes_exactly() -> None:
     expected = mdt.einsum("ij,jk->ik", A, B)
     for _ in range(2):  # the second time from the table of the hot path

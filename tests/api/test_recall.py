@@ -12,6 +12,7 @@ import mdtensor as mdt
 from mdtensor.api import computation, dispatch, pipeline, recall
 from mdtensor.directive import Buffer, add, cc, combine_ops, fp64, inp, out, pw
 
+pytestmark = pytest.mark.usefixtures("undisturbed")
 RNG = np.random.default_rng(77)
 FACTOR = 2.0
 ndimage = mdt.ndimage

@@ -114,7 +114,13 @@ def test_what_is_ready_is_measured_before_what_is_not():
         return ok(1e-6)
 
     search(
-        space, measure, budget_s=3600, technique="exhaustive", prepare=prepare, ahead=3, max_trials=12
+        space,
+        measure,
+        budget_s=3600,
+        technique="exhaustive",
+        prepare=prepare,
+        ahead=3,
+        max_trials=12,
     )
     first, *others = list(futures)[:12]
     assert measured == [*others[:7], first, *others[7:]]
@@ -339,7 +345,9 @@ def test_other_exceptions_pass_through():
 
 def test_the_same_seed_gives_the_same_search():
     def run(seed):
-        outcome = search(kernel_space(), kernel_seconds, budget_s=3600, max_trials=60, rng_seed=seed)
+        outcome = search(
+            kernel_space(), kernel_seconds, budget_s=3600, max_trials=60, rng_seed=seed
+        )
         return [each.configuration for each in outcome.trials]
 
     assert run(3) == run(3)

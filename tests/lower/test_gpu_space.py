@@ -126,8 +126,9 @@ def test_a_problem_has_schedules_of_several_kinds(name: str) -> None:
         validate(problem, schedule_from(problem, WITH_MATRICES, place))
 
 
-def test_neighbours_of_a_kind_differ_in_what_it_leaves_open() -> None:
-    for name, fields_of_kind in (
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
         ("points: star in a border", {"registers", "threads", "chunks", "lead", "tail", "parts"}),
         ("points: turned", {"staged", "padding", "swath", "streaming", "warp"}),
         ("scan: a vector", {"registers", "threads", "chunks"}),
@@ -135,19 +136,25 @@ def test_neighbours_of_a_kind_differ_in_what_it_leaves_open() -> None:
         ("halves: ik,kj->ij", {"registers", "threads", "tiles", "stages", "swath", "streaming"}),
         ("bulk: ik,kj->ij", {"registers", "threads", "stages", "swath", "parts", "results"}),
         ("bulk: a convolution", {"registers", "stages", "swath", "parts", "results"}),
-    ):
-        problem, rng = OF_KINDS[name], random.Random(2)
-        space = space_with_matrices(problem)
-        found = (schedule for _, schedule in ranked(problem, WITH_MATRICES))
-        if name[0] in "hb":
-            found = (s for s in found if s.tensor and s.bulk == (name[0] == "b"))
-        best = next(found)
-        place = space.nearest(configuration_from(problem, best), rng)
-        assert place is not None
-        near = [schedule_from(problem, WITH_MATRICES, n) for n in space.neighbours(place, rng)]
-        same = [s for s in near if not misfit(problem, s, WITH_MATRICES)]
-        for field in fields_of_kind:
-            assert any(getattr(s, field) != getattr(best, field) for s in same), (name, field)
+    ],
+)
+def test_neighbours_of_a_kind_differ_in_what_it_leaves_open(name: str, fields: set[str]) -> None:
+    problem, rng, missing = OF_KINDS[name], random.Random(2), set(fields)
+    space = space_with_matrices(problem)
+    found = (schedule for _, schedule in ranked(problem, WITH_MATRICES))
+    if name[0] in "hb":
+        found = (s for s in found if s.tensor and s.bulk == (name[0] == "b"))
+    best = next(found)
+    place = space.nearest(configuration_from(problem, best), rng)
+    assert place is not None
+    for near in space.neighbours(place, rng):
+        schedule = schedule_from(problem, WITH_MATRICES, near)
+        changed = {f for f in missing if getattr(schedule, f) != getattr(best, f)}
+        if changed and not misfit(problem, schedule, WITH_MATRICES):
+            missing -= changed
+        if not missing:
+            break
+    assert not missing
 
 
 @pytest.mark.parametrize("name", [*OF_KINDS, *SHAPES])
