@@ -204,6 +204,9 @@ class Group:
 
     def _computed(self, parts: Sequence[str], operands: Sequence[str]) -> np.ndarray:
         operation, kind = parts[0], _TYPES.get(parts[-1], "?")
+        if operation == "mov" and operands[0].startswith("{"):  # two halves, the lower first
+            lower, upper = (self._value(name, "u2").astype("u4") for name in _names(operands[0]))
+            return lower | upper << np.uint32(16)
         if operation in ("mov", "cvta"):
             return self._value(operands[0], kind)
         if operation == "cvt" and len(operands) > 1:  # two floats, the upper half's first
