@@ -76,8 +76,8 @@ class TensorSpec:
         cls, shape: Sequence[int], dtype: object = "f4", strides: Sequence[int] | None = None
     ) -> TensorSpec:
         """A spec from a shape and anything that `numpy.dtype` takes; C order by default."""
-        shape = tuple(int(extent) for extent in shape)
-        steps = contiguous_strides(shape) if strides is None else tuple(int(s) for s in strides)
+        shape = tuple(map(_whole, shape))
+        steps = contiguous_strides(shape) if strides is None else tuple(map(_whole, strides))
         return cls(as_dtype(dtype), shape, steps)
 
     @property
@@ -99,6 +99,11 @@ class TensorSpec:
     def __repr__(self) -> str:
         text = f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
         return text if self.is_contiguous else f"{text}:{','.join(map(str, self.strides))}"
+
+
+def _whole(number: Any) -> int:
+    """A number of NumPy's as one of Python's."""
+    return number if number.__class__ is int else int(number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from mdtensor.api import dispatch, modes, recall, statistics
+from mdtensor.api.families import Families, Member
 from mdtensor.api.in_flight import Begun, Step
 from mdtensor.api.operands import (
     Array,
@@ -50,8 +50,8 @@ class Computation:
     """Steps over numbered slots: operands first, then results, then temporaries.
 
     `operands` is their number. `fills` are values that results are filled with before the first
-    step, or None for results that the steps write whole. `whole` is one step that takes the place
-    of all, for devices that read zeros outside of arrays at no cost.
+    step, or None for results that the steps write whole. `whole` gives the one step that takes the
+    place of all, if there is one, for devices that read zeros outside of arrays at no cost.
     """
 
     operands: int
@@ -59,7 +59,7 @@ class Computation:
     temporaries: tuple[TensorSpec, ...]
     steps: tuple[Step, ...]
     fills: tuple[float | None, ...] = ()
-    whole: Step | None = None
+    whole: Callable[[], Step | None] | None = None
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -106,6 +106,13 @@ _ready: dict[Hashable, Ready] = {}
 _TABLE_SIZE = 4096
 
 
+def _engine() -> Any:
+    return importlib.import_module("mdtensor.api.pipeline").engine_for()
+
+
+families: Families[Computation] = Families(_engine)
+
+
 def forget() -> None:
     """Drops the launches of this module; better kernels may exist."""
     _ready.clear()
@@ -139,13 +146,15 @@ def call(
     build: Build,
     out: Array | tuple[Array, ...] | None = None,
     constants: int = 0,
+    moment: Callable[[], Hashable] = lambda: None,
 ) -> Any:
     """Runs a front end's computation on arrays; one result, or a tuple of several.
 
     `key` holds all that shapes the computation besides the operands' layouts; equal keys and
     layouts take the computation that was built before. `build` makes it from the operands' specs.
     So many `constants`, the last operands, follow from what the front end was given besides the
-    arrays that are the other operands.
+    arrays that are the other operands. `moment` gives what `build` looks at besides: what was built
+    for some layouts stays what it is, but for others it is built anew where that has changed.
 
     Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
     `out` that does not fit.
@@ -161,29 +170,25 @@ def call(
     check_types([target.dtype for target in given], on_gpu=xp is not np)
     layouts = tuple([(a.shape, a.strides, a.dtype) for a in arrays])
     seen = (key, layouts)
-    computation = _table.get(seen)
-    if computation is None:
-        computation = staged(build(tuple(map(spec_of, arrays))))
-        check_native([spec.dtype for spec in computation.results])
-        if len(_table) >= _TABLE_SIZE:
-            _table.clear()
-        _table[seen] = computation
-    if computation.whole is not None and xp is not np:
-        computation = _suited(computation, seen, xp)
-    if (plans := planner.get()) is not None:
-        return plans(computation, operands, out)
-    results = _allocated(computation, arrays, given, xp)
-    ready: Ready | None = None
-    if executor is None and not modes.is_watching():
-        place = _place(xp)
-        ready = _ready.get((place, seen))
-        if ready is None:
-            ready = ready_for(computation, xp)
-            if generation == dispatch.generation():  # else it may be out of date
-                _remember((place, seen), ready)
-        ready.into(*arrays, *results)
+    place = _place(xp)
+    is_watched = executor is not None or modes.is_watching() or planner.get() is not None
+    found = None if is_watched else _ready.get((place, seen))
+    if found is None:
+        alike = None if is_watched or xp is not np else lambda: (key, moment())
+        found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
+        if isinstance(found, Computation) and found.whole is not None and xp is not np:
+            found = _suited(found, seen, xp)
+    if isinstance(found, Computation) and (plans := planner.get()) is not None:
+        return plans(found, operands, out)
+    results = _allocated(found.results, arrays, given, xp)
+    if isinstance(found, Computation) and is_watched:
+        ready = None
+        _run(found, arrays, results, xp)
     else:
-        _run(computation, arrays, results, xp)
+        ready = found if isinstance(found, Ready) else ready_for(found, xp)
+        if ready is not found and generation == dispatch.generation():  # else perhaps out of date
+            _remember((place, seen), ready)
+        ready.into(*arrays, *results)
     is_direct = True
     for target, result in zip(given, results, strict=False):
         if target is not result:
@@ -198,22 +203,73 @@ def call(
     return finished
 
 
-def ready_for(computation: Computation, xp: Any) -> Ready:
+def _member_or_built(
+    seen: Hashable,
+    alike: Callable[[], Hashable] | None,
+    specs: tuple[TensorSpec, ...],
+    build: Build,
+) -> Computation | Member[Computation]:
+    """The computation on operands of these specs: built before, of a family, or built now.
+
+    `alike` gives what computations of a family have in common; None where there shall be none.
+    """
+    computation = _table.get(seen)
+    if computation is not None:
+        return computation
+    of_family = None if alike is None else alike()
+    if of_family is not None and (member := families.member(of_family, specs)) is not None:
+        return member
+
+    def built(specs: tuple[TensorSpec, ...]) -> Computation:
+        return staged(build(specs))
+
+    computation = built(specs)
+    check_native([spec.dtype for spec in computation.results])
+    if len(_table) >= _TABLE_SIZE:
+        _table.clear()
+    _table[seen] = computation
+    if of_family is not None:
+        families.learn(of_family, computation, specs, built)
+    return computation
+
+
+def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
     """What runs a computation on arrays of NumPy, or of CuPy's current device."""
+    if isinstance(found, Member):
+        return _ready_with(found.computation, xp, found.programs)
+    computation = found
     if len(computation.steps) > 1 and executor is None and xp is not np:
         pipeline = importlib.import_module("mdtensor.api.pipeline")
         compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
         pipeline.choose_ahead(compiled, _arrays_of(xp))
+    return _ready_with(computation, xp)
+
+
+def _ready_with(
+    computation: Computation, xp: Any, programs: Sequence[Program] | None = None
+) -> Ready:
+    """What runs a computation by programs, or by those that its steps have."""
+    steps = computation.steps
+
+    def launch(step: Step) -> Run:
+        return _launch(step, xp) if programs is None else programs[0].launcher()
+
+    def begun(step: Step, *, behind: bool = False) -> Begun:
+        if programs is None:
+            return _begun(step, xp, behind=behind)
+        number = next(n for n, other in enumerate(steps) if other is step)
+        return programs[number].beginner(behind=behind)
+
     return Ready(
         computation.operands,
-        computation.steps,
+        steps,
         computation.results,
         [allocator(spec, xp) for spec in computation.temporaries],
         computation.fills,
         xp,
         lambda spec: allocator(spec, xp),
-        lambda step: _launch(step, xp),
-        partial(_begun, xp=xp),
+        launch,
+        begun,
     )
 
 
@@ -239,7 +295,7 @@ def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
     found = _table.get(key)
     if found is None:
         pipeline = importlib.import_module("mdtensor.api.pipeline")
-        found, whole = computation, computation.whole
+        found, whole = computation, computation.whole and computation.whole()
         if (
             executor is None
             and whole
@@ -251,15 +307,15 @@ def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
 
 
 def _allocated(
-    computation: Computation, arrays: Sequence[Array], given: Sequence[Array], xp: Any
+    due: Sequence[TensorSpec], arrays: Sequence[Array], given: Sequence[Array], xp: Any
 ) -> list[Array]:
     """The results: new arrays, or the caller's where a kernel may write to them."""
-    if given and len(given) != len(computation.results):
+    if given and len(given) != len(due):
         arrays_given = count_of(len(given), "array", "arrays")
-        results_due = count_of(len(computation.results), "result", "results")
+        results_due = count_of(len(due), "result", "results")
         raise ShapeError(f"{arrays_given} in out for {results_due}")
     results: list[Array] = []
-    for number, spec in enumerate(computation.results):
+    for number, spec in enumerate(due):
         target = given[number] if given else None
         if target is not None and tuple(target.shape) != spec.shape:
             raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
@@ -297,7 +353,7 @@ def _launch(step: Step, xp: Any) -> Run:
     return _interpreted(step) or _program(step, xp).launcher()
 
 
-def _begun(step: Step, *, xp: Any, behind: bool = False) -> Begun:
+def _begun(step: Step, xp: Any, *, behind: bool) -> Begun:
     """A function that begins one step, and what waits for it, if needed."""
     if (run := _interpreted(step)) is not None:
         return run, None

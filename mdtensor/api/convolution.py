@@ -165,7 +165,11 @@ def computation_of(convolution: Convolution) -> Computation:
     blocks = md_homs_from_convolution(convolution)
     count = 2 + len(convolution.extras)
     result = (convolution.result.spec,)
-    whole = blocks.whole and Step(blocks.whole, tuple(range(count)), (count,))
+
+    def whole() -> Step | None:
+        md_hom = blocks.whole
+        return md_hom and Step(md_hom, tuple(range(count)), (count,))
+
     if blocks.padding is None:
         steps = (Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
         return Computation(count, result, (), tuple(steps), whole=whole)

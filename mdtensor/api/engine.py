@@ -252,16 +252,35 @@ class Engine:
         its own; `choose` knows what to do then.
         """
         decision = self._decided(structure, sizes)
-        if decision is None or structure.pattern is None:
-            return None
-        key = structure.pattern % sizes
-        if key in self._with_own or (use_store and self._winner(key)):
+        if decision is None or self._is_apart(structure, sizes, problem, use_store=use_store):
             return None
         parts = self._parts(structure, sizes, decision)
         self._improve_later(_Chosen(structure, sizes, problem, decision))
         _, program = structure.variants[decision.variant]
         launch = _launch_sizes(sizes, decision.variant, parts)
         return program.bound((*sizes, *launch), decision.groups == 1)
+
+    def _is_apart(
+        self,
+        structure: Structures,
+        sizes: tuple[int, ...],
+        problem: Callable[[], Problem],
+        *,
+        use_store: bool,
+    ) -> bool:
+        """Whether a shape has a winner, or a kernel of its own."""
+        if structure.pattern is not None:
+            key = structure.pattern % sizes
+        elif self._with_own or (use_store and not self._knows_of_no_winner()):
+            key = problem_key(problem())
+        else:
+            return False
+        return key in self._with_own or (use_store and self._winner(key) is not None)
+
+    def _knows_of_no_winner(self) -> bool:
+        """Whether the store was seen to have no winner at all."""
+        state, keys = self._winners_seen
+        return state is not None and not keys and state == self.store.state()
 
     def _winner(self, key: str) -> WinnerRow | None:
         """The winner of a problem; the store is not asked for those it was seen not to have."""

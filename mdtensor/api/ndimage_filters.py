@@ -204,7 +204,7 @@ def _filtered(
     ]
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
-        return _computation(passes, specs, TensorSpec.of(array.shape, dtype))
+        return _computation(passes, specs, TensorSpec.of(specs[0].shape, dtype))
 
     return call(("filter", tuple(passes), dtype), [array, *weights], build, out, len(weights))
 

@@ -40,6 +40,7 @@ class Ready:
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
         slots = [(*step.operands, *step.results) for step in steps]
         is_simple = slots == [tuple(range(operands + 1))] and len(results) == 1 and not filled
+        self.results = tuple(results)
         self.only: Run | None = launch(steps[0]) if is_simple else None
         makers = [made(spec) for spec in results]
         if self.only is not None:

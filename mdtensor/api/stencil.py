@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex, cast, overload
 import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
 from mdtensor.api.recall import recalled
 from mdtensor.decorated import Decorated
@@ -115,7 +116,8 @@ class StencilFunction(Decorated):
         operands = [a for a in arguments if not _is_number(a)]
         build = functools.partial(self._computation, constants, inside)
         key = self._key(constants, inside=inside)
-        return call(key, operands, build, out)
+        # Numbers that the function takes from around it are those of its first call on a shape.
+        return call(key, operands, build, out, moment=lambda: function_key(self.function))
 
     def _key(self, constants: Sequence[Number | None], *, inside: bool) -> Hashable:
         """What calls share that are one computation, but for the layouts of their arrays."""

@@ -5,6 +5,7 @@ One kernel serves all shapes of a structure; the sizes that go with the names ar
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ LITERAL_STRIDES = (-1, 0, 1)
 # Neighbours that are that close are told apart by the offset itself, so that loads are shared.
 LITERAL_OFFSET = 32
 LITERAL_STEPS = 8
+_LITERALS = range(-LITERAL_OFFSET, LITERAL_OFFSET + 1)
 # Windows begin so many of their own steps apart, at most, where that number is part of a structure.
 LITERAL_SLIDE = 3
 
@@ -63,6 +65,7 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
     offsets = [as_index(access.offset).constant or 0 for access in accesses]
     if not all(-LITERAL_OFFSET <= offset <= LITERAL_OFFSET for offset in offsets):
         return None
+    offsets = list(map(_literal, offsets))
     if any(read.computed for read in problem.all_reads):
         return None
     walks = [walk.strides for walk in (*problem.streams, *problem.writes)]
@@ -70,7 +73,7 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
     slides = [_slides(problem, stream.strides) for stream in problem.streams]
     slides += [{}] * len(problem.writes)
     literal = [
-        tuple([s if s in LITERAL_STRIDES else slide.get(d) for d, s in enumerate(walk)])
+        tuple([_literal(s) if s in LITERAL_STRIDES else slide.get(d) for d, s in enumerate(walk)])
         for walk, slide in zip(strides, slides, strict=True)
     ]
     sizes = [extent.constant or 0 for extent in problem.extents]
@@ -81,6 +84,11 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
     sketch = (*counts, *problem.reduced, *functions, problem.operator, *offsets)
     sketch += (*literal, *buffers, *[read.stream for read in problem.all_reads])
     return (*sketch, *problem.inputs, None, *problem.outputs), tuple(sizes)
+
+
+def _literal(number: int) -> int:
+    """A small number as itself, whatever it was computed from (see `api.watched`)."""
+    return _LITERALS[bisect_left(_LITERALS, number)]
 
 
 def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int, int]]:
@@ -96,7 +104,7 @@ def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int
             if not apart or not one or one in LITERAL_STRIDES or apart % one:
                 continue
             if 0 < apart // one < min(LITERAL_SLIDE + 1, problem.extents[step].constant or 0):
-                found.setdefault(d, (step, apart // one))
+                found.setdefault(d, (step, _literal(apart // one)))
     return found
 
 
@@ -149,7 +157,9 @@ class _Names:
 
     def strides(self, label: str, given: tuple[Index, ...]) -> tuple[Index, ...]:
         return tuple(
-            stride if stride.constant in LITERAL_STRIDES else self.name(f"{label}{d}", stride)
+            as_index(_literal(stride.constant))
+            if stride.constant in LITERAL_STRIDES
+            else self.name(f"{label}{d}", stride)
             for d, stride in enumerate(given)
         )
 
@@ -165,7 +175,9 @@ class _Names:
     def offset(self, label: str, value: Index | int) -> Index | int:
         constant = as_index(value).constant
         assert constant is not None
-        return value if abs(constant) <= LITERAL_OFFSET else self.name(label, value)
+        if abs(constant) > LITERAL_OFFSET:
+            return self.name(label, value)
+        return as_index(_literal(constant)) if isinstance(value, Index) else _literal(constant)
 
     def read(self, label: str, given: Read) -> Read:
         computed = tuple(
@@ -209,10 +221,11 @@ class _Names:
         found = as_index(0)
         for label, stride in sorted(strides.items(), key=lambda pair: -abs(pair[1])):
             count = round(rest / stride)
+            if abs(count) > LITERAL_STEPS:
+                return None
             rest -= count * stride
-            found = found + name(label) * count
-        few = all(abs(count) <= LITERAL_STEPS for _, count in found.terms)
-        return found + rest if few and abs(rest) <= LITERAL_OFFSET else None
+            found = found + name(label) * _literal(count)
+        return found + _literal(rest) if abs(rest) <= LITERAL_OFFSET else None
 
     def function(self, label: str, given: ScalarFunction) -> ScalarFunction:
         results = tuple(

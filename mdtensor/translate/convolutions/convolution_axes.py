@@ -246,12 +246,16 @@ def _run(
 
 def _folded(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Runs that differ by equal distances become one run with a dim more: both borders, say."""
-    alike: dict[Run, list[Run]] = {}
+    alike: list[tuple[Run, list[Run]]] = []
     for run in runs:
         if run.points or not run.taps:
-            alike.setdefault(_moved(run, (0, 0, 0)), []).append(run)
+            here = _moved(run, (0, 0, 0))
+            group = next((others for there, others in alike if there == here), None)
+            if group is None:
+                alike.append((here, group := []))
+            group.append(run)
     folded: list[Run] = []
-    for group in alike.values():
+    for _, group in alike:
         waiting = sorted(group, key=lambda run: run.offsets)
         while waiting:
             count = _evenly(waiting)

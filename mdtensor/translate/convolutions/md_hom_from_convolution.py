@@ -65,13 +65,18 @@ class Blocks:
     """The `md_hom`s of a convolution: each writes a part of the result, together they write all.
 
     Their inputs are image, filter and extras. Where there is a `padding`, it goes first, and its
-    output takes the place of the image. `whole` is one `md_hom` that computes the same where
-    windows leave the image, for devices that read zeros outside of arrays at no cost.
+    output takes the place of the image. `uncut` is the convolution where windows leave the image
+    and all of them are one block.
     """
 
     padding: MDHom | None
     md_homs: tuple[MDHom, ...]
-    whole: MDHom | None = None
+    uncut: Convolution | None = None
+
+    @property
+    def whole(self) -> MDHom | None:
+        """One `md_hom` of the `uncut`, for devices that read zeros outside of arrays at no cost."""
+        return self.uncut and _md_hom(self.uncut, *_wholes(self.uncut))
 
 
 def md_homs_from_convolution(convolution: Convolution) -> Blocks:
@@ -107,9 +112,8 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     """
     if not any(any(axis.margins) for axis in convolution.axes):
         return Blocks(None, _md_homs(convolution, _wholes(convolution)))
-    block = _wholes(convolution)
-    single = len(block) == 1 and convolution.image.spec.nbytes > 0
-    whole = _md_hom(convolution, block[0]) if single else None
+    is_single = len(_wholes(convolution)) == 1 and convolution.image.spec.nbytes > 0
+    uncut = convolution if is_single else None
     padded = _padded(convolution)
     touched = (convolution.image, convolution.filter, convolution.result, *convolution.extras)
     allowed = COPY_SHARE * sum(operand.spec.nbytes for operand in touched)
@@ -119,8 +123,8 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
     copied = padded.image.spec.nbytes
     if copied <= allowed or 2 * copied <= _read_again(convolution, blocks):
         copy = _padding(convolution, padded.image.spec)
-        return Blocks(copy, _md_homs(padded, _wholes(padded)), whole)
-    return Blocks(None, _md_homs(convolution, blocks), whole)
+        return Blocks(copy, _md_homs(padded, _wholes(padded)), uncut)
+    return Blocks(None, _md_homs(convolution, blocks), uncut)
 
 
 Block = tuple[Run, ...]

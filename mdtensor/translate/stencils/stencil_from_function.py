@@ -121,7 +121,7 @@ def _common_shape(arguments: Sequence[TensorSpec | Number]) -> tuple[int, ...]:
     shapes = [a.shape for a in arguments if isinstance(a, TensorSpec) and a.shape]
     if not shapes:
         raise ShapeError("a stencil needs an array with at least one axis")
-    if len(set(shapes)) > 1:
+    if any(shape != shapes[0] for shape in shapes):
         raise ShapeError(
             f"the arrays of a stencil have shapes {', '.join(map(str, shapes))}",
             hint="all have one shape; np.broadcast_to stretches the smaller ones",

@@ -1,0 +1,202 @@
+"""Numbers that are watched: what code makes of them, as a program that makes it of other numbers.
+
+A translation that is handed watched extents and strides computes with them as with any numbers.
+What it computes is written down, and how every comparison ended: the program does the same
+arithmetic on other numbers, and gives None where a comparison ends otherwise, since the translation
+would have gone another way. Where code needs the number itself (a hash, an index, a text), it is
+not watched to the end, and there is no program.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.scalar_function import ScalarFunction
+
+Number = int | float
+# What a program gives for the numbers that were watched: None where it does not hold for them.
+Numbers = Callable[..., Any]
+
+
+# What is hashed when it is made, so that no watched number is in it.
+_WITHOUT_NUMBERS = Expr, ScalarFunction, Operator
+
+
+class NotWatchedError(Exception):
+    """Code needs a number itself."""
+
+
+class Watch:
+    """Writes down what becomes of the numbers that it hands out."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._lines: list[str] = []
+        self._known: dict[str, Any] = {}
+        self._is_lost = False
+
+    def number(self, value: int) -> Any:
+        """A number that is watched from now on, the program's next parameter."""
+        name = f"n{len(self._names)}"
+        self._names.append(name)
+        return Watched(value, name, self)
+
+    def made(self, text: str, value: Number) -> Any:
+        """What an operation gives: the same number for the same operation."""
+        known = self._known.get(text)
+        if known is None:
+            name = f"v{len(self._known)}"
+            self._lines.append(f"{name} = {text}")
+            known = self._known[text] = Watched(value, name, self)
+        return known
+
+    def ended(self, text: str, value: bool) -> bool:
+        """How a comparison ended."""
+        if text not in self._known:
+            self._known[text] = value
+            self._lines.append(f"if {'not ' if value else ''}({text}): return None")
+        return value
+
+    def lose(self) -> NotWatchedError:
+        """The error for code that needs a number itself."""
+        self._is_lost = True
+        return NotWatchedError("a watched number is needed itself")
+
+    def program(self, results: object) -> Numbers:
+        """The program that gives what was made, tuples of numbers, for other numbers.
+
+        Raises NotWatchedError where a number was needed itself, whoever caught the error.
+        """
+        return self._compiled(_text(results))
+
+    def by_name(self) -> Numbers:
+        """The program that gives everything that was made, by name."""
+        return self._compiled("locals()")
+
+    def _compiled(self, results: str) -> Numbers:
+        if self._is_lost:
+            raise self.lose()
+        lines = [f"def program({', '.join(self._names)}):", *self._lines, f"return {results}"]
+        names: dict[str, Any] = {}
+        exec("\n    ".join(lines), names)  # names and numbers that this class wrote
+        return names["program"]
+
+
+class Watched:
+    """A number, and its name in the program of its watch."""
+
+    __slots__ = ("name", "value", "watch")
+
+    def __init__(self, value: Number, name: str, watch: Watch) -> None:
+        self.value = value
+        self.name = name
+        self.watch = watch
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        # Code that asks for an int gets one.
+        return type(self.value)
+
+    def __neg__(self) -> Any:
+        return self.watch.made(f"-{self.name}", -self.value)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.watch.made(f"abs({self.name})", abs(self.value))
+
+    def __round__(self) -> Any:
+        return self.watch.made(f"round({self.name})", round(self.value))
+
+    def __bool__(self) -> bool:
+        return self.watch.ended(f"{self.name} != 0", self.value != 0)
+
+    def _lost(self, *_: object) -> Any:
+        raise self.watch.lose()
+
+    __hash__ = __index__ = __int__ = __float__ = __complex__ = _lost  # type: ignore[assignment]
+    __repr__ = __str__ = __format__ = __reduce_ex__ = _lost  # type: ignore[assignment]
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (Watched, int, bool) or (type(value) is float and math.isfinite(value))
+
+
+def _value(number: Any) -> Number:
+    return number.value if type(number) is Watched else number
+
+
+def _name(number: Any) -> str:
+    return number.name if type(number) is Watched else f"({number!r})"
+
+
+def _arithmetic(symbol: str, function: Callable[[Any, Any], Any], *, swapped: bool) -> Any:
+    def method(self: Watched, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        left, right = (other, self) if swapped else (self, other)
+        if symbol in ("//", "%", "/") and right == 0:
+            raise self.watch.lose()
+        if type(other) is int and type(self.value) is int:
+            if (symbol, other) in (("+", 0), ("*", 1)):
+                return self
+            if (symbol, other) == ("*", 0):
+                return 0
+        value = function(_value(left), _value(right))
+        return self.watch.made(f"{_name(left)} {symbol} {_name(right)}", value)
+
+    return method
+
+
+def _comparison(symbol: str, function: Callable[[Any, Any], bool]) -> Any:
+    def method(self: Watched, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        value = function(self.value, _value(other))
+        if self is other:
+            return value
+        return self.watch.ended(f"{self.name} {symbol} {_name(other)}", value)
+
+    return method
+
+
+_OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/"}
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+for _called, _symbol in _OPERATIONS.items():
+    _function: Any = getattr(operator, _called)
+    setattr(Watched, f"__{_called}__", _arithmetic(_symbol, _function, swapped=False))
+    setattr(Watched, f"__r{_called}__", _arithmetic(_symbol, _function, swapped=True))
+for _called, _symbol in _COMPARISONS.items():
+    setattr(Watched, f"__{_called}__", _comparison(_symbol, getattr(operator, _called)))
+
+
+def _text(results: Any) -> str:
+    """Tuples of numbers as the program writes them."""
+    if type(results) is not tuple:
+        return _name(results)
+    parts = cast("tuple[Any, ...]", results)
+    return f"({''.join(f'{_text(part)}, ' for part in parts)})"
+
+
+def filled(value: Any, numbers: Mapping[str, int]) -> Any:
+    """A value made of tuples and frozen dataclasses, with numbers in place of watched ones."""
+    if type(value) is Watched:
+        return numbers[value.name]
+    if type(value) is tuple:
+        whole = cast("tuple[Any, ...]", value)
+        parts = tuple([filled(part, numbers) for part in whole])
+        return whole if all(map(operator.is_, parts, whole)) else parts
+    if not is_dataclass(value) or isinstance(value, (type, *_WITHOUT_NUMBERS)):
+        return value
+    held = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+    changes = {
+        name: after for name, part in held.items() if (after := filled(part, numbers)) is not part
+    }
+    return replace(value, **changes) if changes else value
