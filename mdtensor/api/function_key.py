@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import os
 import types
 from array import array as array_of_numbers
 from collections import deque
@@ -35,7 +36,7 @@ _SPECIAL = frozenset(
         *("__call__", "__getattr__", "__getattribute__", "__get__", "__getitem__", "__missing__"),
         *("__neg__", "__pos__", "__invert__", "__abs__", "__bool__", "__float__", "__complex__"),
         *("__int__", "__index__", "__iter__", "__len__", "__contains__", "__array_ufunc__"),
-        *("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"),
+        *("__lt__", "__le__", "__gt__", "__ge__"),
         *(f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r")),
     )
 )
@@ -177,10 +178,8 @@ def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[
     if (place := (id(value), names)) in visited:
         return ("again", visited[place][0])
     _visit(place, value, visited)
-    classes = [vars(base) for base in of.__mro__[:-1]] if is_of_python else []
-    if of is value:
-        classes += [vars(base) for base in kind.__mro__ if base not in (type, object)]
-    places = [own, *classes] if own else classes
+    classes = _of_program(of) if is_of_python else []
+    places = [*([own] if own else []), *classes, *(_of_program(kind) if of is value else ())]
     left = [name for place in classes for name in place if name in _SPECIAL]
     special = len(left)
     left += names
@@ -196,6 +195,11 @@ def _attributes(value: Any, names: Sequence[str], visited: Visited) -> Sequence[
             found.append((name, given))
     inside = tuple(left[special:]) if len(left) > special + len(names) else names
     return [part for name, given in found for part in (name, _key(given, visited, inside))]
+
+
+def _of_program(of: type) -> list[Mapping[str, Any]]:
+    """What a class and those it inherits from have, as far as a program made them."""
+    return [vars(base) for base in of.__mro__ if base.__flags__ & _OF_PYTHON]
 
 
 def _behind(given: Any) -> Any:
@@ -226,7 +230,7 @@ def _of_function(function: types.FunctionType, visited: Visited) -> Hashable:
     if closure:
         cells = filter(_is_filled, closure)
         parts += [_key(cell.cell_contents, visited, names) for cell in cells]
-    if not is_own:  # what mdtensor's own functions refer to is what it is
+    if not is_own:
         around = function.__globals__
         for name in names:
             if name in around:
@@ -234,11 +238,13 @@ def _of_function(function: types.FunctionType, visited: Visited) -> Hashable:
     return tuple(parts)
 
 
-# The names that code may look up, and whether it is mdtensor's, by where it lies; it is kept alive.
+# The names that code may look up, and whether it is mdtensor's or Python's, whose functions refer
+# to what is what it is; by where it lies. It is kept alive.
 _Looked = tuple[types.CodeType, tuple[str, ...], bool]
 _looked_up_in: dict[int, _Looked] = {}
 _MOST_CODES = 1024
-_OWN = str(Path(__file__).parents[1])
+_OWN = str(Path(__file__).parents[1]), "<frozen "
+_OF_LIBRARY, _INSTALLED = str(Path(os.__file__).parent), "-packages"
 
 
 def _looked_up(code: types.CodeType) -> _Looked:
@@ -246,9 +252,15 @@ def _looked_up(code: types.CodeType) -> _Looked:
     if known is None or known[0] is not code:
         if len(_looked_up_in) >= _MOST_CODES:
             _looked_up_in.clear()
-        known = code, tuple(_names(code)), code.co_filename.startswith(_OWN)
+        known = code, tuple(_names(code)), _is_fixed(code.co_filename)
         _looked_up_in[id(code)] = known
     return known
+
+
+def _is_fixed(file: str) -> bool:
+    """Whether code of a file is mdtensor's or of Python's library."""
+    library = file.startswith(_OF_LIBRARY) and _INSTALLED not in file
+    return library or file.startswith(_OWN)
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import array
 import collections
 import contextvars
+import enum
 import functools
+import os
 import types
 import weakref
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mdtensor.api import function_key as module
 from mdtensor.api import reduce as front_end
 from mdtensor.api.function_key import function_key
 from mdtensor.translate.operators.combination import ps
@@ -211,7 +215,7 @@ def with_factor() -> Any:
 with_factor.factor = 2.0  # type: ignore[attr-defined]
 NUMBER, NUMBERS, MATRIX = Number(1.0), Numbers([1.0]), np.ones(2).view(Matrix)
 NUMBER.factor = NUMBERS.factor = MATRIX.factor = 2.0  # type: ignore[attr-defined]
-DESCRIBED = WithDescriptor()
+DESCRIBED, HALF = WithDescriptor(), Fraction(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -342,6 +346,34 @@ def test_what_refers_to_too_much_is_looked_at_in_every_call() -> None:
     endless: list[Any] = []
     endless.append(endless)
     assert function_key(by_closure(endless)) != function_key(by_closure(endless))
+
+
+class Color(enum.Enum):
+    RED = 2.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * Color.RED.value,
+        lambda x: x * float(HALF),
+        lambda x: x * float(os.environ.get("FACTOR", "1")),
+    ],
+)
+def test_what_functions_of_pythons_library_refer_to_is_what_it_is(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = function_key(function)
+    visited: list[object] = []
+    visit = module._visit
+
+    def noted(place: Any, value: object, known: Any) -> None:
+        visited.append(value)
+        visit(place, value, known)
+
+    monkeypatch.setattr(module, "_visit", noted)
+    assert function_key(function) == before
+    assert len(visited) < 100
 
 
 def test_operators_count_by_their_functions() -> None:
