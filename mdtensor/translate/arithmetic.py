@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.translate.operations import UFUNCS
 
 
-class Arithmetic:
+class Arithmetic(ABC):
     """Gives a class all of Python's arithmetic; `applied(op, *operands)` makes the result.
 
     `==` and `!=` are left alone, since they say whether two symbolic values are the same one.
@@ -20,9 +21,9 @@ class Arithmetic:
 
     __slots__ = ()
 
+    @abstractmethod
     def applied(self, op: str, *operands: Any) -> Any:
         """The symbolic value of an operation of `translate.operations` on operands."""
-        raise NotImplementedError
 
     def __add__(self, other: Any) -> Any:
         return self.applied("add", self, other)

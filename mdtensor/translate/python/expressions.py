@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
@@ -46,7 +47,7 @@ _CHANGEABLE: Any = (list, dict, set, np.ndarray)
 _OF_OBJECTS: Any = (isinstance, type, str, repr, hash, id)
 
 
-class Expressions:
+class Expressions(ABC):
     """Evaluates expressions of one function; `namespace` has what is no variable of its own.
 
     `callers` are the functions that led here, so that recursion is noticed; `around` are the
@@ -348,6 +349,7 @@ class Expressions:
 
         return called
 
+    @abstractmethod
     def _interpreted(
         self,
         node: ast.AST,
@@ -357,7 +359,6 @@ class Expressions:
         code: object = None,
     ) -> Any:
         """Runs the statements of a function."""
-        raise NotImplementedError
 
     def _function(
         self, node: ast.FunctionDef | ast.Lambda, variables: dict[str, Any]

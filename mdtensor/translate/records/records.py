@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -93,11 +94,13 @@ class _Part(Arithmetic):
     def __ne__(self, other: object) -> Any:
         return negation(self._equals(other))
 
+    @abstractmethod
     def _equals(self, other: object) -> Any:
-        raise NotImplementedError
+        """Whether both have the same elements, which is a number."""
 
+    @abstractmethod
     def _way_out(self) -> str:
-        raise NotImplementedError
+        """What can be done instead, as the hint of an error."""
 
 
 class Record(_Part):
