@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.assignments import sets_at_once
 from mdtensor.lower.group_nest import Barrier, Exchange
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
@@ -115,8 +116,7 @@ class Sharing:
                 others = [Load(f"L{k}", ref.dtype, base + q * apart) for k, ref in enumerate(held)]
                 after = [Ref(f"s{n}_{q}_{k}", ref.dtype) for k, ref in enumerate(held)]
                 results = combined(self.operator, held, others)
-                body += [Let(ref, value) for ref, value in zip(after, results, strict=True)]
-                body += [Set(ref, value) for ref, value in zip(held, after, strict=True)]
+                body += sets_at_once(held, results, after)
             body += self._stores(base, held)
             if (n + 1) * self.count > points:
                 body = [If(place + n * self.count, "<", as_index(points), tuple(body))]
@@ -139,8 +139,7 @@ class Sharing:
                 ]
                 held = [Ref(f"t{u}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
                 results = combined(self.operator, refs, others)
-                body += [Let(h, v) for h, v in zip(held, results, strict=True)]
-                body += [Set(ref, h) for ref, h in zip(refs, held, strict=True)]
+                body += sets_at_once(refs, results, held)
                 body += self._stores(index, held)
             turn = f"turn{distance}"
             yield LetIndex(turn, IndexCalc("%", place, as_index(2 * distance)))
@@ -167,8 +166,7 @@ class Sharing:
             for u, refs in enumerate(self.accumulators):
                 results = combined(self.operator, refs, others[u * width : (u + 1) * width])
                 held = [Ref(f"n{prefix}{u}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
-                yield from (Let(h, v) for h, v in zip(held, results, strict=True))
-                yield from (Set(ref, h) for ref, h in zip(refs, held, strict=True))
+                yield from sets_at_once(refs, results, held)
 
     def _among_warps(self, warps: int) -> Iterator[Statement]:
         """What the first work-items of warps have comes together in each of their warps."""

@@ -49,7 +49,8 @@ from mdtensor.lower.passes.matrix_tile import (
     is_held,
     is_turned,
 )
-from mdtensor.lower.passes.resident import beginning, blocks, whole_part
+from mdtensor.lower.passes.partition import whole_parts
+from mdtensor.lower.passes.resident import beginning, blocks
 from mdtensor.lower.passes.turns import TURN, advanced, starts_of, tiled_of, turns_of
 from mdtensor.lower.passes.write_resident import write_results
 from mdtensor.lower.problem import Axis
@@ -63,18 +64,15 @@ _U64 = np.dtype(np.uint64)
 def bulk_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
     """All that a group does, its last warp something else than the others."""
     items, stages = frame.items, frame.schedule.stages
-    statements: list[Statement] = []
-    for d in frame.problem.dims:
-        if not frame.tilings[d].tile:
-            statements += whole_part(frame.tilings[d])
+    statements = whole_parts(frame.tilings)
     computing = [
         LetIndex(_FOUR_WARPS, IndexCalc("/", name("warp"), as_index(4))),
         *_first_stage(0),
-        *blocks(frame, lambda: _computed(frame, destinations)),
+        *blocks(frame, _computed(frame, destinations)),
     ]
     if frame.schedule.results:
         computing.append(all_stored())
-    copying = [*_first_stage(1), *blocks(frame, lambda: _filled(frame))]
+    copying = [*_first_stage(1), *blocks(frame, _filled(frame))]
     return [
         *statements,
         *(panels_of_results(frame) if frame.schedule.results else []),

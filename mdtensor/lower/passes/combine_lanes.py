@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdtensor.lower.nest import Let, Ref, Shuffle, Slice, Statement, Value
+from mdtensor.lower.assignments import lets
+from mdtensor.lower.nest import Ref, Shuffle, Slice, Statement, Value
 from mdtensor.lower.passes.transpose_rows import picks
 from mdtensor.lower.values import combined
 from mdtensor.translate.combine import Operator
@@ -75,7 +76,5 @@ class _Block:
             for k, value in enumerate(values)
         )
         self.named += 1
-        self.statements += [
-            Let(ref, value, mutable=True) for ref, value in zip(refs, values, strict=True)
-        ]
+        self.statements += lets(refs, values, mutable=True)
         return refs

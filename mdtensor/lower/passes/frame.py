@@ -11,12 +11,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, name
 from mdtensor.lower.nest import Ref, register_dtype
 from mdtensor.lower.passes.stage_inputs import Layout
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
+from mdtensor.translate.combine import Operator
 
 # Dims and how many points further along each.
 Steps = tuple[tuple[int, int], ...]
@@ -43,6 +45,13 @@ class Frame:
     tilings: tuple[DimTiling, ...]
     layouts: Mapping[int, Layout]
     aligned: bool = False
+
+    @property
+    def operator(self) -> Operator:
+        """What the problem's reduced or scanned dims are combined by; LoweringError for none."""
+        if self.problem.operator is None:
+            raise LoweringError("a problem without reduced dims has nothing to combine")
+        return self.problem.operator
 
     @property
     def lane_is_reduced(self) -> bool:

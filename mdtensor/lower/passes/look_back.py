@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from mdtensor.lower.assignments import lets, sets, sets_at_once
 from mdtensor.lower.group_nest import Await, Barrier, Exchange, Post
 from mdtensor.lower.index import Index, as_index, name, product
 from mdtensor.lower.nest import (
@@ -27,7 +28,6 @@ from mdtensor.lower.nest import (
     Load,
     Loop,
     Ref,
-    Set,
     Statement,
     Step,
     Store,
@@ -62,31 +62,27 @@ def counters_of(frame: Frame) -> Index:
 
 def look_back(frame: Frame, total: Tuples, statements: list[Statement]) -> Tuples:
     """Tells the group's total, and declares what comes before its part of the scanned dim."""
-    problem, tiling = frame.problem, frame.tilings[frame.problem.scanned]
-    operator = problem.operator
-    assert operator is not None
+    tiling, operator = frame.tilings[frame.problem.scanned], frame.operator
     number, part = name("group"), name(tiling.var("z"))
     carry = _named("carry", total)
     knows_all = (Post(_word(number, total), _SUM, total),)
     knows_own = (Post(_word(number, total), _TOTAL, total),)
     tell = If(part, "<", as_index(1), knows_all, knows_own)
     statements.append(If(name("item"), "<", as_index(1), (tell,)))
-    neutral = zip(carry, identity_of(operator), strict=True)
-    statements += [Let(ref, value, mutable=True) for ref, value in neutral]
+    statements += lets(carry, identity_of(operator), mutable=True)
     statements.append(LetIndex("distance", as_index(1), mutable=True))
     told = _named("told", total)
     body = [*_window(frame, told), *_nearest_sum(frame, told)]
     found = _named("found", total)
     following = _named("following", total)
     results = combined(operator, found, carry)
-    body += [Let(ref, value) for ref, value in zip(following, results, strict=True)]
-    body += [Set(ref, value) for ref, value in zip(carry, following, strict=True)]
+    body += sets_at_once(carry, results, following)
     body.append(Step("distance", name(_FOUND.name) * part - part))
     width = as_index(WINDOW)
     statements.append(Loop("distance", None, part + WINDOW, width, tuple(body)))
     whole = _named("sum", total)
     results = combined(operator, carry, total)
-    tell_sum: list[Statement] = [Let(r, value) for r, value in zip(whole, results, strict=True)]
+    tell_sum: list[Statement] = lets(whole, results)
     tell_sum.append(Post(_word(number, total), _SUM, whole))
     late = If(name("item"), "<", as_index(1), tuple(tell_sum))
     statements.append(If(as_index(0), "<", part, (late,)))
@@ -109,8 +105,7 @@ def _word(group: Index, types: Tuples) -> Index:
 
 def _window(frame: Frame, told: Tuples) -> list[Statement]:
     """What a window of groups tells, the nearest first; before the first group is nothing."""
-    tiling, operator = frame.tilings[frame.problem.scanned], frame.problem.operator
-    assert operator is not None
+    tiling, operator = frame.tilings[frame.problem.scanned], frame.operator
     item, part = name("item"), name(tiling.var("z"))
     before = _word(name("group") - name("far") * _apart(frame), told)
     state = Ref("state", I64)
@@ -139,8 +134,7 @@ def _nearest_sum(frame: Frame, told: Tuples) -> list[Statement]:
 
     Of two neighbouring stretches the farther one counts unless the nearer one knows its sum.
     """
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     items = math.prod(frame.schedule.threads)
     known, lane = _named("known", told), name("in_window")
     statements: list[Statement] = [
@@ -165,7 +159,6 @@ def _nearest_sum(frame: Frame, told: Tuples) -> list[Statement]:
         knows = Calc("eq", (_KNOWS, Literal(_SUM, I32)), U8)
         for ref, own, value in zip(held, (_KNOWS, *known), results, strict=True):
             statements.append(Let(ref, Calc("select", (knows, own, value), ref.dtype)))
-        sets = zip((_KNOWS, *known), held, strict=True)
-        statements += [Set(ref, value) for ref, value in sets]
+        statements += sets((_KNOWS, *known), held)
         distance *= 2
     return [*statements, exchange("from", 0, (_FOUND, *_named("found", known)))]

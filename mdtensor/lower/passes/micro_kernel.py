@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mdtensor.lower.nest import Let, Statement
+from mdtensor.lower.assignments import lets
+from mdtensor.lower.nest import Statement
 from mdtensor.lower.passes.combining_loops import combining_loops
 from mdtensor.lower.passes.frame import Frame, Tile, single_accumulators
 from mdtensor.lower.passes.stream_pointers import bases
@@ -18,14 +19,13 @@ def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
     if not frame.problem.contracted:
         body = Body(frame, tile, {}, "b", lanes=None)
         return [*statements, *body.without_reduction()]
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     accumulators = [refs for vectors in tile.accumulators for refs in vectors]
     if frame.lane_is_reduced:
         accumulators += single_accumulators(frame, tile)
     neutral = identity_of(operator)
     for refs in accumulators:
-        statements += [Let(r, v, mutable=True) for r, v in zip(refs, neutral, strict=True)]
+        statements += lets(refs, neutral, mutable=True)
 
     def combine(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         return Body(frame, tile, counts, "p", lanes).with_reduction()

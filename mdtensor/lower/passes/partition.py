@@ -5,7 +5,7 @@ Inside them, tile `d` runs from `t_d` to `e_d`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import IndexCalc, LetIndex, Loop, Statement
@@ -70,6 +70,36 @@ def _in_swaths(outer: DimTiling, inner: DimTiling, number: Index, swath: int) ->
     ]
 
 
+def whole_part(tiling: DimTiling) -> list[Statement]:
+    """Declares the tile of a dim that has no tiles but the group's part."""
+    start = LetIndex(tiling.var("t"), name(tiling.var("lo")))
+    return [start, LetIndex(tiling.var("e"), name(tiling.var("hi")))]
+
+
+def whole_parts(tilings: Sequence[DimTiling]) -> list[Statement]:
+    """The same for all dims that have no tiles."""
+    return [s for tiling in tilings if not tiling.tile for s in whole_part(tiling)]
+
+
+def tile_loop(tiling: DimTiling, body: Iterable[Statement]) -> Loop:
+    """The loop over the tiles of a group's part of a dim, the last of which may be cut off."""
+    start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
+    end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
+    stop, step = high + (tiling.tile - 1), as_index(tiling.tile)
+    return Loop(start, low, stop, step, (end, *body))
+
+
+def tile_loops(
+    tilings: Sequence[DimTiling], dims: Sequence[int], body: Sequence[Statement]
+) -> list[Statement]:
+    """The loops over the tiles of those dims that have some, the first outermost."""
+    statements = list(body)
+    for d in reversed(dims):
+        if tilings[d].tile:
+            statements = list[Statement]([tile_loop(tilings[d], statements)])
+    return statements
+
+
 def cache_tiles(
     tilings: Sequence[DimTiling],
     order: Sequence[int],
@@ -81,25 +111,14 @@ def cache_tiles(
     any loop); the last of them is the body.
     """
     tiled = [d for d in order if tilings[d].tile]
-    statements: list[Statement] = []
-    for tiling in tilings:
-        if not tiling.tile:
-            statements.append(LetIndex(tiling.var("t"), name(tiling.var("lo"))))
-            statements.append(LetIndex(tiling.var("e"), name(tiling.var("hi"))))
 
     def nest(level: int) -> list[Statement]:
         here = inside(level)
         if level == len(tiled):
             return here
-        tiling = tilings[tiled[level]]
-        start, end = tiling.var("t"), tiling.var("e")
-        low, high = name(tiling.var("lo")), name(tiling.var("hi"))
-        bound = LetIndex(end, IndexCalc("min", name(start) + tiling.tile, high))
-        body = (bound, *nest(level + 1))
-        loop = Loop(start, low, high + (tiling.tile - 1), as_index(tiling.tile), body)
-        return [*here, loop]
+        return [*here, tile_loop(tilings[tiled[level]], nest(level + 1))]
 
-    return [*statements, *nest(0)]
+    return [*whole_parts(tilings), *nest(0)]
 
 
 def tiles_before(tilings: Sequence[DimTiling], order: Sequence[int]) -> Index:

@@ -19,8 +19,8 @@ from mdtensor.lower.passes.frame import Frame, Piece, Tile, tile_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
 from mdtensor.lower.passes.march_ahead import Ahead
 from mdtensor.lower.passes.march_out import Out, lengths_of_runs, runs_of
+from mdtensor.lower.passes.partition import tile_loop, tile_loops, whole_part
 from mdtensor.lower.passes.reduced_tiles import copied
-from mdtensor.lower.passes.resident import whole_part
 from mdtensor.lower.passes.tile_accesses import (
     loose_dims,
     room_in,
@@ -57,9 +57,7 @@ def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[S
         body = _marching(frame, destinations, d, ahead, out)
     else:
         body = _block(frame, copies, destinations)
-    for d in reversed(tiled):
-        body = blocks_along(tilings[d], body)
-    return [*statements, *body]
+    return [*statements, *tile_loops(tilings, tiled, body)]
 
 
 def _only_block(tiling: DimTiling) -> list[Statement]:
@@ -67,13 +65,6 @@ def _only_block(tiling: DimTiling) -> list[Statement]:
     begin = IndexCalc("min", name(tiling.var("lo")), tiling.extent - tiling.block)
     end = LetIndex(tiling.var("e"), name(tiling.var("hi")))
     return [LetIndex(tiling.var("t"), begin), end]
-
-
-def blocks_along(tiling: DimTiling, body: Sequence[Statement]) -> list[Statement]:
-    """The loop over the blocks of a part."""
-    start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
-    end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
-    return [Loop(start, low, high + (tiling.tile - 1), as_index(tiling.tile), (end, *body))]
 
 
 def _block(
@@ -108,7 +99,7 @@ def _marching(
     if room is None:
         return [*statements, *whole]
     first = LetIndex(tilings[d].var("r"), tilings[d].first)
-    single = blocks_along(tilings[d], [first, *_single_points(frame, destinations)])
+    single = [tile_loop(tilings[d], [first, *_single_points(frame, destinations)])]
     return [*statements, *checks, If(as_index(0), "<=", room, tuple(whole), tuple(single))]
 
 

@@ -10,6 +10,7 @@ from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
 from mdtensor.lower.passes.frame import Frame
+from mdtensor.lower.passes.partition import tile_loops
 
 
 def reduced_tiles(
@@ -21,15 +22,8 @@ def reduced_tiles(
     starts = {d: name(frame.tilings[d].var("t")) for d in frame.problem.dims}
     if not tiled:
         return [*copied(frame, copies, starts), *combine.statements(-1)]
-    statements = _innermost(frame, copies, combine, tiled[-1], starts)
-    for d in reversed(tiled[:-1]):
-        tiling = frame.tilings[d]
-        start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
-        end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
-        stop = high + (tiling.tile - 1)
-        body = (end, *statements)
-        statements = list[Statement]([Loop(start, low, stop, as_index(tiling.tile), body)])
-    return statements
+    innermost = _innermost(frame, copies, combine, tiled[-1], starts)
+    return tile_loops(frame.tilings, tiled[:-1], innermost)
 
 
 def _innermost(

@@ -10,18 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from mdtensor.lower.assignments import lets
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import IndexCalc, Let, LetIndex, Loop, Statement
+from mdtensor.lower.nest import IndexCalc, LetIndex, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Tile, tile_of
+from mdtensor.lower.passes.partition import tile_loops, whole_parts
 from mdtensor.lower.passes.pipeline import pipelined_tiles
 from mdtensor.lower.passes.reduced_tiles import reduced_tiles
 from mdtensor.lower.passes.stage_inputs import INNER
 from mdtensor.lower.passes.stream_pointers import stream_pointer
 from mdtensor.lower.passes.write_resident import sharing_of, write_results
-from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.values import identity_of
 
 Counts = Mapping[int, int]
@@ -29,18 +30,11 @@ Counts = Mapping[int, int]
 
 def resident_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
     """The loops over blocks of the kept dims, and all that is done for a block."""
-    statements: list[Statement] = []
-    for d in frame.problem.dims:
-        if not frame.tilings[d].tile:
-            statements += whole_part(frame.tilings[d])
+    statements = whole_parts(frame.tilings)
     copies = [copy_of(frame, n, frame.items) for n in frame.layouts]
     for copy in copies:
         statements += copy.declared()
-
-    def block() -> list[Statement]:
-        return _block(frame, copies, destinations)
-
-    return [*statements, *blocks(frame, block)]
+    return [*statements, *blocks(frame, _block(frame, copies, destinations))]
 
 
 def item_numbers(frame: Frame) -> list[Statement]:
@@ -141,24 +135,10 @@ def resident_memory(frame: Frame) -> list[Statement]:
     return sharing_of(frame, tile_of(frame, counts)).memory()
 
 
-def whole_part(tiling: DimTiling) -> list[Statement]:
-    """Declares the tile of a dim that has no tiles but the group's part."""
-    start = LetIndex(tiling.var("t"), name(tiling.var("lo")))
-    return [start, LetIndex(tiling.var("e"), name(tiling.var("hi")))]
-
-
-def blocks(frame: Frame, block: Callable[[], list[Statement]]) -> list[Statement]:
+def blocks(frame: Frame, block: Sequence[Statement]) -> list[Statement]:
     """The loops over a group's blocks of the kept dims around what is done for a block."""
-    tiled = [d for d in frame.schedule.group_order if d in frame.problem.kept]
-    statements: list[Statement] = block()
-    for d in reversed([d for d in tiled if frame.tilings[d].tile]):
-        tiling = frame.tilings[d]
-        start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
-        end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
-        stop, step = high + (tiling.tile - 1), as_index(tiling.tile)
-        loop: Statement = Loop(start, low, stop, step, (end, *statements))
-        statements = [loop]
-    return statements
+    kept = [d for d in frame.schedule.group_order if d in frame.problem.kept]
+    return tile_loops(frame.tilings, kept, block)
 
 
 def _block(
@@ -174,8 +154,7 @@ def _block(
 def beginning(frame: Frame) -> tuple[Tile, list[Statement]]:
     """The register tile of a block, and what declares its indices and accumulators."""
     problem, tilings = frame.problem, frame.tilings
-    operator = problem.operator
-    assert operator is not None
+    operator = frame.operator
     tile = tile_of(frame, {d: tilings[d].register for d in problem.kept})
     kept = (tilings[d] for d in problem.kept)
     statements: list[Statement] = [LetIndex(t.var("r"), t.first) for t in kept]
@@ -183,7 +162,7 @@ def beginning(frame: Frame) -> tuple[Tile, list[Statement]]:
     statements += _bases(frame)
     for (refs,) in tile.accumulators:
         neutral = identity_of(operator)
-        statements += [Let(ref, n, mutable=True) for ref, n in zip(refs, neutral, strict=True)]
+        statements += lets(refs, neutral, mutable=True)
     return tile, statements
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdtensor.lower.assignments import lets, sets
 from mdtensor.lower.group_nest import Await, Post
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import If, Let, Load, Loop, Ref, Set, Statement, Store, register_dtype
+from mdtensor.lower.nest import If, Let, Load, Loop, Ref, Statement, Store, register_dtype
 from mdtensor.lower.partial_results import Partials
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.look_back import words_of
@@ -34,8 +35,7 @@ def taken_over(
     The sum of both is told before what comes after this, which takes longest.
     """
     problem, tilings = frame.problem, frame.tilings
-    operator = problem.operator
-    assert operator is not None
+    operator = frame.operator
     before, told, own, after = (_tuple(frame, p) for p in ("before", "told", "total", "after"))
     part = name(tilings[problem.scanned].var("z"))
     point = total(partials.strides[d] * name(tilings[d].var("n")) for d in problem.kept)
@@ -45,15 +45,12 @@ def taken_over(
         return at * words_of(own) + 1
 
     take: list[Statement] = [Await("state", word(place - partials.size), told)]
-    take += [Set(ref, value) for ref, value in zip(before, told, strict=True)]
-    step: list[Statement] = [
-        Let(ref, neutral, mutable=True)
-        for ref, neutral in zip(before, identity_of(operator), strict=True)
-    ]
+    take += sets(before, told)
+    step: list[Statement] = lets(before, identity_of(operator), mutable=True)
     step += [Let(ref, Load(f"R{k}", ref.dtype, place)) for k, ref in enumerate(own)]
     step.append(If(as_index(0), "<", part, tuple(take)))
     sums = combined(operator, before, own)
-    step += [Let(ref, value) for ref, value in zip(after, sums, strict=True)]
+    step += lets(after, sums)
     step.append(Post(word(place), _SUM, after))
     step += [Store(f"R{k}", ref.dtype, place, ref) for k, ref in enumerate(before)]
     for d in reversed(problem.kept):

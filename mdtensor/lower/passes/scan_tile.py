@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mdtensor.lower.assignments import lets, sets, sets_at_once
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
     Let,
@@ -21,7 +22,6 @@ from mdtensor.lower.nest import (
     Loop,
     Pointer,
     Ref,
-    Set,
     Shift,
     Slice,
     Statement,
@@ -46,8 +46,7 @@ def scan_tile(
     frame: Frame, tile: Tile, destinations: Sequence[Destination], carries: Sequence[Destination]
 ) -> list[Statement]:
     """Scans a tile of the kept dims; `carries` is empty where nothing comes before."""
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     statements = bases(frame)
     for u, point in enumerate(tile.points):
         for piece, refs in _carried(frame, tile, u):
@@ -58,7 +57,7 @@ def scan_tile(
                     load_at(frame, carry, steps, piece, ref)
                     for carry, ref in zip(carries, refs, strict=True)
                 ]
-            statements += [Let(r, v, mutable=True) for r, v in zip(refs, first, strict=True)]
+            statements += lets(refs, first, mutable=True)
 
     def at_point(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
         return _Scan(frame, tile, destinations, counts, lanes).statements()
@@ -128,8 +127,7 @@ class _Scan:
     ) -> tuple[Ref, ...]:
         """Combines the next elements with the carry, which then holds the last of the results."""
         problem = self.frame.problem
-        operator = problem.operator
-        assert operator is not None
+        operator = self.frame.operator
         given = body.values(problem.scalar, problem.reads, point, steps, piece)
         statements += body.statements
         body.statements.clear()
@@ -145,7 +143,7 @@ class _Scan:
             # operation, and not for what moves a value out of a vector and into all lanes.
             ends = [Slice(ref, piece.lanes - 1) for ref in values]
             last = self._held(f"l{suffix}", combined(operator, carry, ends), 1, statements)
-        statements += [Set(ref, value) for ref, value in zip(carry, last, strict=True)]
+        statements += sets(carry, last)
         return done
 
     @staticmethod
@@ -153,7 +151,7 @@ class _Scan:
         prefix: str, values: Sequence[Value], lanes: int, statements: list[Statement]
     ) -> tuple[Ref, ...]:
         refs = tuple(Ref(f"{prefix}_{k}", v.dtype, lanes) for k, v in enumerate(values))
-        statements += [Let(ref, value) for ref, value in zip(refs, values, strict=True)]
+        statements += lets(refs, values)
         return refs
 
 
@@ -168,7 +166,7 @@ def _scanned_vector(
         fresh = tuple(
             Ref(f"u{suffix}_{by}_{k}", ref.dtype, ref.lanes) for k, ref in enumerate(values)
         )
-        statements += [Let(f, v) for f, v in zip(fresh, results, strict=True)]
+        statements += lets(fresh, results)
         values, by = fresh, 2 * by
     return values
 
@@ -189,8 +187,7 @@ def _moved_in(operator: Operator) -> list[Literal]:
 
 def scan_of_partials(frame: Frame, count: Index, size: Index) -> list[Statement]:
     """Replaces the totals R0, R1, … of the groups by what comes before each group."""
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     types = [register_dtype(dtype) for dtype in frame.problem.scalar.result_dtypes]
     carry = [Ref(f"a{k}", dtype) for k, dtype in enumerate(types)]
     held = [Ref(f"t{k}", dtype) for k, dtype in enumerate(types)]
@@ -201,12 +198,8 @@ def scan_of_partials(frame: Frame, count: Index, size: Index) -> list[Statement]
         Let(ref, Load(f"R{k}", ref.dtype, place)) for k, ref in enumerate(held)
     ]
     step += [Store(f"R{k}", ref.dtype, place, ref) for k, ref in enumerate(carry)]
-    step += [Let(ref, value) for ref, value in zip(after, following, strict=True)]
-    step += [Set(ref, value) for ref, value in zip(carry, after, strict=True)]
+    step += sets_at_once(carry, following, after)
     zero, one = as_index(0), as_index(1)
-    start: list[Statement] = [
-        Let(ref, value, mutable=True)
-        for ref, value in zip(carry, identity_of(operator), strict=True)
-    ]
+    start: list[Statement] = lets(carry, identity_of(operator), mutable=True)
     inner = Loop("n", zero, count, one, tuple(step))
     return [Loop("m", zero, size, one, (*start, inner))]

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mdtensor.lower.assignments import lets, sets, sets_at_once
 from mdtensor.lower.group_nest import Barrier, Exchange
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
@@ -25,7 +26,6 @@ from mdtensor.lower.nest import (
     Load,
     Loop,
     Ref,
-    Set,
     Statement,
     Store,
     Value,
@@ -34,8 +34,7 @@ from mdtensor.lower.nest import (
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, tile_of
 from mdtensor.lower.passes.look_back import look_back, window
-from mdtensor.lower.passes.pointwise import blocks_along
-from mdtensor.lower.passes.resident import whole_part
+from mdtensor.lower.passes.partition import tile_loop, tile_loops, whole_parts
 from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.write_outputs import finish_values, stores
@@ -51,14 +50,11 @@ def scan_blocks(frame: Frame, destinations: Sequence[Destination]) -> list[State
     """The loops over blocks, and the scan of a block by all work-items."""
     block = _Block(frame, tuple(destinations))
     scanned, tilings = frame.problem.scanned, frame.tilings
-    statements = [s for tiling in tilings if not tiling.tile for s in whole_part(tiling)]
     body = block.scanned()
     if tilings[scanned].tile:
-        body = [*block.without_carries(), *blocks_along(tilings[scanned], body)]
-    for d in reversed(frame.schedule.group_order):
-        if d != scanned and tilings[d].tile:
-            body = blocks_along(tilings[d], body)
-    return [*statements, *body]
+        body = [*block.without_carries(), tile_loop(tilings[scanned], body)]
+    others = [d for d in frame.schedule.group_order if d != scanned]
+    return [*whole_parts(tilings), *tile_loops(tilings, others, body)]
 
 
 def scan_memory(frame: Frame) -> list[Statement]:
@@ -90,8 +86,7 @@ class _Block:
     @property
     def operator(self) -> Operator:
         """The operator of the scan."""
-        assert self.frame.problem.operator is not None
-        return self.frame.problem.operator
+        return self.frame.operator
 
     @property
     def items(self) -> int:
@@ -175,14 +170,14 @@ class _Block:
 
     def _held(self, prefix: str, values: Sequence[Value]) -> Tuples:
         refs = self.tuple_of(prefix)
-        self._add(*(Let(ref, value) for ref, value in zip(refs, values, strict=True)))
+        self._add(*lets(refs, values))
         return refs
 
     def _carry_on(self, carries: Sequence[Tuples], totals: Sequence[Tuples]) -> None:
         for u, (carry, total) in enumerate(zip(carries, totals, strict=True)):
             following = self._combined(f"d{u}", carry, total)
             assert following is not None
-            self._add(*(Set(ref, value) for ref, value in zip(carry, following, strict=True)))
+            self._add(*sets(carry, following))
 
     # ---- elements
 
@@ -204,11 +199,11 @@ class _Block:
         for u, n, point, step in self._steps():
             refs = self.tuple_of(f"v{u}_{n}")
             alone = Body(frame, tile, {}, "b", None, prefix=f"{u}_{n}_")
-            single += [Set(ref, value) for ref, value in zip(refs, neutral, strict=True)]
+            single += sets(refs, neutral)
             elements: list[list[Statement]] = []
             for body in (together, alone):
                 values = body.values(problem.scalar, problem.reads, point, step, _ONE)
-                taken = [Set(ref, value) for ref, value in zip(refs, values, strict=True)]
+                taken = sets(refs, values)
                 elements.append([*body.statements, *taken])
                 body.statements.clear()
             whole += elements[0]
@@ -278,11 +273,10 @@ class _Block:
             return run
         first = identity_of(self.operator) if run is None else run
         refs = self.tuple_of(prefix)
-        self._add(*(Let(ref, v, mutable=True) for ref, v in zip(refs, first, strict=True)))
+        self._add(*lets(refs, first, mutable=True))
         results = inside if run is None else combined(self.operator, run, inside)
         held = self.tuple_of(f"{prefix}h")
-        body: list[Statement] = [Let(h, v) for h, v in zip(held, results, strict=True)]
-        body += [Set(ref, h) for ref, h in zip(refs, held, strict=True)]
+        body: list[Statement] = sets_at_once(refs, results, held)
         self._add(If(as_index(0), "<", name(self.tiling.var("l")), tuple(body)))
         return refs
 
@@ -294,7 +288,7 @@ class _Block:
         held: list[Tuples] = []
         for n, total in enumerate(itertools.chain(*chunks)):
             refs = self.tuple_of(f"t{n}")
-            self._add(*(Let(ref, v, mutable=True) for ref, v in zip(refs, total, strict=True)))
+            self._add(*lets(refs, total, mutable=True))
             held.append(refs)
         distance = 1
         while distance < self.tiling.row:
@@ -303,8 +297,7 @@ class _Block:
             for n, (other, refs) in enumerate(zip(others, held, strict=True)):
                 fresh = self.tuple_of(f"n{distance}_{n}")
                 results = combined(self.operator, other, refs)
-                body += [Let(f, value) for f, value in zip(fresh, results, strict=True)]
-                body += [Set(ref, f) for ref, f in zip(refs, fresh, strict=True)]
+                body += sets_at_once(refs, results, fresh)
             self._add(If(as_index(distance - 1), "<", lane, tuple(body)))
             distance *= 2
         before = self._exchanged("up", 1, held, "b")
@@ -355,7 +348,7 @@ class _Block:
         before = [self.tuple_of(f"k{u}") for u in range(len(totals))]
         whole = [self.tuple_of(f"y{u}") for u in range(len(totals))]
         for refs in (*before, *whole):
-            self._add(*(Let(ref, v, mutable=True) for ref, v in zip(refs, neutral, strict=True)))
+            self._add(*lets(refs, neutral, mutable=True))
         body: list[Statement] = []
         for u in range(len(totals)):
             place = (name("n") + u * self.warps) * kept + number
@@ -371,8 +364,7 @@ class _Block:
         held = self.tuple_of(prefix)
         results = combined(self.operator, refs, one)
         return [
-            *(Let(h, v) for h, v in zip(held, results, strict=True)),
-            *(Set(ref, h) for ref, h in zip(refs, held, strict=True)),
+            *sets_at_once(refs, results, held),
         ]
 
     # ---- results

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+from mdtensor.lower.assignments import lets
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import I64, If, Let, LetIndex, Load, Loop, Ref, Statement, Store
 from mdtensor.lower.passes.combining_loops import combining_loops
@@ -35,8 +36,7 @@ def scatter(
     The scalar function of the frame's problem gives the values and the index; `size` is the
     number of elements of one copy.
     """
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     around = [d for d in frame.schedule.loop_order if d != dim]
     kept = {d: name(frame.tilings[d].var("r")) for d in around}
     point = name("point")
@@ -67,7 +67,7 @@ def scatter(
             found += body.statements
             body.statements.clear()
             held = [Ref(f"v{copy}_{k}", value.dtype) for k, value in enumerate(values)]
-            found += [Let(ref, value) for ref, value in zip(held, values, strict=True)]
+            found += lets(held, values)
             at = Ref(f"at{copy}", I64)
             found.append(Let(at, index))
             spots = [place(k, copy, name(at.name)) for k in range(len(held))]
@@ -76,7 +76,7 @@ def scatter(
             ]
             after = [Ref(f"n{copy}_{k}", ref.dtype) for k, ref in enumerate(held)]
             results = combined(operator, before, held)
-            inside: list[Statement] = [Let(r, v) for r, v in zip(after, results, strict=True)]
+            inside: list[Statement] = lets(after, results)
             inside += [
                 Store(d.pointer, d.memory, spot, ref)
                 for d, spot, ref in zip(destinations, spots, after, strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.assignments import lets
 from mdtensor.lower.group_nest import Atomic, Barrier
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
@@ -26,8 +27,7 @@ from mdtensor.lower.nest import (
 )
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, tile_of
-from mdtensor.lower.passes.pointwise import blocks_along
-from mdtensor.lower.passes.resident import whole_part
+from mdtensor.lower.passes.partition import tile_loops, whole_part
 from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.values import identity_of
@@ -67,13 +67,10 @@ def scatter_blocks(frame: Frame, dim: int, destinations: Sequence[Destination]) 
     problem, tilings = frame.problem, frame.tilings
     walked = [d for d in frame.schedule.group_order if problem.reduced[d] and tilings[d].tile]
     statements = [s for d in problem.dims if d not in walked for s in whole_part(tilings[d])]
-    body = _elements(frame, dim)
-    for d in reversed(walked):
-        body = blocks_along(tilings[d], body)
-    assert problem.operator is not None
+    body = tile_loops(tilings, walked, _elements(frame, dim))
     cleared = [
         Store(f"H{k}", value.dtype, name("p"), value)
-        for k, value in enumerate(identity_of(problem.operator))
+        for k, value in enumerate(identity_of(frame.operator))
     ]
     others = total(
         destinations[0].strides[d] * name(tilings[d].var("t")) for d in problem.kept if d != dim
@@ -96,8 +93,7 @@ def scatter_blocks(frame: Frame, dim: int, destinations: Sequence[Destination]) 
 def scatter_memory(frame: Frame, dim: int) -> list[Statement]:
     """A group's copy of the partial results."""
     extent = frame.problem.extents[dim].constant
-    assert frame.problem.operator is not None
-    types = [register_dtype(dtype) for dtype in frame.problem.operator.dtypes]
+    types = [register_dtype(dtype) for dtype in frame.operator.dtypes]
     if extent is None or extent * sum(t.itemsize for t in types) > LOCAL_BYTES:
         raise LoweringError(f"partial results of {extent} points are too many for local memory")
     return [Allocate(f"H{k}", dtype, "local", extent) for k, dtype in enumerate(types)]
@@ -151,17 +147,16 @@ def _combined(
 ) -> tuple[list[Statement], list[Statement]]:
     """Declares the values and the index of an element; combines them where it is in the dim."""
     problem = frame.problem
-    assert problem.operator is not None
     (point,) = body.tile.points
     *values, index = body.values(problem.scalar, problem.reads, point, steps, _ONE)
     found = [*body.statements]
     body.statements.clear()
     held = [Ref(f"v{number}_{k}", value.dtype) for k, value in enumerate(values)]
-    found += [Let(ref, value) for ref, value in zip(held, values, strict=True)]
+    found += lets(held, values)
     at = Ref(f"at{number}", I64)
     found.append(Let(at, index))
     place: Index = name(at.name)
-    operations = atomic_operations(problem.operator)
+    operations = atomic_operations(frame.operator)
     atomics = tuple(
         Atomic(operation, f"H{k}", ref.dtype, place, ref)
         for k, (operation, ref) in enumerate(zip(operations, held, strict=True))

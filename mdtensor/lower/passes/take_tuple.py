@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mdtensor.lower.assignments import sets
 from mdtensor.lower.choices import Choice
-from mdtensor.lower.nest import Let, Ref, Set, Statement, Value, When
+from mdtensor.lower.nest import Let, Ref, Statement, Value, When
 from mdtensor.lower.values import value_of
 
 
@@ -31,7 +32,7 @@ def take_tuple(
         declared.append([Let(ref, own[k]) for k, ref in zip(asked, held, strict=True)])
         for k, ref in zip(asked, held, strict=True):
             own[k] = ref
-    statements: list[Statement] = [Set(ref, value) for ref, value in zip(refs, own, strict=True)]
+    statements: list[Statement] = sets(refs, own)
     for condition, lets in zip(choice.conditions[::-1], declared[::-1], strict=True):
         holds = value_of(condition, [*params, *refs, *own], index)
         statements = [*lets, When(holds, tuple(statements))]

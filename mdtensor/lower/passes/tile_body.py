@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mdtensor.lower.assignments import sets, sets_at_once
 from mdtensor.lower.choices import choice_of
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import (
@@ -19,7 +20,6 @@ from mdtensor.lower.nest import (
     Literal,
     Load,
     Ref,
-    Set,
     Statement,
     Value,
 )
@@ -87,8 +87,7 @@ class Body:
 
     def with_reduction(self) -> list[Statement]:
         """Every accumulator is combined with what the scalar function gives, step by step."""
-        operator = self.frame.problem.operator
-        assert operator is not None
+        operator = self.frame.operator
         scalar = self.frame.problem.scalar
         dims = [d for d in self.frame.schedule.reduce_order if d != self.frame.schedule.lane]
         direct = is_elementwise(operator)
@@ -120,13 +119,12 @@ class Body:
 
     def _assign(self, refs: Sequence[Ref], results: Sequence[Value], direct: bool) -> None:
         if direct:
-            self.statements += [Set(r, v) for r, v in zip(refs, results, strict=True)]
+            self.statements += sets(refs, results)
             return
         held = [
             Ref(f"n{len(self.statements)}_{k}", ref.dtype, ref.lanes) for k, ref in enumerate(refs)
         ]
-        self.statements += [Let(h, v) for h, v in zip(held, results, strict=True)]
-        self.statements += [Set(r, h) for r, h in zip(refs, held, strict=True)]
+        self.statements += sets_at_once(refs, results, held)
 
     def _targets(self, u: int) -> list[tuple[Piece, tuple[Ref, ...]]]:
         if self.lanes == "single":

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mdtensor.lower.assignments import lets, sets_at_once
 from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
     Allocate,
     If,
     IndexCalc,
-    Let,
     LetIndex,
     Load,
     Ref,
@@ -115,7 +115,7 @@ def finish_values(
     body.statements.clear()
     lanes = refs[0].lanes
     done = tuple(Ref(f"f{suffix}_{k}", v.dtype, lanes) for k, v in enumerate(values))
-    statements += [Let(ref, value) for ref, value in zip(done, values, strict=True)]
+    statements += lets(done, values)
     return done
 
 
@@ -139,22 +139,21 @@ def stores(
 
 def _across_lanes(frame: Frame, tile: Tile, statements: list[Statement]) -> list[tuple[Ref, ...]]:
     """Combines the vectors of each point, then the lanes of all, then what was left over."""
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     points: list[tuple[Ref, ...]] = []
     for vectors in tile.accumulators:
         refs = vectors[0]
         for left, last in zip(range(len(vectors) - 1, 0, -1), reversed(vectors), strict=False):
             results = combined(operator, refs, last)
             fresh = tuple(Ref(f"{r.name}_{left}", r.dtype, r.lanes) for r in vectors[0])
-            statements += [Let(f, v) for f, v in zip(fresh, results, strict=True)]
+            statements += lets(fresh, results)
             refs = fresh
         points.append(refs)
     found = combined_lanes(operator, points, statements)
     for u, left_over in enumerate(single_accumulators(frame, tile)):
         results = combined(operator, found[u], left_over)
         fresh = tuple(Ref(f"h{u}_{k}", ref.dtype) for k, ref in enumerate(found[u]))
-        statements += [Let(f, v, mutable=True) for f, v in zip(fresh, results, strict=True)]
+        statements += lets(fresh, results, mutable=True)
         found[u] = fresh
     return found
 
@@ -186,8 +185,7 @@ def _across_items(
     The number of the work-item has its first reduced dim slowest, and every step combines
     neighbours, so the order of elements is kept.
     """
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     items = math.prod(frame.schedule.threads)
     item = name("item")
     statements: list[Statement] = []
@@ -201,7 +199,7 @@ def _across_items(
                 rhs = [Load(f"L{k}", ref.dtype, item + distance) for k, ref in enumerate(refs)]
                 held = [Ref(f"t{u}_{p}_{distance}_{k}", r.dtype) for k, r in enumerate(refs)]
                 results = combined(operator, lhs, rhs)
-                body: list[Statement] = [Let(h, v) for h, v in zip(held, results, strict=True)]
+                body: list[Statement] = lets(held, results)
                 body += [Store(f"L{k}", h.dtype, item, h) for k, h in enumerate(held)]
                 in_reach: Statement = If(item + distance, "<", as_index(items), tuple(body))
                 turn = name(f"turn{distance}")
@@ -249,8 +247,7 @@ def _add_earlier(
     refs: tuple[Ref, ...],
     destinations: Sequence[Destination],
 ) -> list[Statement]:
-    operator = frame.problem.operator
-    assert operator is not None
+    operator = frame.operator
     before = [
         load_at(frame, destination, steps, piece, ref)
         for destination, ref in zip(destinations, refs, strict=True)
@@ -260,8 +257,7 @@ def _add_earlier(
         return [Set(refs[0], results[0])]
     held = [Ref(f"e_{ref.name}", ref.dtype, ref.lanes) for ref in refs]
     return [
-        *(Let(h, v) for h, v in zip(held, results, strict=True)),
-        *(Set(r, h) for r, h in zip(refs, held, strict=True)),
+        *sets_at_once(refs, results, held),
     ]
 
 

@@ -123,10 +123,9 @@ def _lanes_of_result(frame: Frame, destination: Destination) -> int:
 
 def sharing_of(frame: Frame, tile: Tile) -> Sharing:
     """How the work-items of a group share the points of a tile."""
-    assert frame.problem.operator is not None
     accumulators = tuple(refs for (refs,) in tile.accumulators)
     return Sharing(
-        frame.problem.operator,
+        frame.operator,
         frame.sharing,
         frame.items,
         frame.shares_with_neighbours,
