@@ -153,6 +153,10 @@ def _is_own(module: str) -> bool:
     return module.partition(".")[0] == __name__.partition(".")[0]
 
 
+class DeviceError(MdtensorError, ValueError):
+    """Arrays of one call lie on several devices; `notes` say which one is where."""
+
+
 class NoDeviceError(MdtensorError):
     """No device, driver or package to compute on; the hint says what to install."""
 

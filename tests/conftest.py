@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the tests marked gpu too; a missing device fails them",
     )
     parser.addoption(
+        "--gpus",
+        action="store_true",
+        default=os.environ.get("MDTENSOR_TEST_GPUS") == "1",
+        help="run the tests marked gpus; fewer than two devices fail them",
+    )
+    parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files under tests/golden"
     )
 
@@ -55,29 +61,33 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--gpu"):
-        return
-    needs_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    if needs_gpu:
-        config.hook.pytest_deselected(items=needs_gpu)
-        items[:] = [item for item in items if item not in needs_gpu]
+    is_wanted = {
+        "gpu": config.getoption("--gpu"),
+        "gpus": config.getoption("--gpus") or (config.getoption("--gpu") and not missing_gpu(2)),
+    }
+    for marker in (marker for marker, wanted in is_wanted.items() if not wanted):
+        left_out = [item for item in items if item.get_closest_marker(marker)]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("gpu") and (reason := missing_gpu()):
-        pytest.fail(f"no CUDA device for a test marked gpu: {reason}", pytrace=False)
+    for marker, count in (("gpu", 1), ("gpus", 2)):
+        if item.get_closest_marker(marker) and (reason := missing_gpu(count)):
+            pytest.fail(f"no CUDA device for a test marked {marker}: {reason}", pytrace=False)
 
 
 @functools.cache
-def missing_gpu() -> str:
-    """Why no CUDA device can be used, or an empty string."""
+def missing_gpu(count: int) -> str:
+    """Why so many CUDA devices cannot be used, or an empty string."""
     try:
         import cupy
 
-        cupy.cuda.runtime.getDeviceCount()
+        found = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:  # CuPy raises its own classes, which are unknown here
         return f"{type(error).__name__}: {error}"
-    return ""
+    return "" if found >= count else f"{found} of {count} devices were found"
 
 
 @pytest.fixture

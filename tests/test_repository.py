@@ -106,19 +106,26 @@ def requirement_name(requirement: str) -> str:
 
 @pytest.mark.parametrize(
     ("options", "outcome"),
-    [((), "1 passed, 1 deselected"), (("--gpu",), "1 passed, 1 error")],
-    ids=["by default", "--gpu"],
+    [
+        ((), "1 passed, 2 deselected"),
+        (("--gpu",), "1 passed, 1 deselected, 1 error"),
+        (("--gpus",), "1 passed, 1 deselected, 1 error"),
+        (("--gpu", "--gpus"), "1 passed, 2 errors"),
+    ],
+    ids=["by default", "--gpu", "--gpus", "both"],
 )
 def test_a_missing_gpu_fails_what_asks_for_one(
     tmp_path: Path, options: tuple[str, ...], outcome: str
 ) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  gpu\n  gpus\n", encoding="utf-8")
     (tmp_path / "test_two.py").write_text(
-        "import pytest\ndef test_plain(): pass\n@pytest.mark.gpu\ndef test_on_gpu(): pass\n",
+        "import pytest\ndef test_plain(): pass\n"
+        "@pytest.mark.gpu\ndef test_on_gpu(): pass\n"
+        "@pytest.mark.gpus\ndef test_on_two(): pass\n",
         encoding="utf-8",
     )
-    environment = {k: v for k, v in os.environ.items() if k != "MDTENSOR_TEST_GPU"}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MDTENSOR_TEST_GPU")}
     result = subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=tmp_path,

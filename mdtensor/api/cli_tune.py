@@ -36,7 +36,7 @@ def chosen(name: str) -> str:
     Raises NoDeviceError where no device has such a name.
     """
     listed = found_devices()
-    fitting = [found for found in listed if name.lower() in found.name.lower()]
+    fitting = [found for found in listed if found.is_called(name)]
     if not fitting:
         raise NoDeviceError(
             f"no device is called {name!r}", notes=[f"available: {each.name}" for each in listed]

@@ -11,6 +11,7 @@ import numpy as np
 from mdtensor.api.arguments import Arguments, specs_of
 from mdtensor.api.einsum import Options, einsum
 from mdtensor.api.operands import array_module, as_array, check_mask, no_kernels, reason_of_types
+from mdtensor.api.places import device_of_call
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_einsum import EinsumPlan
 from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
@@ -55,7 +56,8 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
     a filter of `ndimage`, a stencil or a directive. The plan takes what is an array or a spec
     among them, in order, options last, and has everything else as it is now.
 
-    Raises what the call would raise, and TranslationError for what cannot be planned.
+    Raises what the call would raise, TranslationError for what cannot be planned, and DeviceError
+    for arrays of several CUDA devices.
 
     >>> plan = compile("ij,jk->ik", spec((64, 128)), spec((128, 32)))
     >>> plan
@@ -77,7 +79,7 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
         what, operands = operands[0], operands[1:]
     plan = _plan(what, operands, options)
     if array_module((*operands, *options.values())) is not np:
-        plan.arrays = "cupy"
+        plan.arrays, plan.device = "cupy", device_of_call(operands, options)
     return plan
 
 

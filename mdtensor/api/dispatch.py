@@ -26,6 +26,14 @@ def current_device() -> int:
     return 0
 
 
+def use_device(number: int, /) -> None:
+    """Makes a CUDA device this thread's current one; replaced when CuPy is there."""
+
+
+def device_at(address: int) -> int | None:
+    """The number of the CUDA device that has this memory; replaced when CuPy is there."""
+
+
 def order_of(array: Array, /) -> Any:
     """Whether an array of CuPy's is known to be in C order without gaps, which tells its strides.
 
@@ -83,8 +91,11 @@ def generation() -> int:
 
 def knows_cupy(cupy: Any) -> None:
     """Lets calls on CuPy arrays be in the tables; their keys end with the current device."""
-    global cupy_array, current_device, may_share_memory, order_of
-    cupy_array, current_device = cupy.ndarray, cupy.cuda.runtime.getDevice
+    global cupy_array, current_device, use_device, device_at, may_share_memory, order_of
+    runtime = cupy.cuda.runtime
+    current_device, use_device = runtime.getDevice, runtime.setDevice
+    device_at = lambda address: runtime.pointerGetAttributes(address).device  # noqa: E731
+    cupy_array = cupy.ndarray
     may_share_memory = cupy.may_share_memory
     if hasattr(cupy.ndarray, _IN_C_ORDER):
         order_of = operator.attrgetter(_IN_C_ORDER)

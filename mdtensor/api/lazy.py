@@ -12,6 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.operands import Array, array_module, as_array, check_mask, check_types
+from mdtensor.api.places import at, elsewhere
 from mdtensor.errors import AxisError, DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.arithmetic import rounded
@@ -87,7 +88,8 @@ class LazyArray(NDArrayOperatorsMixin):
     def evaluate(self, out: Array | None = None) -> Any:
         """The computed array, in C order, or `out`, which may be one of the arrays read.
 
-        Raises ShapeError or DTypeError for an `out` that does not fit.
+        Raises ShapeError or DTypeError for an `out` that does not fit, DeviceError for arrays of
+        several devices.
         """
         leaves = self._value.leaves
         numbers = {leaf.number: position for position, leaf in enumerate(leaves)}
@@ -97,7 +99,8 @@ class LazyArray(NDArrayOperatorsMixin):
         def build(specs: tuple[TensorSpec, ...]) -> Computation:
             return _computation(value, specs)
 
-        return call(("slices", value), arrays, build, out)
+        with at(elsewhere(arrays, {"out": out})):
+            return call(("slices", value), arrays, build, out)
 
     def transpose(self, *axes: Any) -> LazyArray:
         """The axes in another order, by default the reverse one."""
@@ -238,7 +241,8 @@ def lazy(array: Any) -> LazyArray:
     if isinstance(array, LazyArray):
         return array
     check_mask("the array", array)
-    held = as_array("the array", array, array_module([array]))
+    with at(elsewhere([array], {})):
+        held = as_array("the array", array, array_module([array]))
     check_types([held.dtype])
     leaf = Leaf(id(held), tuple(held.shape), held.dtype.newbyteorder("="))
     return LazyArray(fused_from_source(leaf), {leaf.number: held})

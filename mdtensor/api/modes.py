@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
@@ -22,42 +22,65 @@ Steps = tuple[Step, ...]
 class Recorded:
     """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy.
 
-    `within` are the calls of several programs of which it is one.
+    `within` are the calls of several programs of which it is one. `device` is the CUDA device on
+    which the arrays were; None stands for the current one.
     """
 
     md_hom: MDHom
     label: str
     arrays: str = "numpy"
     within: tuple[Steps, ...] = ()
+    device: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call was made: on arrays of NumPy, or of CuPy on a device of some environment.
+
+    Devices of one environment share what is found, so they are one place: the first one's.
+    """
+
+    arrays: str = "numpy"
+    environment: str = ""
+    device: int | None = field(default=None, compare=False)
 
 
 class Recording:
     """The distinct computations seen, in order of first call, and how often each was called."""
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[MDHom, str], int] = {}
-        self._within: dict[tuple[MDHom, str], dict[Steps, None]] = {}
+        self._calls: dict[tuple[MDHom, Place], int] = {}
+        self._within: dict[tuple[MDHom, Place], dict[Steps, None]] = {}
 
-    def add(self, md_hom: MDHom, arrays: str) -> None:
+    def add(self, md_hom: MDHom, place: Place) -> None:
         """Counts a call."""
-        self._calls[md_hom, arrays] = self._calls.get((md_hom, arrays), 0) + 1
+        self._calls[md_hom, place] = self._calls.get((md_hom, place), 0) + 1
 
-    def add_call(self, steps: Steps, arrays: str) -> None:
+    def add_call(self, steps: Steps, place: Place) -> None:
         """Notes which computations are run by one call."""
         for step in steps:
-            self._within.setdefault((step.md_hom, arrays), {})[steps] = None
+            self._within.setdefault((step.md_hom, place), {})[steps] = None
 
     def calls(self, item: Recorded) -> int:
         """How often a computation was called."""
-        return self._calls[item.md_hom, item.arrays]
+        wanted = item.md_hom, item.arrays, item.device
+        return next(
+            count
+            for (md_hom, place), count in self._calls.items()
+            if (md_hom, place.arrays, place.device) == wanted
+        )
 
     def __iter__(self) -> Iterator[Recorded]:
         return iter(
             [
                 Recorded(
-                    md_hom, repr(md_hom), arrays, tuple(self._within.get((md_hom, arrays), ()))
+                    md_hom,
+                    repr(md_hom),
+                    place.arrays,
+                    tuple(self._within.get((md_hom, place), ())),
+                    place.device,
                 )
-                for md_hom, arrays in list(self._calls)  # other threads may call meanwhile
+                for md_hom, place in list(self._calls)  # other threads may call meanwhile
             ]
         )
 
@@ -94,7 +117,16 @@ def is_watching() -> bool:
 def saw(md_hom: MDHom, arrays: str) -> None:
     """Tells the current mode of a call on arrays of NumPy or CuPy."""
     if _state.recording is not None:
-        _state.recording.add(md_hom, arrays)
+        _state.recording.add(md_hom, _place_of(arrays))
+
+
+def _place_of(arrays: str) -> Place:
+    """Where a call on these arrays is being made."""
+    if arrays == "numpy":
+        return Place()
+    from mdtensor.api import pipeline
+
+    return pipeline.place_on_gpu()
 
 
 def saw_call(steps: Sequence[Step], arrays: str) -> None:
@@ -102,7 +134,7 @@ def saw_call(steps: Sequence[Step], arrays: str) -> None:
     if len(steps) < 2:
         return
     if _state.recording is not None:
-        _state.recording.add_call(tuple(steps), arrays)
+        _state.recording.add_call(tuple(steps), _place_of(arrays))
     elif _state.mode == "tune":
         from mdtensor.api import pipeline
 

@@ -89,6 +89,12 @@ def use_cuda_device(name: str) -> None:
     load_cupy().cuda.Device(number).use()
 
 
+def place_on_gpu() -> modes.Place:
+    """Where calls on CuPy's arrays are computed now."""
+    engine = engine_for("cupy")
+    return modes.Place("cupy", engine.environment, dispatch.current_device())
+
+
 def forget() -> None:
     """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
     _programs.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,9 +15,10 @@ from mdtensor.api.engine import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of
-from mdtensor.api.tensors import cupy_for, is_elsewhere, is_on_gpu, shared
+from mdtensor.api.places import at, device_of, device_of_call
+from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
 from mdtensor.backends.protocol import Program
-from mdtensor.errors import ShapeError, count_of
+from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.specs import TensorSpec
@@ -39,11 +41,13 @@ class Plan(ABC):
 
     `label` names it in reports and errors, `specs` are those of the operands, `results` those of
     the results, and `md_homs` are what is computed, in order. It is tuned and explained for
-    `arrays` of "numpy" or "cupy": those that it was made with. A plan can be pickled where its
+    `arrays` of "numpy" or "cupy" and the CUDA `device` of these: those that it was made with, or
+    the current one. It takes arrays of any device, and runs there. A plan can be pickled where its
     arguments can; the copy chooses kernels of its own.
     """
 
     arrays = "numpy"
+    device: int | None = None
 
     def __init__(
         self,
@@ -61,8 +65,10 @@ class Plan(ABC):
         self.md_homs = md_homs
         self._tally = statistics.tally(statistics.GENERATED, dtype)
         self._layouts = _layouts(specs)
-        self._orders = _orders(specs)
-        self._orders_with_out = [*self._orders, *_orders(results)]
+        # Copies for the CUDA devices on which this was called, by their numbers: each has launches.
+        self._there: dict[int, Plan] = {}
+        self._orders: list[object] = []
+        self._orders_with_out: list[object] = []
         self._layouts_with_out = (*self._layouts, *_layouts(results))
         self._launch: Launch | None = None
         self._launch_into: Callable[..., None] | None = None
@@ -79,28 +85,36 @@ class Plan(ABC):
         Raises ShapeError where an operand or `out` has another shape, strides or type than the
         plan was made for, or where `out` shares memory with an operand. The arrays of the last
         call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
-        Raises DTypeError for a masked array.
+        Raises DTypeError for a masked array, DeviceError for arrays of several devices.
         """
+        first = _type_of(operands[0]) if operands else None
+        if first is not _ndarray and first is dispatch.cupy_array:
+            if len(operands) == 2 and first is _type_of(operands[1]):
+                here = self._there.get(dispatch.current_device())
+                if here is not None and out is None:  # most calls; what follows does the same
+                    (a, b), order = operands, dispatch.order_of
+                    # fmt: off
+                    if here._launch is not None and here._orders == [
+                        a.shape, order(a) or a.strides, a.dtype, a.data.device_id,
+                        b.shape, order(b) or b.strides, b.dtype, b.data.device_id,
+                    ]:
+                        return here._launch(a, b)
+                    # fmt: on
+                elif here is not None and first is _type_of(out):
+                    into = here._launch_checking
+                    if into is not None:
+                        try:
+                            into(*operands, out)
+                        except _ElsewhereError:
+                            return self._called_there(operands, out)
+                        here._tally.calls += 1
+                        return out
+            return self._called_on_gpu(operands, out)
+        are_numpys = True
         try:
             if len(operands) == 2:
                 a, b = operands
-                kind = _type_of(a)
-                if kind is not _ndarray or kind is not _type_of(b):
-                    if kind is dispatch.cupy_array and kind is _type_of(b):
-                        into, launch, order = self._launch_checking, self._launch, dispatch.order_of
-                        if into is not None and kind is _type_of(out):
-                            into(a, b, out)  # most calls of small kernels
-                            self._tally.calls += 1
-                            return out
-                        # fmt: off
-                        if launch is not None and out is None and self._orders == (
-                            a.shape, order(a) or a.strides, a.dtype,
-                            b.shape, order(b) or b.strides, b.dtype,
-                        ):
-                            return launch(a, b)
-                        # fmt: on
-                    else:
-                        _check_masks(operands)
+                are_numpys = first is _ndarray and first is _type_of(b)
                 if out is None:
                     given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
                 else:
@@ -111,25 +125,24 @@ class Plan(ABC):
                     )
                     # fmt: on
                     into = self._launch_into
-                    if into is not None and given == self._layouts_with_out:
+                    if are_numpys and into is not None and given == self._layouts_with_out:
                         into(a, b, out)
                         self._tally.calls += 1
                         return out
             else:
                 parts: list[object] = []
-                are_numpys = True
                 for x in operands if out is None else (*operands, out):
                     parts += x.shape, x.strides, x.dtype
                     if _type_of(x) is not _ndarray:
                         are_numpys = False
                 given = tuple(parts)
-                if not are_numpys:
-                    _check_masks(operands)
         except AttributeError:
             given = None
+        if given is None or not are_numpys:
+            if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
+                return self._called_on_gpu(operands, out)
+            _check_masks(operands)
         if given is None:
-            if any(map(is_elsewhere, (*operands, *as_tuple(out)))):
-                return self._called_with_tensors(operands, out)
             if type(out) is tuple:
                 return self._called_into_several(operands, out)
             raise self._no_arrays(operands if out is None else (*operands, out))
@@ -148,19 +161,81 @@ class Plan(ABC):
         self._tally.calls += 1
         return out
 
-    def _called_with_tensors(self, operands: Sequence[Any], out: Any) -> Any:
-        """A call with other libraries' tensors on a GPU, in whose memory CuPy's arrays are."""
-        cupy = cupy_for(next(filter(is_elsewhere, (*operands, *as_tuple(out)))))
+    def _called_on_gpu(self, operands: Sequence[Any], out: Any) -> Any:
+        """A call on arrays of the current device or another one, or with other libraries' tensors.
 
-        def taken(name: str, given: Any) -> Any:
-            return shared(name, given, cupy) if is_on_gpu(given) else given
+        CuPy's arrays are in the memory of these.
+        """
+        here = self._there.get(dispatch.current_device())
+        if here is None or len(operands) != len(self.specs):
+            return self._called_there(operands, out)
+        into, launch = here._launch_checking, here._launch
+        if out is None and launch is not None:
+            order = dispatch.order_of
+            given: list[object] = []
+            try:
+                for x in operands:
+                    given += x.shape, order(x) or x.strides, x.dtype, x.data.device_id
+            except AttributeError:
+                return self._called_there(operands, out)
+            if given == here._orders:
+                return launch(*operands)
+        elif into is not None and type(out) is dispatch.cupy_array:
+            try:
+                into(*operands, out)
+            except _ElsewhereError:
+                return self._called_there(operands, out)
+            here._tally.calls += 1
+            return out
+        elif here._fits(operands, written := as_tuple(out)):
+            here._run(operands, written)
+            return out
+        return self._called_there(operands, out)
 
-        arrays = [taken(f"operand {n}", operand) for n, operand in enumerate(operands)]
-        if out is None:
-            return self(*arrays)
-        written = tuple(taken("out", each) for each in as_tuple(out))
-        self(*arrays, out=written if len(self.results) > 1 else written[0])
-        return out
+    def _called_there(self, operands: Sequence[Any], out: Any) -> Any:
+        """The same, on the device where the arrays are; DeviceError where they are on several."""
+        written = () if out is None else as_tuple(out)
+        device = device_of_call(operands, {"out": written})
+        with at(device):
+            arrays = [_taken(f"operand {n}", operand) for n, operand in enumerate(operands)]
+            targets = tuple([_taken("out", target) for target in written])
+            self._check_layouts(arrays, targets)
+            result = self._on(dispatch.current_device())._run(arrays, targets)
+        return result if out is None else out
+
+    def _on(self, device: int) -> Plan:
+        """The plan for arrays of a CUDA device, which keeps launches of its own."""
+        found = self._there.get(device)
+        if found is None:
+            found = copy.copy(self)
+            found.device = device
+            found._orders = _orders(self.specs, device)
+            found._orders_with_out = [*found._orders, *_orders(self.results, device)]
+            found = self._there.setdefault(device, found)
+        return found
+
+    def _fits(self, operands: Sequence[Any], out: Sequence[Any]) -> bool:
+        """Whether these are CuPy's arrays on the device of this plan, and like its own."""
+        order = dispatch.order_of
+        try:
+            given = [
+                field
+                for x in (*operands, *out)
+                for field in (x.shape, order(x) or x.strides, x.dtype, x.data.device_id)
+            ]
+        except AttributeError:
+            return False
+        return given == (self._orders_with_out if out else self._orders)
+
+    def _run(self, operands: Sequence[Array], out: tuple[Array, ...]) -> Any:
+        """A call on arrays that were compared with the plan's."""
+        if not out:
+            return self._first(operands) if self._launch is None else self._launch(*operands)
+        if self._launch_into is None:
+            return self._first_into(operands, out)
+        self._launch_into(*operands, *out)
+        self._tally.calls += 1
+        return None
 
     def _called_into_several(self, operands: Sequence[Array], out: Any) -> Arrays:
         self._check_layouts(operands, out)
@@ -173,23 +248,24 @@ class Plan(ABC):
         return out
 
     def _check_layouts(self, operands: Sequence[Array], out: Sequence[Array]) -> None:
-        """Whether operands and results are those of the plan."""
+        """Whether operands, and results if there are any, are those of the plan."""
         try:
             given = tuple([f for x in (*operands, *out) for f in (x.shape, x.strides, x.dtype)])
         except AttributeError:
             raise self._no_arrays((*operands, *out)) from None
         _check_masks(operands)
-        if given != self._layouts_with_out:
+        if given != (self._layouts_with_out if out else self._layouts):
             self._compare(operands, tuple(out))
 
     def _check_all(self, *arrays: Array) -> None:
-        """Whether the last of CuPy's arrays may be written by a call on the others."""
-        order = dispatch.order_of
-        try:
-            given = [f for x in arrays for f in (x.shape, order(x) or x.strides, x.dtype)]
-        except AttributeError:
-            given = []
-        if given != self._orders_with_out:
+        """Whether the last of CuPy's arrays may be written by a call on the others.
+
+        Raises _ElsewhereError where that is for another device's plan to say.
+        """
+        if not self._fits(arrays[:-1], arrays[-1:]):
+            kinds = {(_type_of(array), device_of(array)) for array in arrays}
+            if kinds != {(dispatch.cupy_array, self.device)}:
+                raise _ElsewhereError
             self._check_layouts(arrays[:-1], arrays[-1:])
         self._check_out(*arrays)
 
@@ -251,8 +327,7 @@ class Plan(ABC):
             dispatch.knows_cupy(importlib.import_module("cupy"))
         into = program.remembering_launcher(self._check_all)
         self._keep(generation, into=into)
-        if len(self.specs) == 2:
-            self._launch_checking = self._launch_into
+        self._launch_checking = self._launch_into
         return into
 
     def forget(self) -> None:
@@ -261,8 +336,8 @@ class Plan(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Launches are of this process; a copy makes its own.
-        launches = "_launch", "_launch_into", "_launch_checking"
-        return {**self.__dict__, **dict.fromkeys(launches)}
+        launches = "_launch", "_launch_into", "_launch_checking", "device"
+        return {**self.__dict__, **dict.fromkeys(launches), "_there": {}}
 
     def _compare(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         """Says what differs from the plan; strides of arrays without elements mean nothing."""
@@ -291,7 +366,8 @@ class Plan(ABC):
 
     def choices(self) -> list[Choice]:
         """The kernel of every `md_hom`, on the device of the plan's `arrays`."""
-        return [pipeline.choice_for(md_hom, self.arrays) for md_hom in self.md_homs]
+        with at(self.device):
+            return [pipeline.choice_for(md_hom, self.arrays) for md_hom in self.md_homs]
 
     def tune(
         self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
@@ -306,7 +382,7 @@ class Plan(ABC):
         found: list[Recorded] = []
         for md_hom in self.md_homs:
             within = [c for c in self.calls() if any(s.md_hom == md_hom for s in c) and len(c) > 1]
-            found.append(Recorded(md_hom, self.label, self.arrays, tuple(within)))
+            found.append(Recorded(md_hom, self.label, self.arrays, tuple(within), self.device))
         return found
 
     @abstractmethod
@@ -322,6 +398,22 @@ class Plan(ABC):
 
     def __repr__(self) -> str:
         return f"Plan({self._call})"
+
+
+class _ElsewhereError(Exception):
+    """Arrays are on another device than the plan's that was asked."""
+
+
+def _taken(name: str, given: Any) -> Array:
+    """CuPy's array for one on a GPU; raises DTypeError for one of NumPy's."""
+    if is_on_gpu(given):
+        return shared(name, given, cupy_for(given))
+    if hasattr(given, "strides"):
+        raise DTypeError(
+            f"{name} is {type(given).__name__}, and other arrays are on a GPU",
+            hint="copy with cupy.asarray(…) or .get() first",
+        )
+    return given
 
 
 def _check_masks(operands: Sequence[Array]) -> None:
@@ -370,11 +462,14 @@ def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
     )
 
 
-def _orders(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
-    """The same, where it is enough to know that elements are in C order without gaps."""
+def _orders(specs: Sequence[TensorSpec], device: int) -> list[object]:
+    """The same of arrays on a device, which it ends with.
+
+    It is enough to know that elements are in C order without gaps.
+    """
     strides = _layouts(specs)[1::3]
-    return tuple(
+    return [
         part
         for spec, steps in zip(specs, strides, strict=True)
-        for part in (spec.shape, spec.is_contiguous or steps, spec.dtype)
-    )
+        for part in (spec.shape, spec.is_contiguous or steps, spec.dtype, device)
+    ]

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, cast
 
 import numpy as np
 
-from mdtensor.api import dispatch
+from mdtensor.api import dispatch, places
 from mdtensor.api.function_key import function_key
 from mdtensor.api.noted import OUT, REFUSED, Launch, Noted, launch_of
 from mdtensor.translate.operators.combination import Combination
@@ -142,6 +142,18 @@ def recalled(
             _keep(known, key, launch, generation)
         return launch
 
+    def kept_for(
+        device: int, key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        """A call on arrays of another device than the current one, which are the key's last."""
+        generation = dispatch.generation()
+        with places.at(device):
+            result = called(*args, **options)
+        launch = known_get((*key[:-1], device))
+        if launch is not None:
+            _keep(known, key, places.launched_at(device, launch), generation)
+        return result
+
     @functools.wraps(function)
     def called(
         first: Any = _ABSENT,
@@ -165,8 +177,8 @@ def recalled(
                 order = dispatch.order_of
                 key = (
                     first, second.shape, order(second) or second.strides, second.dtype,
-                    third.shape, order(third) or third.strides, third.dtype,
-                    dispatch.current_device(),
+                    second.data.device_id, third.shape, order(third) or third.strides,
+                    third.dtype, third.data.device_id, dispatch.current_device(),
                 )
             # fmt: on
             launch = known_get(key)
@@ -186,7 +198,7 @@ def recalled(
         except (_NotPlainError, TypeError):  # TypeError: what cannot be hashed
             key, arrays, launch = None, [], None
         if key is None:  # out of the handler: what is raised now has nothing to do with keys
-            return whole(*args, **options)
+            return places.called_there(whole, args, options)
         if launch is not None and not (_active and is_noting()):
             result = launch(*arrays)
             if result is OUT:
@@ -195,6 +207,9 @@ def recalled(
                 return result
         if is_noting():  # a part of the call that is being made
             return whole(*args, **options)
+        device = None if dispatch.cupy_array is None else places.elsewhere(args, options)
+        if device is not None:
+            return kept_for(device, key, args, options)
         if at_once is not None:
             launch = kept_at_once(key, args, options)
             if launch is not None:
@@ -216,6 +231,7 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
         arrays.append(value)
     elif kind is dispatch.cupy_array:
         parts += value.shape, dispatch.order_of(value) or value.strides, value.dtype
+        parts.append(value.data.device_id)
         arrays.append(value)
     elif kind is str:
         parts.append(value)

@@ -13,6 +13,7 @@ import numpy as np
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
+from mdtensor.api.places import where_arrays_lie
 from mdtensor.api.recall import recalled
 from mdtensor.decorated import Decorated
 from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
@@ -59,6 +60,7 @@ class StencilFunction(Decorated):
         """
         return self._called(self._bound(args, kwargs), out=out)
 
+    @where_arrays_lie
     def steps(self, *args: Any, n: int, out: Arrays | None = None, **kwargs: Any) -> Any:
         """What `n` calls give, each taking the result of the one before as its first array.
 

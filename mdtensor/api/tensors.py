@@ -32,11 +32,6 @@ def is_on_gpu(array: object) -> bool:
         return False
 
 
-def is_elsewhere(array: object) -> bool:
-    """Whether an array is a tensor in a GPU's memory that is not CuPy's."""
-    return is_on_gpu(array) and type(array).__module__.partition(".")[0] != "cupy"
-
-
 def cupy_for(array: object) -> Any:
     """CuPy, which an array on a GPU needs; NoDeviceError where it is not installed."""
     if type(array).__module__.partition(".")[0] == "cupy":

@@ -59,6 +59,8 @@ def unpacked(text: str) -> Any:
 def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
     """A worker's entry: a handler that measures schedules on the device of the payload."""
     device = open_device(payload["device"], payload["arrays"])
+    if isinstance(device, CupyDevice):
+        device.use()
     return Benches(Engine(device, Store.in_memory)).handle
 
 

@@ -12,6 +12,7 @@ from mdtensor.api.budget import seconds_of
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer
 from mdtensor.api.modes import Recorded, Recording, Steps
+from mdtensor.api.places import at
 from mdtensor.api.schedule_search import searched
 from mdtensor.api.whole_calls import keep_what_is_fastest
 from mdtensor.autotune.progress import Progress
@@ -58,13 +59,13 @@ def tune(
 
     `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it. Each computation
     is tuned for the arrays that it was called with: those of NumPy on the CPU device, those of
-    CuPy on the current CUDA device. The budget is seconds or a text such as "5min"; a quarter is
-    shared evenly, the rest by the time that each is expected to take, and what one computation
-    leaves goes to the others. Where a call runs several of them, the whole call by what was found
-    takes turns with the call untuned and with mixtures, and what is fastest is kept. Computations
-    with a confirmed winner are skipped unless `again`, which goes on searching where the last
-    search ended. Ctrl-C ends the search and keeps what was measured. Results are in the store when
-    this returns.
+    CuPy on the CUDA device where they were; devices of one kind share what is found. The budget is
+    seconds or a text such as "5min"; a quarter is shared evenly, the rest by the time that each is
+    expected to take, and what one computation leaves goes to the others. Where a call runs several
+    of them, the whole call by what was found takes turns with the call untuned and with mixtures,
+    and what is fastest is kept. Computations with a confirmed winner are skipped unless `again`,
+    which goes on searching where the last search ended. Ctrl-C ends the search and keeps what was
+    measured. Results are in the store when this returns.
 
     Raises TuningError for what was not recorded, and for a budget that is no time.
 
@@ -84,28 +85,33 @@ def tune(
     with Measurers(seconds_of(budget)) as measurers:
         for number, item in enumerate(items):
             share = left * weights[number] / sum(weights[number:])
-            report = _tuned(item, share, measurers, quiet=quiet, again=again)
+            with at(item.device):
+                report = _tuned(item, share, measurers, quiet=quiet, again=again)
             reports.append(report)
             left -= report.elapsed
             if report.interrupted:
                 return reports
         found = {item for item, report in zip(items, reports, strict=True) if not report.cached}
-        for steps, arrays in calls:
-            if any(steps in item.within and item.arrays == arrays for item in found):
-                _confirm(steps, arrays, for_calls / len(calls), measurers)
+        for steps, arrays, device in calls:
+            place = arrays, device
+            if any(steps in item.within and (item.arrays, item.device) == place for item in found):
+                with at(device):
+                    _confirm(steps, arrays, for_calls / len(calls), measurers)
     return reports
 
 
-def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str]]:
-    """The calls of several programs of which some are to be tuned."""
-    return [*dict.fromkeys((steps, item.arrays) for item in items for steps in item.within)]
+def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str, int | None]]:
+    """The calls of several programs of which some are to be tuned, and where."""
+    found = [(steps, item.arrays, item.device) for item in items for steps in item.within]
+    return [*dict.fromkeys(found)]
 
 
 def _weights(items: Sequence[Recorded]) -> list[float]:
     """The shares of a budget: a quarter of all evenly, the rest by what each has to compute."""
     expected: list[float] = []
     for item in items:
-        engine = pipeline.engine_for(item.arrays)
+        with at(item.device):
+            engine = pipeline.engine_for(item.arrays)
         problem, target = engine.problem_of(item.md_hom), engine.target
         expected.append(flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth)
     total = sum(expected) or 1.0
@@ -149,18 +155,18 @@ def tune_md_hom(
 
 
 class Measurers(Closing):
-    """One measurer for each kind of arrays, made when first needed, for a budget in all."""
+    """One measurer for each device, made when first needed, for a budget in all."""
 
     def __init__(self, budget: float) -> None:
         self._budget = budget
-        self._made: dict[str, Measurer] = {}
+        self._made: dict[int, Measurer] = {}  # by their engines
 
     def of(self, engine: Engine, arrays: str) -> Measurer:
         """The measurer of an engine's device."""
-        if arrays not in self._made:
+        if id(engine) not in self._made:
             device = pipeline.device_name(arrays)
-            self._made[arrays] = Measurer(engine, device, self._budget)
-        return self._made[arrays]
+            self._made[id(engine)] = Measurer(engine, device, self._budget)
+        return self._made[id(engine)]
 
     def close(self) -> None:
         """Ends the processes of all of them."""

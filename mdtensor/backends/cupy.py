@@ -142,10 +142,14 @@ class CupyDevice:
                     driver.funcSetAttribute(kernel.ptr, most, entry.pool)
         return CudaProgram(self, kernels, source, sizes)
 
+    def use(self) -> None:
+        """Makes this the calling thread's current device."""
+        self.cupy.cuda.Device(self.number).use()
+
     def is_lost(self) -> bool:
         """Whether this process can no longer use the device, as after a wrong access to memory."""
         try:
-            self.cupy.cuda.runtime.deviceSynchronize()
+            self.cupy.cuda.Device(self.number).synchronize()
         except self.faults:
             return True
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from mdtensor.backends.protocol import Compiler, Device
 from mdtensor.errors import NoDeviceError
 
 VARIABLE = "MDTENSOR_DEVICE"
+_AS_TORCH_SAYS = re.compile(r"^cuda:(\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,11 @@ class Found:
     name: str
     arrays: str
     open: Callable[[], Device]
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name is a part of this one's, or what torch calls it, such as "cuda:1"."""
+        said = _AS_TORCH_SAYS.sub(r"cuda \1:", name.lower())
+        return said in self.name.lower()
 
 
 def found_devices() -> list[Found]:
@@ -71,7 +78,7 @@ def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
     """
     wanted = name if name is not None else os.environ.get(VARIABLE) if arrays == "numpy" else None
     candidates = [device for device in found_devices() if device.arrays == arrays]
-    chosen = [d for d in candidates if wanted is None or wanted.lower() in d.name.lower()]
+    chosen = [d for d in candidates if wanted is None or d.is_called(wanted)]
     if not chosen:
         available = [device.name for device in candidates]
         raise NoDeviceError(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -12,103 +10,12 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import computation, dispatch, pipeline
+from mdtensor.api import computation, pipeline
 from mdtensor.errors import ShapeError
-from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
+from tests.api.cupy_stand_in import Array, made, use
 
-
-class Array:
-    """An array that says it is CuPy's, and is no array of NumPy's."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.host = np.empty(shape, dtype)
-
-    @classmethod
-    def of(cls, host: np.ndarray) -> Array:
-        made = cls((), "i1")
-        made.host = host
-        return made
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.host, name)
-
-    def transpose(self, axes: Any) -> Array:
-        return Array.of(self.host.transpose(axes))
-
-    @property
-    def _c_contiguous(self) -> bool:
-        return self.host.flags.c_contiguous
-
-
-Array.__module__ = "cupy"
-
-
-class Program:
-    """Runs the reference, and counts."""
-
-    def __init__(self, md_hom: MDHom, made: list[str]) -> None:
-        self.md_hom, self.made = md_hom, made
-
-    def launcher(self) -> Callable[..., None]:
-        self.made.append("launcher")
-        return self._run
-
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        self.made.append("remembering launcher")
-
-        def launch(*arrays: Any) -> None:
-            check(*arrays)
-            self._run(*arrays)
-
-        return launch
-
-    def __call__(self, *arrays: Any) -> None:
-        self._run(*arrays)
-
-    def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
-        self.made.append("beginner")
-        return self._run, None
-
-    def _run(self, *arrays: np.ndarray) -> None:
-        count = len(self.md_hom.inputs)
-        hosts = [array.host for array in arrays]
-        reference.compute(self.md_hom, hosts[:count], hosts[count:])
-
-
-def module() -> ModuleType:
-    cupy: Any = ModuleType("cupy")
-    cupy.ndarray, cupy.device = Array, 0
-    cupy.asarray = lambda a: a if isinstance(a, Array) else Array.of(np.asarray(a))
-    cupy.empty = Array
-    cupy.may_share_memory = lambda a, b: np.may_share_memory(a.host, b.host)
-    cupy.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
-    cupy.cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: cupy.device))
-    return cupy
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What launchers were made, on a machine with what stands for CuPy."""
-    found: list[str] = []
-    choose = pipeline.choice_for
-
-    def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:
-        if arrays != "cupy":
-            return choose(md_hom, arrays)
-        return SimpleNamespace(program=Program(md_hom, found))
-
-    cupy = module()
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(pipeline, "choice_for", choice_for)
-    monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
-    for name in ("cupy_array", "may_share_memory", "order_of"):
-        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
-    monkeypatch.setattr(dispatch, "cupy_array", None)
-    monkeypatch.setattr(dispatch, "current_device", lambda: cupy.device)
-    computation.forget()
-    yield found
-    computation.forget()
+__all__ = ["made"]  # a fixture
 
 
 @mdt.stencil(border="reflect")
@@ -133,9 +40,9 @@ def test_a_call_of_several_kernels_is_prepared_once(made: list[str]) -> None:
 
 
 def test_another_device_has_kernels_of_its_own(made: list[str]) -> None:
-    x = Array.of(np.arange(5, dtype="f4"))
     for device, count in ((0, 1), (1, 2), (0, 2), (1, 2)):
-        sys.modules["cupy"].device = device  # type: ignore[attr-defined]
+        use(device)
+        x = Array.of(np.arange(5, dtype="f4"))
         np.testing.assert_array_equal(mdt.scan("i->i", x).host, np.cumsum(x.host))
         assert len(made) == count
 

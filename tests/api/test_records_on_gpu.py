@@ -17,6 +17,7 @@ from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.records.columns import Column
 from mdtensor.translate.records.columns_on_gpu import column_on_gpu
+from tests.api.cupy_stand_in import OF_CUPY
 
 # Fields that begin at no multiple of their size, and a string that ends within a word.
 PACKED = np.dtype([("tag", "u1"), ("id", "i8"), ("name", "S6"), ("marks", "f4", (2,))])
@@ -29,6 +30,7 @@ class Memory:
 
     def __init__(self, host: np.ndarray, offset: int = 0) -> None:
         self.host, self.offset = host, offset
+        self.device_id = 0
 
     def __add__(self, more: int) -> Memory:
         return Memory(self.host, self.offset + more)
@@ -100,12 +102,12 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     found.asarray = lambda a: a if isinstance(a, Array) else Array.of(np.asarray(a))
     found.may_share_memory = lambda a, b: False
     found.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
-    found.cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: 0))
+    runtime = SimpleNamespace(getDevice=lambda: 0, setDevice=lambda _: None)
+    found.cuda = SimpleNamespace(runtime=runtime)
     monkeypatch.setitem(sys.modules, "cupy", found)
-    for name in ("cupy_array", "may_share_memory", "order_of"):
+    for name in OF_CUPY:
         monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
     monkeypatch.setattr(dispatch, "cupy_array", None)
-    monkeypatch.setattr(dispatch, "current_device", lambda: 0)
     choose = pipeline.choice_for
 
     def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:

@@ -1,0 +1,141 @@
+"""What stands for CuPy where there is no GPU: arrays of NumPy that say on which device they are."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.api import dispatch, pipeline
+from mdtensor.translate import reference
+from mdtensor.translate.md_hom import MDHom
+
+# What `dispatch` knows of CuPy once it is there.
+OF_CUPY = (
+    "cupy_array",
+    "current_device",
+    "use_device",
+    "device_at",
+    "may_share_memory",
+    "order_of",
+)
+
+
+class Array:
+    """An array that says it is CuPy's, and is no array of NumPy's; on the current device."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.host = np.empty(shape, dtype)
+        self.data = SimpleNamespace(device_id=current())
+
+    @classmethod
+    def of(cls, host: np.ndarray, device: int | None = None) -> Array:
+        made = cls((), "i1")
+        made.host = host
+        made.data.device_id = current() if device is None else device
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.host, name)
+
+    def __getitem__(self, index: Any) -> Array:
+        return Array.of(self.host[index], self.data.device_id)
+
+    def transpose(self, axes: Any) -> Array:
+        return Array.of(self.host.transpose(axes), self.data.device_id)
+
+    @property
+    def _c_contiguous(self) -> bool:
+        return self.host.flags.c_contiguous
+
+
+Array.__module__ = "cupy"
+_thread = threading.local()
+
+
+def current() -> int:
+    """The number of this thread's current device."""
+    return getattr(_thread, "device", 0)
+
+
+def use(device: int) -> None:
+    """Makes a device the current one."""
+    _thread.device = device
+
+
+class Program:
+    """Runs the reference on arrays of the device that was the current one when it was made."""
+
+    def __init__(self, md_hom: MDHom, made: list[str]) -> None:
+        self.md_hom, self.made, self.device = md_hom, made, current()
+
+    def launcher(self) -> Callable[..., None]:
+        self.made.append("launcher")
+        return self._run
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        self.made.append("remembering launcher")
+
+        def launch(*arrays: Any) -> None:
+            check(*arrays)
+            self._run(*arrays)
+
+        return launch
+
+    def __call__(self, *arrays: Any) -> None:
+        self._run(*arrays)
+
+    def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
+        self.made.append("beginner")
+        return self._run, None
+
+    def _run(self, *arrays: Array) -> None:
+        self.run(*arrays)
+
+    def run(self, *arrays: Array) -> None:
+        """Fills the outputs."""
+        assert {current(), *(array.data.device_id for array in arrays)} == {self.device}
+        count = len(self.md_hom.inputs)
+        hosts = [array.host for array in arrays]
+        reference.compute(self.md_hom, hosts[:count], hosts[count:])
+
+
+def module() -> ModuleType:
+    cupy: Any = ModuleType("cupy")
+    cupy.ndarray = Array
+    cupy.asarray = lambda a: a if isinstance(a, Array) else Array.of(np.asarray(a))
+    cupy.empty, cupy.from_dlpack = Array, lambda tensor: tensor.array
+    cupy.may_share_memory = lambda a, b: np.may_share_memory(a.host, b.host)
+    cupy.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
+    runtime = SimpleNamespace(getDevice=current, setDevice=use)
+    cupy.cuda = SimpleNamespace(runtime=runtime)
+    return cupy
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What launchers were made, on a machine of several devices with what stands for CuPy."""
+    found: list[str] = []
+    choose = pipeline.choice_for
+
+    def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:
+        if arrays != "cupy":
+            return choose(md_hom, arrays)
+        return SimpleNamespace(program=Program(md_hom, found))
+
+    monkeypatch.setitem(sys.modules, "cupy", module())
+    monkeypatch.setattr(pipeline, "choice_for", choice_for)
+    monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
+    for name in OF_CUPY:
+        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
+    monkeypatch.setattr(dispatch, "cupy_array", None)
+    use(0)
+    dispatch.clear()
+    yield found
+    use(0)
+    dispatch.clear()
