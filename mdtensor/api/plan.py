@@ -67,8 +67,8 @@ class Plan(ABC):
         self._layouts = _layouts(specs)
         # Copies for the CUDA devices on which this was called, by their numbers: each has launches.
         self._there: dict[int, Plan] = {}
-        self._orders: list[object] = []
-        self._orders_with_out: list[object] = []
+        self._orders: tuple[object, ...] = ()
+        self._orders_with_out: tuple[object, ...] = ()
         self._layouts_with_out = (*self._layouts, *_layouts(results))
         self._launch: Launch | None = None
         self._launch_into: Callable[..., None] | None = None
@@ -87,34 +87,35 @@ class Plan(ABC):
         call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
         Raises DTypeError for a masked array, DeviceError for arrays of several devices.
         """
-        first = _type_of(operands[0]) if operands else None
-        if first is not _ndarray and first is dispatch.cupy_array:
-            if len(operands) == 2 and first is _type_of(operands[1]):
+        if len(operands) == 2:
+            a, b = operands
+            kind = _type_of(a)
+            if kind is not _ndarray and kind is dispatch.cupy_array and kind is _type_of(b):
                 here = self._there.get(dispatch.current_device())
-                if here is not None and out is None:  # most calls; what follows does the same
-                    (a, b), order = operands, dispatch.order_of
-                    # fmt: off
-                    if here._launch is not None and here._orders == [
-                        a.shape, order(a) or a.strides, a.dtype, a.data.device_id,
-                        b.shape, order(b) or b.strides, b.dtype, b.data.device_id,
-                    ]:
-                        return here._launch(a, b)
-                    # fmt: on
-                elif here is not None and first is _type_of(out):
-                    into = here._launch_checking
-                    if into is not None:
+                if here is not None:
+                    into, order = here._launch_checking, dispatch.order_of
+                    if into is not None and kind is _type_of(out):
                         try:
-                            into(*operands, out)
+                            into(a, b, out)  # most calls of small kernels
                         except _ElsewhereError:
                             return self._called_there(operands, out)
                         here._tally.calls += 1
                         return out
+                    # fmt: off
+                    if out is None and here._launch is not None and here._orders == (
+                        a.shape, order(a) or a.strides, a.dtype, a.data.device_id,
+                        b.shape, order(b) or b.strides, b.dtype, b.data.device_id,
+                    ):
+                        return here._launch(a, b)
+                    # fmt: on
+                return self._called_on_gpu(operands, out)
+        elif operands and _type_of(operands[0]) is dispatch.cupy_array:
             return self._called_on_gpu(operands, out)
         are_numpys = True
         try:
             if len(operands) == 2:
                 a, b = operands
-                are_numpys = first is _ndarray and first is _type_of(b)
+                are_numpys = _type_of(a) is _ndarray and _type_of(b) is _ndarray
                 if out is None:
                     given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
                 else:
@@ -178,7 +179,7 @@ class Plan(ABC):
                     given += x.shape, order(x) or x.strides, x.dtype, x.data.device_id
             except AttributeError:
                 return self._called_there(operands, out)
-            if given == here._orders:
+            if tuple(given) == here._orders:
                 return launch(*operands)
         elif into is not None and type(out) is dispatch.cupy_array:
             try:
@@ -210,7 +211,7 @@ class Plan(ABC):
             found = copy.copy(self)
             found.device = device
             found._orders = _orders(self.specs, device)
-            found._orders_with_out = [*found._orders, *_orders(self.results, device)]
+            found._orders_with_out = (*found._orders, *_orders(self.results, device))
             found = self._there.setdefault(device, found)
         return found
 
@@ -225,7 +226,7 @@ class Plan(ABC):
             ]
         except AttributeError:
             return False
-        return given == (self._orders_with_out if out else self._orders)
+        return tuple(given) == (self._orders_with_out if out else self._orders)
 
     def _run(self, operands: Sequence[Array], out: tuple[Array, ...]) -> Any:
         """A call on arrays that were compared with the plan's."""
@@ -462,14 +463,14 @@ def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
     )
 
 
-def _orders(specs: Sequence[TensorSpec], device: int) -> list[object]:
+def _orders(specs: Sequence[TensorSpec], device: int) -> tuple[object, ...]:
     """The same of arrays on a device, which it ends with.
 
     It is enough to know that elements are in C order without gaps.
     """
     strides = _layouts(specs)[1::3]
-    return [
+    return tuple(
         part
         for spec, steps in zip(specs, strides, strict=True)
         for part in (spec.shape, spec.is_contiguous or steps, spec.dtype, device)
-    ]
+    )

@@ -230,8 +230,8 @@ def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) ->
         parts += value.shape, value.strides, value.dtype
         arrays.append(value)
     elif kind is dispatch.cupy_array:
-        parts += value.shape, dispatch.order_of(value) or value.strides, value.dtype
-        parts.append(value.data.device_id)
+        order = dispatch.order_of(value) or value.strides
+        parts += value.shape, order, value.dtype, value.data.device_id
         arrays.append(value)
     elif kind is str:
         parts.append(value)
