@@ -361,8 +361,8 @@ class Engine:
         if self._background is None or self._process != os.getpid():
             self._begin_improving()
         key = id(chosen.structure), chosen.sizes
-        if key not in self._waiting:
-            self._waiting[key] = chosen
+        # In one step: of threads that meet a shape together, one asks.
+        if self._waiting.setdefault(key, chosen) is chosen:
             self._to_improve.put(key)
 
     def _begin_improving(self) -> None:
