@@ -72,9 +72,11 @@ def _in_steps(
     """Runs steps on operands, results and new arrays for what lies between them."""
 
     def into(*arrays: Array) -> None:
+        # All memory first: nothing is written where there is none.
+        slots = (*arrays, *[make() for make in temporaries]) if temporaries else arrays
         for slot, fill in filled:
             arrays[slot].fill(fill)
-        run_all(launches, (*arrays, *[make() for make in temporaries]) if temporaries else arrays)
+        run_all(launches, slots)
         tally.calls += 1
 
     return into

@@ -203,6 +203,48 @@ def test_the_current_device_is_what_it_was_after_an_error(
             assert (found.data.device_id, current()) == (1, 2)
 
 
+# Calls into an array of the caller's that allocate others.
+INTO: dict[str, Callable[..., Any]] = {
+    "path": lambda u, out: mdt.einsum("ij,kj,kl->il", u, u, u, optimize="greedy", out=out),
+    "filter": lambda u, out: ndimage.gaussian_filter(u, 1.0, output=out),
+}
+
+
+@pytest.mark.parametrize("name", INTO)
+def test_calls_without_memory_write_nothing(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    call = INTO[name]
+    u, out = Array.of(IMAGE, 1), Array.of(np.zeros_like(IMAGE), 1)
+    call(u, out)
+    expected = out.host.copy()
+    allocate, left = Array.__init__, 0
+
+    def limited(self: Array, shape: tuple[int, ...], dtype: Any) -> None:
+        nonlocal left
+        if shape:  # else it is made of one of NumPy's
+            left -= 1
+            if left < 0:
+                raise MemoryError("out of memory")
+        allocate(self, shape, dtype)
+
+    monkeypatch.setattr(Array, "__init__", limited)
+    failures = 0
+    for most in range(20):
+        out.host[...], left = -7, most
+        try:
+            call(u, out)
+        except MemoryError:
+            failures += 1
+            assert (out.host == -7).all()
+            assert current() == 0
+        else:
+            np.testing.assert_array_equal(out.host, expected)
+            break
+    assert failures
+    np.testing.assert_array_equal(out.host, expected)
+
+
 def test_tensors_are_computed_where_they_lie(made: list[str]) -> None:
     plan = mdt.compile("ij,jk->ik", Tensor(LEFT, 1), Tensor(RIGHT, 1))
     calls = [lambda *x, **said: mdt.einsum("ij,jk->ik", *x, **said), plan]
