@@ -58,6 +58,9 @@ WORTH_OWN_KERNEL, GENERAL = 0.2e-3, 1.2
 _MAX_STRUCTURES = 4096
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
+_MOST_WAITING = (
+    256  # shapes that better kernels are looked for; others have what shapes near them have
+)
 # Seconds before background work begins, and between its steps: other threads come first.
 _PAUSE = 0.05
 _BREATH = 0.0005
@@ -271,16 +274,19 @@ class Engine:
         """Whether a shape has a winner, or a kernel of its own."""
         if structure.pattern is not None:
             key = structure.pattern % sizes
-        elif self._with_own or (use_store and not self._knows_of_no_winner()):
+        elif self._may_be_apart(structure, use_store=use_store):
             key = problem_key(problem())
         else:
             return False
         return key in self._with_own or (use_store and self._winner(key) is not None)
 
-    def _knows_of_no_winner(self) -> bool:
-        """Whether the store was seen to have no winner at all."""
+    def _may_be_apart(self, structure: Structures, *, use_store: bool) -> bool:
+        """Whether a shape of a structure has a kernel of its own, or may have a winner."""
         state, keys = self._winners_seen
-        return state is not None and not keys and state == self.store.state()
+        if use_store and (state is None or state != self.store.state()):
+            return True
+        known = (*self._with_own, *(keys if use_store else ()))
+        return any(structure.form.fullmatch(key) for key in known)
 
     def _winner(self, key: str) -> WinnerRow | None:
         """The winner of a problem; the store is not asked for those it was seen not to have."""
@@ -361,6 +367,8 @@ class Engine:
         if self._background is None or self._process != os.getpid():
             self._begin_improving()
         key = id(chosen.structure), chosen.sizes
+        if len(self._waiting) >= _MOST_WAITING:
+            return
         # In one step: of threads that meet a shape together, one asks.
         if self._waiting.setdefault(key, chosen) is chosen:
             self._to_improve.put(key)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mdtensor.lower.key import key_pattern
+from mdtensor.lower.key import key_form, key_pattern
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
@@ -38,6 +39,7 @@ class Structure(Generic[Kernel]):
     variants: dict[Schedule, Kernel] = field(default_factory=dict[Schedule, Kernel])
     wanted: set[Schedule] = field(default_factory=set[Schedule])
     pattern: str | None = field(init=False)
+    form: re.Pattern[str] = field(init=False)
     decisions: dict[tuple[int, ...], Decision] = field(
         default_factory=dict[tuple[int, ...], Decision]
     )
@@ -48,6 +50,7 @@ class Structure(Generic[Kernel]):
 
     def __post_init__(self) -> None:
         self.pattern = key_pattern(self.general)
+        self.form = key_form(self.general)
 
     def add(self, variant: Schedule, kernel: Kernel) -> None:
         """Has one more kernel; what was decided without it no longer counts."""

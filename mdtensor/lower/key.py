@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -64,6 +65,25 @@ def key_pattern(structure: Problem) -> str | None:
         return None
     line = _line(structure, lambda index: "\0" if index.constant is None else repr(index))
     return line.replace("%", "%%").replace("\0", "%d")
+
+
+def key_form(structure: Problem) -> re.Pattern[str]:
+    """What the keys of all problems of a structure look like, and those of a few others.
+
+    >>> from mdtensor.lower.generalised import generalised
+    >>> from mdtensor.lower.problem import problem_from_md_hom
+    >>> from mdtensor.specs import TensorSpec
+    >>> from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+    >>> problem = problem_from_md_hom(md_hom_from_einsum("ij->i", [TensorSpec.of((64, 32))]))
+    >>> form = key_form(generalised(problem)[0])
+    >>> form.fullmatch(problem_key(problem)) is not None
+    True
+    >>> form.fullmatch("id/add 64,32+ float64(32,1) -> float64(1,0) #469112ed") is None
+    True
+    """
+    line = _line(structure, lambda index: "\0" if index.constant is None else repr(index))
+    shown, _, _ = line.rpartition("#")
+    return re.compile(re.escape(shown).replace("\0", r"-?\d+") + "#[0-9a-f]+")
 
 
 def _line(problem: Problem, shown: Callable[[Index], str]) -> str:

@@ -12,9 +12,12 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api import computation as computation_module
+from mdtensor.api import engine as engine_module
 from mdtensor.api import families, pipeline
 from mdtensor.api.families import Families, Later, family_of, numbers_of
+from mdtensor.api.structure import Decision
 from mdtensor.errors import MdtensorError
+from mdtensor.lower.key import problem_key
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
@@ -193,8 +196,40 @@ def test_what_depends_on_more_than_the_specs_has_no_family(fresh: Families[Any])
         assert fresh.member("key", (TensorSpec.of((13, 8)),)) is None
 
 
+@pytest.mark.parametrize("name", ["rows", "stencil, valid", "conv"])
+def test_a_shape_with_a_kernel_of_its_own_is_left_to_the_engine(
+    name: str, built: Callable[[Callable[[], Any]], Built], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Any = pipeline.engine_for()
+    build, specs = built(CALLS[name](54, 61))
+    family = family_of(build(specs), specs, build, engine)
+    assert family is not None
+    for step in build(specs).steps:
+        engine.untuned(engine.problem_of(step.md_hom))  # which compiles a kernel
+    (structure,) = family.structures
+    decision = Decision(next(iter(structure.variants)), 1, 1e-5)
+    monkeypatch.setattr(engine, "_decided", lambda *_: decision)
+    numbers = numbers_of(specs)
+    monkeypatch.setattr(engine, "_with_own", set[str]())
+    assert family.member(numbers) is not None
+    key = problem_key(Later(family, 0, numbers)())
+    monkeypatch.setattr(engine, "_with_own", {key})
+    assert family.member(numbers) is None
+
+
 def test_families_are_bounded(fresh: Families[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "MOST_KINDS", 8)
     for n in range(30):
         mdt.reduce("ij->i", _ones(4, 5), extents={"i": 4, f"k{n}": 1})
         assert len(fresh) <= 8
+
+
+def test_shapes_that_wait_for_better_kernels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine: Any = pipeline.engine_for()
+    engine.settle()
+    monkeypatch.setattr(engine_module, "_MOST_WAITING", 5)
+    for n in range(20):
+        mdt.reduce("ij->i", _ones(50 + n, 71), combine="min")
+        assert len(engine._waiting) <= 5
+    engine.settle()
+    assert not engine._waiting
