@@ -16,7 +16,7 @@ from mdtensor.lower.facts import Case, Facts, Walk, facts_of, reads_around
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.rows import unlike_rows
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.selection import selected
 from mdtensor.lower.staging_cost import cycles_to_stage
 from mdtensor.lower.tile_cost import LATENCY, cycles_of_tiles
 from mdtensor.lower.traffic import BYTES_PER_CYCLE, PAGE, Shape, transfer_cycles
@@ -134,8 +134,7 @@ def _combining(problem: Problem, shape: Shape, target: Target) -> float:
 
 def _scattering(problem: Problem, shape: Shape) -> float:
     """Cycles for going to a place in memory for every element, and for all copies of the places."""
-    selection = selection_of(problem)
-    assert selection is not None
+    selection = selected(problem)
     elements = math.prod(n for d, n in enumerate(shape.extents) if d != selection.dim)
     copies = math.prod(shape.registers[d] * shape.parts[d] for d in problem.contracted)
     places = math.prod(shape.extents[d] for d in problem.kept) * copies

@@ -16,10 +16,9 @@ from mdtensor.lower.passes.bulk_form import ROW_BYTES, panel_of, steps_held, val
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.matrix_tile import ROWS as WARP_ROWS
 from mdtensor.lower.passes.matrix_tile import (
-    Factors,
-    factors_of,
     is_held,
     is_turned,
+    matrices_of,
     rows_of,
     validate_tensor,
 )
@@ -138,8 +137,7 @@ def spreads(problem: Problem, dims: tuple[int, int, int], rows: int) -> list[dic
     By dim; several have the innermost in an array first, and powers of two of all but the last.
     """
     row = dims[0]
-    factors = factors_of(problem, *dims)
-    assert factors is not None
+    factors = matrices_of(problem, dims)
     stream, beside = problem.streams[factors.rows], problem.streams[factors.columns]
     own = (d for d in problem.kept if stream.uses(d) and not beside.uses(d))
     along = sorted(own, key=lambda d: stream.strides[d].constant or 0)
@@ -185,7 +183,7 @@ def bulk_blocked(
     warps = (block[0] // (2 * WARP_ROWS), 1)
     tile = (2 * WARP_ROWS, block[1])
     row, column, depth = dims
-    factors = _factors(problem, dims)
+    factors = matrices_of(problem, dims)
     schedule = matrix_blocked(problem, dims, warps, tile, panel_of(factors), stages)
     step, apart = factors.step, 2 if is_held(problem, factors, row) else 1
     spread = spread or {row: block[0]}
@@ -207,12 +205,6 @@ def bulk_blocked(
 
 def _with(values: tuple[int, ...], changed: Mapping[int, int]) -> tuple[int, ...]:
     return tuple(changed.get(d, n) for d, n in enumerate(values))
-
-
-def _factors(problem: Problem, dims: tuple[int, ...]) -> Factors:
-    factors = factors_of(problem, *dims)
-    assert factors is not None
-    return factors
 
 
 def _spread_out(problem: Problem, schedule: Schedule, spread: Mapping[int, int]) -> Schedule:
@@ -276,7 +268,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     problem = zero_filled(problem)
     depth = schedule.tensor[2]
     tilings = tilings_of(problem, schedule)
-    factors = _factors(problem, schedule.tensor)
+    factors = matrices_of(problem, schedule.tensor)
     panel = panel_of(factors)
     rows, columns = _sides(problem, schedule)
     nbytes = tile_bytes((rows, columns))
@@ -310,7 +302,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
 
 def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) -> float:
     """Bytes of a stage, more where rows begin inside of sectors."""
-    factors = _factors(problem, schedule.tensor)
+    factors = matrices_of(problem, schedule.tensor)
     size = factors.memory.itemsize
     found = 0.0
     for number, length in zip((factors.rows, factors.columns), block, strict=True):

@@ -22,8 +22,8 @@ from mdtensor.lower.passes.bulk_form import panel_of
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
     ROWS,
-    factors_of,
     is_held,
+    matrices_of,
     rows_of,
 )
 from mdtensor.lower.plain import can_scatter
@@ -351,8 +351,7 @@ def _scan(problem: Problem, *, shared: bool) -> Kind:
 def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> Kind:
     """Products of small matrices by warps along rows, columns and a reduction."""
     row, column, along = dims
-    factors = factors_of(problem, *dims)
-    assert factors is not None
+    factors = matrices_of(problem, dims)
     extents = {d: problem.extent(d) for d in dims}
 
     steps, owners = factors.steps, ((factors.rows, row), (factors.columns, column))
@@ -392,8 +391,7 @@ def _bulk(
 ) -> Kind:
     """Products of matrices that bulk copies bring, which leave `results` in some of these ways."""
     row, column, along = dims
-    factors = factors_of(problem, *dims)
-    assert factors is not None
+    factors = matrices_of(problem, dims)
     panel, step = panel_of(factors), factors.step
     apart = 2 if is_held(problem, factors, row) else 1
     rows, columns = (tuple(sorted({block[n] for block in BLOCKS})) for n in (0, 1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import WARP
@@ -20,6 +20,7 @@ from mdtensor.lower.passes.matrix_tile import (
     factors_of,
     is_held,
     is_turned,
+    matrices_of,
     validate_tensor,
 )
 from mdtensor.lower.problem import Problem
@@ -92,7 +93,7 @@ def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
     if dims is None:
         return
     itemsize, held = (
-        _factors(problem, dims).memory.itemsize,
+        matrices_of(problem, dims).memory.itemsize,
         problem.scalar.result_dtypes[0].itemsize,
     )
     for warps, tile, nbytes, stages in itertools.product(_WARPS, _TILES, _DEPTH_BYTES, _STAGES):
@@ -124,7 +125,7 @@ def matrix_blocked(
         chosen = {row: values["row"], column: values["column"], along: values.get("along", default)}
         return tuple(chosen.get(d, default) for d in range(count))
 
-    factors = _factors(problem, dims)
+    factors = matrices_of(problem, dims)
     step = max((n for n in factors.steps if depth % n == 0), default=factors.step)
     registers = by_dim(1, row=tile[0] // ROWS, column=tile[1] // COLUMNS, along=step)
     threads = by_dim(1, row=ROWS * warps[0], column=COLUMNS * warps[1])
@@ -161,12 +162,6 @@ def matrix_blocked(
     )
 
 
-def _factors(problem: Problem, dims: Sequence[int]) -> Factors:
-    factors = factors_of(problem, *dims)
-    assert factors is not None
-    return factors
-
-
 def padding_of(problem: Problem, factors: Factors, number: int, own: int) -> int:
     """Elements that the rows of a factor's staged tile are longer."""
     across = factors.memory == F32 and is_turned(problem, number, own)
@@ -191,7 +186,7 @@ def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
 def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
     """Bytes of local memory that a group's stages take."""
     rows, columns, depth = _sides(problem, schedule)
-    factors, padding = _factors(problem, schedule.tensor), max(schedule.padding)
+    factors, padding = matrices_of(problem, schedule.tensor), max(schedule.padding)
     elements = max(rows, depth) * (min(rows, depth) + padding)
     elements += max(columns, depth) * (min(columns, depth) + padding)
     return elements * factors.memory.itemsize * schedule.stages
@@ -202,7 +197,7 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
     rows, columns, depth = _sides(problem, schedule)
     row, column, along = schedule.tensor
     warps = schedule.threads[row] // ROWS * (schedule.threads[column] // COLUMNS)
-    factors = _factors(problem, schedule.tensor)
+    factors = matrices_of(problem, schedule.tensor)
     points = schedule.registers[row] * schedule.registers[column]
     registers = (points + 32) * problem.scalar.result_dtypes[0].itemsize // 4 + 32
     on_core = min(

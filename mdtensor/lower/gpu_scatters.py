@@ -14,7 +14,7 @@ from mdtensor.lower.passes.scatter_together import LOCAL_BYTES, atomic_operation
 from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.selection import selected, selection_of
 from mdtensor.lower.tiling import tilings_of
 from mdtensor.lower.work import bytes_moved
 from mdtensor.specs import Target
@@ -90,8 +90,7 @@ def scatter_estimate(problem: Problem, schedule: Schedule, target: Target) -> fl
     """Seconds that such a schedule takes, roughly."""
     items, tilings = math.prod(schedule.threads), tilings_of(problem, schedule)
     groups = math.prod(tiling.parts.constant or 1 for tiling in tilings)
-    selection = selection_of(problem)
-    assert selection is not None
+    selection = selected(problem)
     elements = math.prod(problem.extent(d) for d in problem.dims if d != selection.dim)
     busy = min(ITEMS_OF_CORE // items, -(-groups // target.cores))
     under_way = busy * min(groups, target.cores) * items * 16 * 2.0

@@ -44,7 +44,7 @@ from mdtensor.lower.passes.scatter_together import scatter_blocks, scatter_memor
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.selection import selecting, selection_of
+from mdtensor.lower.selection import selected, selecting
 from mdtensor.lower.tiling import tilings_of
 
 _COUNTERS = Argument("counters", np.dtype(np.uint32), "counters")
@@ -153,8 +153,7 @@ def _between(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
 def _scattered(frame: Frame) -> tuple[LoopNest, LoopNest]:
     """A kernel that goes to the selected points, and one that combines the groups' copies."""
     problem, tilings = frame.problem, frame.tilings
-    selection = selection_of(problem)
-    assert selection is not None
+    selection = selected(problem)
     together = frame.schedule.resident
     own = 1 if together else copies(frame)
     count = product((own, *(tilings[d].parts for d in problem.contracted)))

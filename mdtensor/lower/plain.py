@@ -8,7 +8,7 @@ from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.selection import selected, selection_of
 from mdtensor.specs import Target
 from mdtensor.translate.trees import dims_in, params_in
 
@@ -134,8 +134,7 @@ def can_scatter(problem: Problem) -> bool:
 
 def scattering(problem: Problem, schedule: Schedule) -> Schedule:
     """The schedule that scatters, without all that does not go with that."""
-    selection = selection_of(problem)
-    assert selection is not None
+    selection = selected(problem)
     count = len(problem.extents)
     return replace(
         schedule,

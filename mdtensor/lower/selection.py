@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mdtensor.errors import LoweringError
 from mdtensor.lower.problem import Problem
 from mdtensor.translate.scalar import Expr, cast, const
 from mdtensor.translate.trees import dims_in
@@ -55,6 +56,14 @@ def selection_of(problem: Problem) -> Selection | None:
     if problem.reduced[dim] or walked or any(label in dims_in(expr) for expr in elsewhere):
         return None
     return Selection(dim, index, values)
+
+
+def selected(problem: Problem) -> Selection:
+    """The selected dim of a problem that is scattered; LoweringError where there is none."""
+    selection = selection_of(problem)
+    if selection is None:
+        raise LoweringError("the scalar function selects no dim")
+    return selection
 
 
 def _converted_inside(expr: Expr) -> Expr:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import as_index
 from mdtensor.lower.nest import F32
-from mdtensor.lower.passes.matrix_tile import COLUMNS, Factors, factors_of, is_turned, rows_of
+from mdtensor.lower.passes.matrix_tile import COLUMNS, Factors, is_turned, matrices_of, rows_of
 from mdtensor.lower.passes.matrix_tile import ROWS as LANES
 from mdtensor.lower.problem import Axis, Problem
 from mdtensor.lower.schedule import Schedule
@@ -55,8 +55,7 @@ def steps_held(columns: int) -> int:
 
 def own_dims(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, ...]]:
     """The dims of the rows and those of the columns, by streams."""
-    factors = factors_of(problem, *schedule.tensor)
-    assert factors is not None
+    factors = matrices_of(problem, schedule.tensor)
     return {factors.rows: rows_of(problem, schedule), factors.columns: (schedule.tensor[1],)}
 
 
@@ -126,9 +125,8 @@ def validate_bulk(problem: Problem, schedule: Schedule) -> None:
 
     Beyond what is asked of matrices that warps multiply.
     """
-    row, column, depth = schedule.tensor
-    factors = factors_of(problem, row, column, depth)
-    assert factors is not None
+    _, column, depth = schedule.tensor
+    factors = matrices_of(problem, schedule.tensor)
     panel = panel_of(factors)
     if problem.is_general or schedule.last_group or any(schedule.padding):
         raise LoweringError("bulk copies need fixed extents, no padding, and no last group")

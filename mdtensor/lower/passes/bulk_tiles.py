@@ -43,11 +43,10 @@ from mdtensor.lower.passes.bulk_results import (
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.matrix_tile import (
-    Factors,
     accumulators_of,
-    factors_of,
     is_held,
     is_turned,
+    matrices_of,
 )
 from mdtensor.lower.passes.partition import whole_parts
 from mdtensor.lower.passes.resident import beginning, blocks
@@ -100,17 +99,11 @@ def _boxes(frame: Frame) -> dict[int, Box]:
     found: dict[int, Box] = {}
     for number, own in own_dims(frame.problem, frame.schedule).items():
         blocks = {d: frame.tilings[d].block for d in own}
-        panel = panel_of(_factors(frame))
+        panel = panel_of(matrices_of(frame.problem, frame.schedule.tensor))
         box = box_of(frame.problem, number, blocks, frame.schedule.tensor[2], panel)
         assert box is not None
         found[number] = box
     return found
-
-
-def _factors(frame: Frame) -> Factors:
-    factors = factors_of(frame.problem, *frame.schedule.tensor)
-    assert factors is not None
-    return factors
 
 
 def _map(frame: Frame, number: int, box: Box) -> TensorMap:
@@ -147,7 +140,7 @@ def _filled(frame: Frame) -> list[Statement]:
     tiled = tiled_of(frame)
     turns, count = turns_of(frame, tiled)
     starts = starts_of(frame, tiled, "n")
-    panel, copies = panel_of(_factors(frame)), list[Statement]()
+    panel, copies = panel_of(matrices_of(frame.problem, frame.schedule.tensor)), list[Statement]()
     for number, box in _boxes(frame).items():
         layout, length = frame.layouts[number], math.prod(box.lengths)
         panels = frame.tilings[box.turned].block // panel if box.turned >= 0 else 1
@@ -186,7 +179,8 @@ def _tile_bytes(frame: Frame) -> int:
 def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
     """One block: accumulators, the products of all tiles, the results."""
     tile, statements = beginning(frame)
-    factors, (row, column, _) = _factors(frame), frame.schedule.tensor
+    row, column, _ = frame.schedule.tensor
+    factors = matrices_of(frame.problem, frame.schedule.tensor)
     accumulators = accumulators_of(frame, tile, factors)
     turns, count = turns_of(frame, tiled_of(frame))
     panel, held = panel_of(factors), is_held(frame.problem, factors, row)
@@ -227,7 +221,7 @@ def _freed() -> Statement:
 def _operand(frame: Frame, number: int, own: int, first: Index) -> PanelOperand:
     layout, turned = frame.layouts[number], is_turned(frame.problem, number, own)
     start = name(_STAGE) * layout.apart + first
-    factors = _factors(frame)
+    factors = matrices_of(frame.problem, frame.schedule.tensor)
     panel, step = panel_of(factors), factors.step
     along = step * panel if turned else step
     return PanelOperand(layout.pointer, start, turned, panel * panel, along, layout.memory)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +77,16 @@ def factors_of(problem: Problem, row: int, column: int, depth: int) -> Factors |
     return None
 
 
+def matrices_of(problem: Problem, dims: Sequence[int]) -> Factors:
+    """The streams of the product along rows, columns and a reduction; LoweringError for none."""
+    factors = factors_of(problem, *dims)
+    if factors is None:
+        raise LoweringError(
+            "no product of half floats along these dims is added up in float32, nor one of float64"
+        )
+    return factors
+
+
 def rows_of(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
     """The dims of the rows of a group's block, the nearest last: one, or several of bulk copies."""
     row, column, _ = schedule.tensor
@@ -116,11 +127,7 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
     kept = not problem.reduced[row] and not problem.reduced[column]
     if row == column or not kept or not problem.reduced[depth]:
         raise LoweringError("matrices have rows and columns along kept dims, and a reduced dim")
-    factors = factors_of(problem, row, column, depth)
-    if factors is None:
-        raise LoweringError(
-            "no product of half floats along these dims is added up in float32, nor one of float64"
-        )
+    factors = matrices_of(problem, schedule.tensor)
     if schedule.bulk and factors.memory == F64:
         raise LoweringError("bulk copies bring half floats and tf32, which four warps multiply")
     streams = (factors.rows, factors.columns)
@@ -177,8 +184,7 @@ def is_held(problem: Problem, factors: Factors, row: int) -> bool:
 def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:
     """The product of one step of the reduction."""
     row, column, depth = frame.schedule.tensor
-    factors = factors_of(frame.problem, row, column, depth)
-    assert factors is not None
+    factors = matrices_of(frame.problem, frame.schedule.tensor)
     rows, columns = frame.layouts[factors.rows], frame.layouts[factors.columns]
     groups = _groups(frame, factors.rows, row, 1), _groups(frame, factors.columns, column, 2)
     return [

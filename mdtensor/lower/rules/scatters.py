@@ -5,16 +5,14 @@ from __future__ import annotations
 from mdtensor.errors import LoweringError
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.selection import selected
 
 
 def validate_scatter(problem: Problem, schedule: Schedule) -> None:
     """What goes to a computed place goes there element by element."""
     if not schedule.scatter:
         return
-    selection = selection_of(problem)
-    if selection is None:
-        raise LoweringError("the scalar function selects no dim")
+    selection = selected(problem)
     if problem.keeps_order:
         raise LoweringError("scattering would change the order of an operator")
     if schedule.lane >= 0 or any(schedule.tiles) or any(schedule.staged) or schedule.ahead:
