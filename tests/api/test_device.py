@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import pipeline
+from mdtensor.api import pipeline, trial
+from mdtensor.backends.cupy import CupyDevice, name_of
+from mdtensor.backends.select import Found
 from mdtensor.errors import NoDeviceError
 
 
@@ -36,3 +38,30 @@ def test_a_name_that_no_device_has_changes_nothing() -> None:
     with pytest.raises(NoDeviceError, match="is called 'abacus'"):
         mdt.device("abacus")
     assert pipeline.engine_for() is engine
+
+
+@pytest.mark.parametrize("number", [1, 11])
+@pytest.mark.parametrize("name", ["cuda:{}", "CUDA {}:", "cuda {}: nvidia"])
+def test_cuda_devices_have_the_names_that_torch_gives_them(number: int, name: str) -> None:
+    found = [Found(f"{name_of(n)} NVIDIA H200", "cupy", pipeline.engine_for) for n in range(12)]  # type: ignore[arg-type]
+    fitting = [n for n, each in enumerate(found) if each.is_called(name.format(number))]
+    assert fitting == [number]
+
+
+class Opened(CupyDevice):
+    """A CUDA device that is opened where there is none."""
+
+    def __init__(self) -> None:
+        self.target = pipeline.engine_for().target
+        self.used = 0
+
+    def use(self) -> None:
+        self.used += 1
+
+
+def test_what_measures_makes_its_device_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, asked = Opened(), []
+    monkeypatch.setattr(trial, "open_device", lambda *said: asked.append(said) or device)
+    trial.open_bench({"device": name_of(1), "arrays": "cupy"})
+    assert asked == [("CUDA 1:", "cupy")]
+    assert device.used == 1
