@@ -273,7 +273,7 @@ def test_threads_share_a_store(store):
     assert [entry.trials for entry in store.ls()] == [20] * 4
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")  # JAX's
 def test_a_forked_child_uses_a_connection_of_its_own(tmp_path):
     with Store.open(tmp_path) as store:
         store.record_trial(PROBLEM, HERE, {"tile": 1}, Trial("ok", 1e-6))
