@@ -208,7 +208,11 @@ def test_a_shape_with_a_kernel_of_its_own_is_left_to_the_engine(
         engine.untuned(engine.problem_of(step.md_hom))  # which compiles a kernel
     (structure,) = family.structures
     decision = Decision(next(iter(structure.variants)), 1, 1e-5)
-    monkeypatch.setattr(engine, "_decided", lambda *_: decision)
+
+    def decided(*_: Any) -> Decision:
+        return decision
+
+    monkeypatch.setattr(engine, "_decided", decided)
     numbers = numbers_of(specs)
     monkeypatch.setattr(engine, "_with_own", set[str]())
     assert family.member(numbers) is not None
