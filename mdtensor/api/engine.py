@@ -2,9 +2,9 @@
 
 A computation that was tuned on this device runs a kernel with its own constants. Every other runs
 a general kernel of its structure, compiled once for all shapes; where the cost model finds that a
-different general schedule would suit a shape better, or for long work one with the shape's own
-constants, that one is compiled in the background, and later calls take it. So no call on a known
-structure waits for a compiler.
+different general schedule would suit a shape better, or for long or frequent work one with the
+shape's own constants, that one is compiled in the background, and later calls take it. So no call
+on a known structure waits for a compiler.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache, partial
 from queue import SimpleQueue
 from typing import Any
 
+from mdtensor.api.counted import Counted
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
 from mdtensor.autotune.rows import WinnerRow
@@ -55,6 +56,9 @@ _SHARING = 256
 # Seconds that a problem takes, as is expected, for which it gets such a kernel on a CPU; and what a
 # general kernel takes longer than the same one with constants.
 WORTH_OWN_KERNEL, GENERAL = 0.2e-3, 1.2
+# Seconds that the launches for a shape take together, as is expected, until it gets one as well:
+# about what compiling takes.
+WORTH_OFTEN = 0.1
 _MAX_STRUCTURES = 4096
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
@@ -83,12 +87,19 @@ Structures = Structure[tuple[KernelSource, Program]]
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A shape for which a general kernel was chosen, and may be chosen better."""
+    """A shape for which a general kernel was chosen, and may be chosen better.
+
+    It is launched `often` enough to be worth a kernel of its own, however short it is.
+    """
 
     structure: Structures
     sizes: tuple[int, ...]
     problem: Callable[[], Problem]
     decision: Decision
+    often: bool = False
+
+
+_Key = tuple[int, tuple[int, ...], bool]
 
 
 class Engine:
@@ -111,8 +122,8 @@ class Engine:
         self.changed: list[Callable[[], None]] = []
         self._background: threading.Thread | None = None
         self._process = 0  # the one whose thread that is
-        self._waiting: dict[tuple[int, tuple[int, ...]], _Chosen] = {}
-        self._to_improve: SimpleQueue[tuple[int, tuple[int, ...]] | None] = SimpleQueue()
+        self._waiting: dict[_Key, _Chosen] = {}
+        self._to_improve: SimpleQueue[_Key | None] = SimpleQueue()
         self._work = threading.Condition(self.lock)
         self._closing = threading.Event()
         atexit.register(self.finish)
@@ -200,17 +211,20 @@ class Engine:
             with self._first:
                 if not structure.variants:
                     self._compile_first(structure, problem)
+        chosen, seconds = None, 0.0
         if self.target.kind == "gpu":
             variant = next(iter(structure.variants))
-            spread, seconds = _block_by_block(problem, variant), 0.0
+            spread = _block_by_block(problem, variant)
         else:
             decision = self._decided(structure, sizes) or self._decide(structure, sizes, problem)
             spread, seconds = self._spread(structure, sizes, decision), decision.seconds
             variant = decision.variant
-            self._improve_later(_Chosen(structure, sizes, lambda: problem, decision))
+            chosen = _Chosen(structure, sizes, lambda: problem, decision)
+            self._improve_later(chosen)
         source, program = structure.variants[variant]
         launch = _launch_sizes(sizes, spread, spread.parts)
         bound = program.bound((*sizes, *launch), spread.inline)
+        bound = bound if chosen is None else self._counted(chosen, bound)
         return Choice(problem, spread, "cost model, general kernel", seconds, source, bound)
 
     def _alone(self, problem: Problem) -> Choice | None:
@@ -258,10 +272,11 @@ class Engine:
         if decision is None or self._is_apart(structure, sizes, problem, use_store=use_store):
             return None
         parts = self._parts(structure, sizes, decision)
-        self._improve_later(_Chosen(structure, sizes, problem, decision))
+        chosen = _Chosen(structure, sizes, problem, decision)
+        self._improve_later(chosen)
         _, program = structure.variants[decision.variant]
         launch = _launch_sizes(sizes, decision.variant, parts)
-        return program.bound((*sizes, *launch), decision.groups == 1)
+        return self._counted(chosen, program.bound((*sizes, *launch), decision.groups == 1))
 
     def _is_apart(
         self,
@@ -366,8 +381,8 @@ class Engine:
         """Has a clearly better kernel found or compiled by a thread of its own."""
         if self._background is None or self._process != os.getpid():
             self._begin_improving()
-        key = id(chosen.structure), chosen.sizes
-        if len(self._waiting) >= _MOST_WAITING:
+        key = id(chosen.structure), chosen.sizes, chosen.often
+        if len(self._waiting) >= _MOST_WAITING and not chosen.often:  # which asks but once
             return
         # In one step: of threads that meet a shape together, one asks.
         if self._waiting.setdefault(key, chosen) is chosen:
@@ -398,10 +413,22 @@ class Engine:
         finally:
             self._background = None
 
+    def _counted(self, chosen: _Chosen, program: Program) -> Program:
+        """A program that asks for a kernel of the shape's own once its launches took long."""
+        seconds = chosen.decision.seconds
+        if seconds >= WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
+            return program
+        often = replace(chosen, often=True)
+        launches = math.ceil(WORTH_OFTEN / seconds)
+        return Counted(program, launches, lambda: self._improve_later(often))
+
     def _improve_one(self, chosen: _Chosen) -> None:
         problem = chosen.problem()
         decision = self._confirmed(chosen, problem)
-        if self._improve_alone(problem, decision):
+        least, worth = (0.0, 1.0) if chosen.often else (WORTH_OWN_KERNEL, WORTH_COMPILING)
+        if decision.seconds >= least and self._improve_alone(problem, decision, worth):
+            return
+        if chosen.often:
             return
         structure = chosen.structure
         has_room = len(structure.wanted) < _MAX_VARIANTS
@@ -420,12 +447,12 @@ class Engine:
             self._tell()
         return decision
 
-    def _improve_alone(self, problem: Problem, decision: Decision) -> bool:
-        """Compiles a kernel for this problem alone, where that pays; whether it did."""
-        if decision.seconds < WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
+    def _improve_alone(self, problem: Problem, decision: Decision, worth: float) -> bool:
+        """Compiles a kernel for this problem alone, if it is better by `worth`; whether it did."""
+        if problem in self.own or len(self.own) >= _MAX_OWN:
             return False
         seconds, schedule = self._best(problem)
-        if seconds * WORTH_COMPILING > decision.seconds * GENERAL or problem in self.own:
+        if seconds * worth > decision.seconds * GENERAL:
             return False
         try:
             own = self.specialised(problem, schedule, "cost model", seconds)

@@ -67,6 +67,8 @@ def cpu_candidates(
                 for vectors in (1, 2, 3, 4):
                     if count * vectors > target.vector_registers - vectors - 1:
                         continue
+                    if not general and (vectors - 1) * width >= problem.extent(lane):
+                        continue
                     registers = [1] * len(problem.extents)
                     registers[lane] = vectors * width
                     if rows >= 0:
@@ -80,15 +82,28 @@ def cpu_candidates(
                         loop_order=order,
                         group_order=_innermost(base.group_order, lane),
                     )
-                    for made in (flat, *_windows(problem, flat)):
+                    padded = () if general else _padded(problem, flat)
+                    for made in (flat, *padded, *_windows(problem, flat)):
                         yield made
                         yield from _beyond_caches(problem, made, target, general=general)
-                        for staged in _staged(problem, made):
+                        for staged in _staged(problem, made, general=general):
                             yield staged
                             yield from _streamed(problem, staged, target, general=general)
                     yield from _side_by_side(problem, flat)
         yield from tiles_of_two(problem, replace(base, lane=lane, width=width), target)
         yield from _transposed(problem, base, lane, width, target, general=general)
+
+
+def _padded(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+    """The same with a last vector that is not full, where narrower ones would be several.
+
+    For rows that one register tile has all of: what is left of longer ones matters less.
+    """
+    extent, lane = problem.extent(flat.lane), flat.lane
+    if extent > flat.registers[lane] or problem.reduced[lane] or problem.scanned >= 0:
+        return
+    if (extent % flat.width).bit_count() > 1:
+        yield replace(flat, tail="pad")
 
 
 def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
@@ -156,7 +171,7 @@ def _transposed(
                 made = replace(flat, streaming=streaming)
                 if is_valid(problem, made):
                     yield made
-                    yield from _staged(problem, made)
+                    yield from _staged(problem, made, general=general)
 
 
 def _rows_together(problem: Problem, lane: int, wanted: int) -> dict[int, int]:
@@ -269,8 +284,8 @@ def _innermost(order: tuple[int, ...], lane: int) -> tuple[int, ...]:
     return (*(d for d in order if d != lane), lane) if lane in order else order
 
 
-def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same in cache tiles, with the streams along the lane dim, or all, staged."""
+def _staged(problem: Problem, flat: Schedule, *, general: bool) -> Iterator[Schedule]:
+    """The same in cache tiles, with the streams along the lane dim, or all, staged; or none."""
     if not problem.contracted or problem.reduced[flat.lane] or problem.scanned >= 0:
         return
     along = [
@@ -299,6 +314,10 @@ def _staged(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
         group_order=order,
         staged=tuple("scratch" if used else "" for used in along),
     )
+    if problem.accumulates_in_place and not general:
+        # As narrow as L1 holds them, and read where they are.
+        tiles[flat.lane] = register
+        yield replace(flat, tiles=tuple(tiles), group_order=order)
 
 
 def _side_by_side(problem: Problem, flat: Schedule) -> Iterator[Schedule]:

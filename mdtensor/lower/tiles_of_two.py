@@ -19,8 +19,8 @@ from mdtensor.specs import Target
 # Points along the first dim and along the second one.
 _TILES = ((7, 4), (7, 3), (6, 4), (5, 5), (5, 4), (4, 4), (7, 2), (8, 3), (3, 3), (4, 2))
 # The same, with vectors of each point, where windows are walked in other ways than one by one.
-_TILES_OF_WINDOWS = ((7, 4, 1), (7, 3, 1), (5, 5, 1), (4, 4, 1), (7, 2, 2))
-_LANE_TILE = 512
+_TILES_OF_WINDOWS = ((7, 4, 1), (7, 3, 1), (5, 5, 1), (5, 4, 1), (4, 4, 1), (7, 2, 2))
+_LANE_TILE, _TILES_AT_A_TIME = 512, 4
 
 
 def tiles_of_two(problem: Problem, flat: Schedule, target: Target) -> Iterator[Schedule]:
@@ -39,7 +39,7 @@ def tiles_of_two(problem: Problem, flat: Schedule, target: Target) -> Iterator[S
         for long, short, vectors in _TILES_OF_WINDOWS:
             tile = _tile(problem, flat, target, {first: long, second: short}, vectors)
             if tile:
-                yield from _by_windows(problem, replace(last, registers=tile))
+                yield from _by_windows(problem, replace(last, registers=tile), second)
 
 
 def _with_last(flat: Schedule, d: int) -> Schedule:
@@ -62,10 +62,11 @@ def _tile(
     return tuple((points | lanes).get(d, 1) for d in problem.dims)
 
 
-def _by_windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
+def _by_windows(problem: Problem, flat: Schedule, second: int) -> Iterator[Schedule]:
     """The same with the steps of windows unrolled, or one after the other for all points.
 
-    And with long rows in parts, of which caches hold more.
+    And with long rows in parts, of which caches hold more: those of all points, or of some along
+    the second dim at a time.
     """
     short = short_reductions(problem)
     if problem.keeps_order or flat.lane in short:
@@ -80,7 +81,9 @@ def _by_windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
     if short:
         yield replace(flat, tiles=tuple(1 if d in short else 0 for d in problem.dims))
     if problem.extent(flat.lane) > _LANE_TILE:
-        yield replace(whole, tiles=tuple(_LANE_TILE * (d == flat.lane) for d in problem.dims))
+        some = _TILES_AT_A_TIME * flat.registers[second]
+        for at_a_time in {flat.lane: _LANE_TILE}, {flat.lane: _LANE_TILE, second: some}:
+            yield replace(whole, tiles=tuple(at_a_time.get(d, 0) for d in problem.dims))
 
 
 def _share(problem: Problem, lane: int, first: int, second: int) -> bool:

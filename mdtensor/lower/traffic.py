@@ -127,6 +127,19 @@ class Footprint:
             return size * max(1.0, LINE / (max(1, length) * self.itemsize))
         return size * max(1.0, min(gap, LINE) / self.itemsize)
 
+    def occupied(self, covered: tuple[int, ...]) -> float:
+        """Bytes of a cache that what is covered takes: rows that begin anywhere take a line more.
+
+        As many bytes of it as are likely, of each row that is longer than a line.
+        """
+        size = self.bytes(covered)
+        spans = self.spans(covered)
+        if len(spans) < 2 or spans[0][0] != self.itemsize or spans[0][1] * self.itemsize <= LINE:
+            return size
+        if all(step % LINE == 0 for step, _ in spans[1:]):
+            return size
+        return size + math.prod([count for _, count in spans[1:]]) * (LINE - self.itemsize)
+
     def pieces(self, covered: tuple[int, ...], size: int) -> float:
         """Lines or pages, of so many bytes, that are touched within what is covered."""
         total = 1.0
@@ -256,7 +269,7 @@ def _traffic(
     """Bytes that must enter a cache, those that start runs of them counted as well."""
     accesses, fitting = (*reads, *writes), 0
     for position, (_, covered) in enumerate(levels):
-        need = sum([access.bytes(covered) for access in accesses])
+        need = sum([access.occupied(covered) for access in accesses])
         if need > cache.capacity or not all(a.is_held(covered, cache) for a in accesses):
             break
         fitting = position

@@ -239,3 +239,21 @@ def test_steps_of_a_window_can_be_tiles_of_one():
     values = {parameter.name: parameter.values for parameter in parameters_of(problem, CPU)}
     assert values[f"t{rows}"] == (0, 1)
     assert 1 not in values[f"t{problem.kept[0]}"]
+
+
+def test_short_rows_are_padded_where_narrower_vectors_would_be_several():
+    ten = list(cpu_candidates(einsum("ij,jk->ik", (100, 500), (500, 10)), CPU))
+    padded = [schedule for schedule in ten if schedule.tail == "pad"]
+    assert padded, "two lanes behind eight"
+    assert all(schedule.registers[2] == 16 for schedule in padded), "one vector has them all"
+    eight = cpu_candidates(einsum("ij,jk->ik", (100, 500), (500, 8)), CPU)
+    assert not any(schedule.tail == "pad" for schedule in eight), "one narrower vector"
+    names = cpu_candidates(einsum("ij,jk->ik", (100, 500), (500, 10)), CPU, general=True)
+    assert not any(schedule.tail == "pad" for schedule in names), "general kernels have all lengths"
+
+
+def test_few_rows_read_columns_where_they_are_as_many_as_the_nearest_cache_holds():
+    _, best = ranked(einsum("ij,jk->ik", (64, 500), (500, 800)), CPU)[0]
+    assert not any(best.staged)
+    assert best.tiles[1]
+    assert best.tiles[2] == best.registers[2]

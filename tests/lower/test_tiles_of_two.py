@@ -67,3 +67,13 @@ def test_what_they_compute_is_the_reference(dtype, width):
 
 def compiled(problem: Problem, schedule: Schedule):
     return device().compile(program_of(problem, schedule, OPENCL, ""))
+
+
+def test_long_rows_are_read_in_parts_for_all_points_or_for_some():
+    problem = einsum("ik,jk->ij", (100, 2048), (100, 2048))
+    k = problem.labels.index("k")
+    parted = [schedule for schedule in tiles(problem, "k") if schedule.tiles[k] == 512]
+    tiled = [[d for d in problem.kept if schedule.tiles[d]] for schedule in parted]
+    assert sorted({len(dims) for dims in tiled}) == [0, 1]
+    for schedule, dims in zip(parted, tiled, strict=True):
+        assert all(schedule.tiles[d] == 4 * schedule.registers[d] for d in dims)

@@ -112,3 +112,12 @@ def test_results_of_every_pass_but_the_last_are_read_again():
 )
 def test_the_busiest_core_waits_for_no_other(extent, register, parts, cores, share):
     assert busiest_share((extent,), (register,), (parts,), cores) == pytest.approx(share)
+
+
+def test_rows_that_begin_anywhere_take_a_line_more():
+    for columns, more in ((800, 0), (777, 256 * (64 - 4))):
+        problem = einsum("ij,jk->ik", (64, 512), (512, columns))
+        matrix = footprint_of(problem, problem.streams[1], 4)
+        covered = (1, 256, 32)
+        assert matrix.occupied(covered) == matrix.bytes(covered) + more
+        assert matrix.occupied((1, 1, 32)) == matrix.bytes((1, 1, 32)), "one row"
