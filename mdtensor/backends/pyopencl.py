@@ -117,7 +117,8 @@ class OpenCLDevice:
     def build(self, text: str, *, fragile: bool = False) -> Any:
         """A built `pyopencl.Program`."""
         options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
-        if self.mistakes_barriers and (fragile or "barrier(" in text):
+        shares = "barrier(" in text or "__local " in text
+        if self.mistakes_barriers and (fragile or shares):
             options.append("-cl-opt-disable")
         try:
             with self._building:
@@ -178,11 +179,11 @@ def _takes_addresses(cl: Any, device: Any) -> bool:
 
 
 def _mistakes_barriers(cl: Any, device: Any) -> bool:
-    """Whether the device's compiler, when it optimises, gets some kernels with barriers wrong.
+    """Whether the device's compiler, when it optimises, gets what work-items share wrong.
 
     Intel's for processors does (ADR 4). Schedules for processors have groups of one work-item,
-    and no barriers; what has them was written for GPUs, and is run on a processor to test it. Nor
-    does it get loops right of which the last iteration alone decides.
+    and neither barriers nor local memory; what has them was written for GPUs, and is run on a
+    processor to test it. Nor does it get loops right of which the last iteration alone decides.
     """
     return bool(device.type & cl.device_type.CPU) and "Intel" in device.platform.vendor
 

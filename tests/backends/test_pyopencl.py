@@ -214,8 +214,10 @@ def test_barriers_are_compiled_as_they_stand_where_the_compiler_mistakes_them(de
 
     alone = "__kernel void f(__global int* x) { x[0] = 1; }"
     shared = "__kernel void f(__global int* x) { barrier(CLK_LOCAL_MEM_FENCE); x[0] = 1; }"
+    kept = "__kernel void f(__global int* x) { __local int y[1]; y[0] = 1; x[0] = y[0]; }"
     assert "-cl-opt-disable" not in options(alone)
     assert ("-cl-opt-disable" in options(shared)) == device.mistakes_barriers
+    assert ("-cl-opt-disable" in options(kept)) == device.mistakes_barriers
     assert ("-cl-opt-disable" in options(alone, fragile=True)) == device.mistakes_barriers
     assert device.mistakes_barriers == ("Intel" in device.device.platform.vendor)
 
