@@ -10,26 +10,17 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from mdtensor.api import lazy_values
 from mdtensor.api.computation import Computation, Step, call
+from mdtensor.api.lazy_values import Converted, Divided, OfUfunc, Rounded
 from mdtensor.api.operands import Array, array_module, as_array, check_mask, check_types
 from mdtensor.api.places import at, elsewhere
 from mdtensor.errors import AxisError, DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
-from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.scalar import Expr, Number, apply, cast, select, truth
+from mdtensor.translate.scalar import Expr, as_expr, select, truth
 from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
-from mdtensor.translate.stencils.slices import (
-    Fused,
-    Leaf,
-    broadcast,
-    combined,
-    fused_from_source,
-    reduced,
-    renumbered,
-    sliced,
-    transposed,
-)
+from mdtensor.translate.stencils.slices import Fused, broadcast
 
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
 Axis = int | Sequence[int] | None
@@ -46,7 +37,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
     __slots__ = ("_arrays", "_value")
 
-    def __init__(self, value: Fused, arrays: Mapping[int, Array]) -> None:
+    def __init__(self, value: Fused, arrays: tuple[Array, ...]) -> None:
         self._value = value
         self._arrays = arrays
 
@@ -91,10 +82,8 @@ class LazyArray(NDArrayOperatorsMixin):
         Raises ShapeError or DTypeError for an `out` that does not fit, DeviceError for arrays of
         several devices.
         """
-        leaves = self._value.leaves
-        numbers = {leaf.number: position for position, leaf in enumerate(leaves)}
-        value = renumbered(self._value, numbers)
-        arrays = [self._arrays[leaf.number] for leaf in leaves]
+        value, numbers = lazy_values.in_order(self._value)
+        arrays = [self._arrays[number] for number in numbers]
 
         def build(specs: tuple[TensorSpec, ...]) -> Computation:
             return _computation(value, specs)
@@ -108,11 +97,11 @@ class LazyArray(NDArrayOperatorsMixin):
         order = _axes(listed, self.ndim) if listed else tuple(reversed(range(self.ndim)))
         if len(order) != self.ndim:
             raise ShapeError(f"{len(order)} axes to order {self.ndim} by")
-        return self._like(transposed(self._value, order))
+        return self._like(lazy_values.transposed(self._value, tuple(order)))
 
     def astype(self, dtype: object) -> LazyArray:
         """The elements converted."""
-        return _elementwise(_to(dtype), self)
+        return _elementwise(Converted((as_dtype(dtype),)), self)
 
     def sum(
         self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
@@ -151,29 +140,23 @@ class LazyArray(NDArrayOperatorsMixin):
         axes = _axes(axis, self.ndim)
         count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
         total = self._total("add", axes, keepdims, result)
-
-        def divided(x: Expr) -> Expr:
-            # Kernels multiply complex numbers, but do not divide them.
-            mean = x * (1 / count) if x.dtype.kind == "c" and count else x / count
-            return cast(mean, result)
-
-        return _into(_elementwise(divided, total), out)
+        return _into(_elementwise(Divided(count, result), total), out)
 
     def _reduced(self, op: str, axis: Axis, out: Any, keepdims: bool, dtype: np.dtype) -> Any:
         total = self._total(op, _axes(axis, self.ndim), keepdims, dtype)
-        return _into(_elementwise(_to(dtype), total), out)
+        return _into(_elementwise(Converted((dtype,)), total), out)
 
     def _total(self, op: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype) -> LazyArray:
         """The reduction of elements that are converted to `dtype`, in the type it is done in."""
         wide = accumulation_dtype(dtype) if op in ("add", "mul") else dtype
-        elements = combined([self._value], _to(dtype, wide))
-        return self._like(reduced(elements, op, axes, keepdims=bool(keepdims)))
+        elements = lazy_values.combined(Converted((dtype, wide)), self._value)
+        return self._like(lazy_values.reduced(elements, op, tuple(axes), bool(keepdims)))
 
     def _like(self, value: Fused) -> LazyArray:
         return LazyArray(value, self._arrays)
 
     def __getitem__(self, key: object) -> LazyArray:
-        return self._like(sliced(self._value, key))
+        return self._like(lazy_values.sliced(self._value, key))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -244,8 +227,7 @@ def lazy(array: Any) -> LazyArray:
     with at(elsewhere([array], {})):
         held = as_array("the array", array, array_module([array]))
     check_types([held.dtype])
-    leaf = Leaf(id(held), tuple(held.shape), held.dtype.newbyteorder("="))
-    return LazyArray(fused_from_source(leaf), {leaf.number: held})
+    return LazyArray(lazy_values.of_array(tuple(held.shape), held.dtype), (held,))
 
 
 def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
@@ -267,54 +249,38 @@ def _is_number(value: object) -> bool:
 
 def _elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
     """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
-    values: list[Fused | Number] = []
-    arrays: dict[int, Array] = {}
+    values: list[Fused | Expr] = []
+    arrays: list[Array] = []
+    places: dict[int, int] = {}
     for operand in operands:
         if _is_number(operand):
-            values.append(operand)
+            values.append(as_expr(operand))
             continue
         made = lazy(operand)
-        values.append(made._value)  # pyright: ignore[reportPrivateUsage]
-        arrays |= made._arrays  # pyright: ignore[reportPrivateUsage]
-    return LazyArray(combined(values, build), arrays)
+        held = made._arrays  # pyright: ignore[reportPrivateUsage]
+        for array in held:
+            if places.setdefault(id(array), len(arrays)) == len(arrays):
+                arrays.append(array)
+        numbers = tuple([places[id(array)] for array in held])
+        values.append(lazy_values.renumbered(made._value, numbers))  # pyright: ignore[reportPrivateUsage]
+    return LazyArray(lazy_values.combined(build, *values), tuple(arrays))
 
 
 def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
     """The results of a ufunc, in the types that NumPy finds for these operands."""
     operands = [x if _is_number(x) else lazy(x) for x in inputs]
-    given: list[Any] = [
-        x.dtype
-        if isinstance(x, LazyArray)
-        else np.dtype(bool)
-        if x is True or x is False
-        else type(x)
-        for x in operands
-    ]
+    given = tuple([x.dtype if isinstance(x, LazyArray) else _type_of(x) for x in operands])
+    weak = tuple([not isinstance(x, LazyArray) for x in operands])
     try:
-        loop = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+        results: Sequence[OfUfunc] = lazy_values.of_ufunc(ufunc, given, weak)
     except TypeError as error:
         raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
-    taken, made = loop[: ufunc.nin], loop[ufunc.nin :]
-
-    def result(number: int) -> Callable[..., Expr]:
-        def build(*elements: Expr) -> Expr:
-            found: Any = ufunc(*(cast(x, t) for x, t in zip(elements, taken, strict=True)))
-            return cast(found if ufunc.nout == 1 else found[number], made[number])
-
-        return build
-
-    return tuple(_elementwise(result(number), *operands) for number in range(ufunc.nout))
+    return tuple([_elementwise(result, *operands) for result in results])
 
 
-def _to(*dtypes: object) -> Callable[[Expr], Expr]:
-    """Conversions of an element, one after the other."""
-
-    def build(element: Expr) -> Expr:
-        for dtype in dtypes:
-            element = cast(element, dtype)
-        return element
-
-    return build
+def _type_of(number: bool | int | float | complex) -> Any:
+    """The type of a number as NumPy's ufuncs want it."""
+    return np.dtype(bool) if isinstance(number, bool) else type(number)
 
 
 def _real_part(element: Expr) -> Expr:
@@ -355,10 +321,11 @@ def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:
 
 
 def _where(condition: Any, x: Any, y: Any) -> LazyArray:
-    def chosen(holds: Expr, then: Expr, otherwise: Expr) -> Expr:
-        return select(truth(holds), then, otherwise)
+    return _elementwise(_chosen, condition, x, y)
 
-    return _elementwise(chosen, condition, x, y)
+
+def _chosen(holds: Expr, then: Expr, otherwise: Expr) -> Expr:
+    return select(truth(holds), then, otherwise)
 
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more: Any) -> Any:
@@ -370,11 +337,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more:
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if a.dtype.kind in "biu" and decimals >= 0:
         return _into(a, out)
-
-    def nearest(element: Expr) -> Expr:
-        return cast(rounded(apply, element, decimals), element.dtype)
-
-    return _into(_elementwise(nearest, a), out)
+    return _into(_elementwise(Rounded(decimals), a), out)
 
 
 def _swapaxes(a: LazyArray, axis1: int, axis2: int) -> LazyArray:

@@ -7,8 +7,8 @@ is a source whose elements are read like those of an array.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,16 @@ class Fused:
     shape: tuple[int, ...]
     expr: Expr
     reads: tuple[Read, ...]
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.shape, self.expr, self.reads)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fused, (self.shape, self.expr, self.reads)  # hashes of another process are others
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def dtype(self) -> np.dtype:
@@ -92,7 +102,7 @@ def fused_from_source(source: Source) -> Fused:
     return Fused(source.shape, param(0, source.dtype), (Read(source, index),))
 
 
-def combined(operands: Sequence[Fused | Number], build: Callable[..., Expr]) -> Fused:
+def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Expr]) -> Fused:
     """An expression of the operands' elements, broadcast against each other.
 
     `build` makes the expression from theirs. Raises ShapeError where shapes do not fit.
@@ -222,8 +232,8 @@ def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = Fals
     )
 
 
-def renumbered(fused: Fused, numbers: dict[int, int]) -> Fused:
-    """The same value with other numbers for its leaves."""
+def renumbered(fused: Fused, numbers: Mapping[int, int] | Sequence[int]) -> Fused:
+    """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
 
     def source(given: Source) -> Source:
         if isinstance(given, Leaf):

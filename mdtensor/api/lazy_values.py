@@ -1,0 +1,163 @@
+"""Values of lazy arrays, each made once: programs say the same expressions again and again.
+
+Leaf n of a value is array n of the lazy array that has it, so that the same expression of other
+arrays is the same value. What gave a value before gives that very one, so a look finds what
+follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mdtensor.translate.arithmetic import rounded
+from mdtensor.translate.scalar import Expr, apply, cast
+from mdtensor.translate.stencils import slices
+from mdtensor.translate.stencils.slices import Fused, Leaf
+
+_MOST, _LARGEST = 1024, 128  # values that are remembered, and nodes of what they are made of
+
+Result = TypeVar("Result")
+
+
+def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A function of values that gives the same result again for the same arguments."""
+    kept = lru_cache(_MOST)(function)
+
+    def called(*arguments: Any) -> Result:
+        size = sum([a.expr.size for a in arguments if type(a) is Fused])
+        return kept(*arguments) if size <= _LARGEST else function(*arguments)
+
+    return called
+
+
+@_remembered
+def of_array(shape: tuple[int, ...], dtype: np.dtype) -> Fused:
+    """The elements of an array as they are."""
+    return slices.fused_from_source(Leaf(0, shape, dtype.newbyteorder("=")))
+
+
+@_remembered
+def combined(build: Callable[..., Expr], *operands: Fused | Expr) -> Fused:
+    """An expression of the operands' elements; functions that are equal build the same one."""
+    return slices.combined(operands, build)
+
+
+@_remembered
+def transposed(value: Fused, axes: tuple[int, ...]) -> Fused:
+    """The value with its axes in another order."""
+    return slices.transposed(value, axes)
+
+
+@_remembered
+def reduced(value: Fused, op: str, axes: tuple[int, ...], keepdims: bool) -> Fused:
+    """The value with axes combined by a named operator."""
+    return slices.reduced(value, op, axes, keepdims=keepdims)
+
+
+def sliced(value: Fused, key: Any) -> Fused:
+    """The value at a basic index of NumPy."""
+    items = [_hashable(item) for item in (key if type(key) is tuple else (key,))]
+    if None in items:
+        return slices.sliced(value, key)
+    return _sliced(value, *items)
+
+
+def _hashable(item: Any) -> tuple[Any, ...] | None:
+    """What tells an item of an index; None for other ones than most are."""
+    if type(item) is slice:
+        parts = (item.start, item.stop, item.step)
+        return parts if all(part is None or type(part) is int for part in parts) else None
+    return (item,) if item is None or item is ... or type(item) is int else None
+
+
+@_remembered
+def _sliced(value: Fused, *items: tuple[Any, ...]) -> Fused:
+    key = tuple([slice(*item) if len(item) == 3 else item[0] for item in items])
+    return slices.sliced(value, key)
+
+
+@_remembered
+def renumbered(value: Fused, numbers: tuple[int, ...]) -> Fused:
+    """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
+    if numbers == tuple(range(len(numbers))):
+        return value
+    return slices.renumbered(value, numbers)
+
+
+@_remembered
+def in_order(value: Fused) -> tuple[Fused, tuple[int, ...]]:
+    """The value with its leaves numbered as they are read first, and their numbers before."""
+    numbers = tuple([leaf.number for leaf in value.leaves])
+    places = {number: place for place, number in enumerate(numbers)}
+    return slices.renumbered(value, places), numbers
+
+
+@dataclass(frozen=True, slots=True)
+class OfUfunc:
+    """The elements of one of a ufunc's results, by the types that NumPy found for it."""
+
+    ufunc: np.ufunc
+    taken: tuple[np.dtype, ...]
+    made: np.dtype
+    number: int
+
+    def __call__(self, *elements: Expr) -> Expr:
+        """The expression of the operands' elements."""
+        converted = [cast(x, to) for x, to in zip(elements, self.taken, strict=True)]
+        found: Any = self.ufunc(*converted)
+        return cast(found if self.ufunc.nout == 1 else found[self.number], self.made)
+
+
+@lru_cache(_MOST)
+def of_ufunc(ufunc: np.ufunc, given: Sequence[Any], weak: Sequence[bool]) -> tuple[OfUfunc, ...]:
+    """The results of a ufunc on operands of types; those of Python's numbers are `weak`.
+
+    Raises TypeError where NumPy has none.
+    """
+    assert len(given) == len(weak)
+    loop = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+    taken, made = loop[: ufunc.nin], loop[ufunc.nin :]
+    return tuple([OfUfunc(ufunc, taken, dtype, n) for n, dtype in enumerate(made)])
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """An element that is converted to types, one after the other."""
+
+    dtypes: tuple[np.dtype, ...]
+
+    def __call__(self, element: Expr) -> Expr:
+        """The expression of an element."""
+        for dtype in self.dtypes:
+            element = cast(element, dtype)
+        return element
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A sum of so many elements as their mean."""
+
+    count: int
+    dtype: np.dtype
+
+    def __call__(self, total: Expr) -> Expr:
+        """The expression of a sum."""
+        # Kernels multiply complex numbers, but do not divide them.
+        is_complex = total.dtype.kind == "c" and self.count
+        return cast(total * (1 / self.count) if is_complex else total / self.count, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """An element that is rounded to so many decimals."""
+
+    decimals: int
+
+    def __call__(self, element: Expr) -> Expr:
+        """The expression of an element."""
+        return cast(rounded(apply, element, self.decimals), element.dtype)
