@@ -59,9 +59,10 @@ def reduced(value: Fused, op: str, axes: tuple[int, ...], keepdims: bool) -> Fus
     return slices.reduced(value, op, axes, keepdims=keepdims)
 
 
-def sliced(value: Fused, key: Any) -> Fused:
+def sliced(value: Fused, key: object) -> Fused:
     """The value at a basic index of NumPy."""
-    items = [_hashable(item) for item in (key if type(key) is tuple else (key,))]
+    listed: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
+    items = [_hashable(item) for item in listed]
     if None in items:
         return slices.sliced(value, key)
     return _sliced(value, *items)
