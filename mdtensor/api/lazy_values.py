@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from mdtensor.translate.arithmetic import rounded
-from mdtensor.translate.scalar import Expr, apply, cast
+from mdtensor.translate import scalar
+from mdtensor.translate.scalar import Expr, apply
 from mdtensor.translate.stencils import slices
 from mdtensor.translate.stencils.slices import Fused, Leaf
 
@@ -61,11 +62,14 @@ def reduced(value: Fused, op: str, axes: tuple[int, ...], keepdims: bool) -> Fus
 
 def sliced(value: Fused, key: object) -> Fused:
     """The value at a basic index of NumPy."""
-    listed: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
-    items = [_hashable(item) for item in listed]
+    items = [_hashable(item) for item in _listed(key)]
     if None in items:
         return slices.sliced(value, key)
     return _sliced(value, *items)
+
+
+def _listed(key: object) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
 
 
 def _hashable(item: Any) -> tuple[Any, ...] | None:
@@ -109,9 +113,9 @@ class OfUfunc:
 
     def __call__(self, *elements: Expr) -> Expr:
         """The expression of the operands' elements."""
-        converted = [cast(x, to) for x, to in zip(elements, self.taken, strict=True)]
+        converted = [scalar.cast(x, to) for x, to in zip(elements, self.taken, strict=True)]
         found: Any = self.ufunc(*converted)
-        return cast(found if self.ufunc.nout == 1 else found[self.number], self.made)
+        return scalar.cast(found if self.ufunc.nout == 1 else found[self.number], self.made)
 
 
 @lru_cache(_MOST)
@@ -135,7 +139,7 @@ class Converted:
     def __call__(self, element: Expr) -> Expr:
         """The expression of an element."""
         for dtype in self.dtypes:
-            element = cast(element, dtype)
+            element = scalar.cast(element, dtype)
         return element
 
 
@@ -150,7 +154,9 @@ class Divided:
         """The expression of a sum."""
         # Kernels multiply complex numbers, but do not divide them.
         is_complex = total.dtype.kind == "c" and self.count
-        return cast(total * (1 / self.count) if is_complex else total / self.count, self.dtype)
+        return scalar.cast(
+            total * (1 / self.count) if is_complex else total / self.count, self.dtype
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,4 +167,4 @@ class Rounded:
 
     def __call__(self, element: Expr) -> Expr:
         """The expression of an element."""
-        return cast(rounded(apply, element, self.decimals), element.dtype)
+        return scalar.cast(rounded(apply, element, self.decimals), element.dtype)
