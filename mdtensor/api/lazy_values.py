@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate import scalar
+from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.scalar import Expr, apply
 from mdtensor.translate.stencils import slices
 from mdtensor.translate.stencils.slices import Fused, Leaf
