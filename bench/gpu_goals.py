@@ -85,7 +85,8 @@ def table_of(cases: Sequence[str], rows: Mapping[str, CaseResult]) -> Iterator[s
     found = [rows[name] for name in cases if name in rows]
     networks = [row.ratio for row in found if fnmatch.fnmatchcase(row.name, TABLE6)]
     yield ""
-    yield f"{TABLE6}: geomean {_said(geomean(networks))}, wanted {TABLE6_RATIO}"
+    if networks:
+        yield f"{TABLE6}: geomean {_said(geomean(networks))}, wanted {TABLE6_RATIO}"
     untuned = geomean(row.untuned_ratio for row in found)
     yield f"untuned to tuned: geomean {_said(untuned)}, wanted {UNTUNED}"
 
