@@ -121,8 +121,9 @@ class Watched:
     def _lost(self, *_: object) -> Any:
         raise self.watch.lose()
 
-    __hash__ = __index__ = __int__ = __float__ = __complex__ = _lost  # type: ignore[assignment]
-    __repr__ = __str__ = __format__ = __reduce_ex__ = _lost  # type: ignore[assignment]
+    # Whatever takes the number itself: a set, an index, a text, a copy.
+    __hash__ = __index__ = __int__ = __float__ = __complex__ = _lost
+    __repr__ = __str__ = __format__ = __reduce_ex__ = _lost
 
 
 def _is_number(value: Any) -> bool:
