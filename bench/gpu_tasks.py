@@ -46,7 +46,7 @@ _COUNT = 1000  # random cases of a kind
 def launches(out: Path, cores: int, seed: int) -> Iterator[Task]:
     """What launches as graphs take of the device."""
     command = (*_MODULE, "bench.gpu_launches", "--out", str(out / "launches.log"))
-    yield Task("measure-launches", command, 60)
+    yield Task("measure-launches", command, 90)
 
 
 def host(out: Path, cores: int, seed: int) -> Iterator[Task]:
