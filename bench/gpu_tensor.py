@@ -196,6 +196,7 @@ def measure(name: str, kind: str, most: int) -> None:
     import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
     import numpy as np
 
+    from mdtensor.api.choice import DIALECTS
     from mdtensor.api.engine import Engine
     from mdtensor.autotune.store import Store
     from mdtensor.backends.cuda_clock import CudaClock
@@ -214,7 +215,7 @@ def measure(name: str, kind: str, most: int) -> None:
     def made(schedule: Any) -> Any:
         try:
             return device.nvrtc.compiled(
-                program_of(problem, schedule, engine.dialect, only_aligned=True)
+                program_of(problem, schedule, DIALECTS[engine.target.dialect], only_aligned=True)
             )
         except Exception as error:
             return error

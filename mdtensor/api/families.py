@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from mdtensor.api import modes
-from mdtensor.api.engine import Engine, Structures
+from mdtensor.api.choice import Structures
+from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.watched import Numbers, Watch, filled
 from mdtensor.backends.protocol import Program

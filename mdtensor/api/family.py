@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import modes, statistics
-from mdtensor.api.engine import Engine, Structures
+from mdtensor.api.choice import Structures
+from mdtensor.api.engine import Engine
 from mdtensor.api.launch import Launch, scalar_result, single_launch
 from mdtensor.api.operands import ordered_allocator
 from mdtensor.api.prepare import Prepared, ordered_strides, prepare

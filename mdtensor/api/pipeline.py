@@ -11,7 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from mdtensor.api import dispatch, modes
-from mdtensor.api.engine import Choice, Engine
+from mdtensor.api.choice import Choice
+from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.select import VARIABLE, open_device

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdtensor.api import dispatch, pipeline, statistics
-from mdtensor.api.engine import Choice
+from mdtensor.api.choice import Choice
 from mdtensor.api.launch import Launch
 from mdtensor.api.modes import Recorded, Steps
 from mdtensor.api.operands import check_mask, read_only, spec_of

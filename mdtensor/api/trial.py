@@ -19,8 +19,9 @@ from typing import Any
 
 from mdtensor.api.arena import Arena, CudaArena
 from mdtensor.api.call_arena import CallArena
+from mdtensor.api.choice import DIALECTS
 from mdtensor.api.clock import LONG, Clock, HostClock, Run
-from mdtensor.api.engine import DIALECTS, Engine
+from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
 from mdtensor.backends.compiled import Binaries, Compiled
 from mdtensor.backends.cuda_clock import CudaClock

@@ -31,4 +31,4 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread finds better kernels in the background, for which tables would be emptied."""
     engine = pipeline.engine_for()
     engine.settle(timeout=600)
-    monkeypatch.setattr(engine, "_improve_later", lambda chosen: None)
+    monkeypatch.setattr(engine.improvement, "ask", lambda served: None)

@@ -12,7 +12,6 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api import computation as computation_module
-from mdtensor.api import engine as engine_module
 from mdtensor.api import families, pipeline
 from mdtensor.api.families import Families, Later, family_of, numbers_of
 from mdtensor.api.structure import Decision
@@ -221,10 +220,10 @@ def test_a_shape_with_a_kernel_of_its_own_is_left_to_the_engine(
 
     monkeypatch.setattr(engine, "_decided", decided)
     numbers = numbers_of(specs)
-    monkeypatch.setattr(engine, "_with_own", set[str]())
+    monkeypatch.setattr(engine.improvement, "keys_of_own", set[str]())
     assert family.member(numbers) is not None
     key = problem_key(Later(family, 0, numbers)())
-    monkeypatch.setattr(engine, "_with_own", {key})
+    monkeypatch.setattr(engine.improvement, "keys_of_own", {key})
     assert family.member(numbers) is None
 
 
@@ -233,14 +232,3 @@ def test_families_are_bounded(fresh: Families[Any], monkeypatch: pytest.MonkeyPa
     for n in range(30):
         mdt.reduce("ij->i", _ones(4, 5), extents={"i": 4, f"k{n}": 1})
         assert len(fresh) <= 8
-
-
-def test_shapes_that_wait_for_better_kernels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine: Any = pipeline.engine_for()
-    engine.settle()
-    monkeypatch.setattr(engine_module, "_MOST_WAITING", 5)
-    for n in range(20):
-        mdt.reduce("ij->i", _ones(50 + n, 71), combine="min")
-        assert len(engine._waiting) <= 5
-    engine.settle()
-    assert not engine._waiting

@@ -179,8 +179,8 @@ def test_a_winner_is_found_where_the_store_was_seen_before_and_after(
             key = problem_key(problem), engine.environment
             other.set_winner(*key, schedule, seconds=1e-6, trials=1)
         if number == 2:
-            engine._look_for_winners()
-            assert problem_key(problem) in engine._winners_seen[1]
+            engine._seen_winners.look()
+            assert problem_key(problem) in engine._seen_winners._seen[1]
         assert mdt.einsum("vx,xy->vy", a[:rows], b)[0, 0] == 35
         assert len(made) == number
         engine.settle(timeout=600)

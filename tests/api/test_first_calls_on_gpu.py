@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from mdtensor.api import pipeline
-from mdtensor.api.engine import Choice, Engine
+from mdtensor.api.choice import Choice
+from mdtensor.api.engine import Engine
 from mdtensor.autotune.store import Store
 from mdtensor.errors import LoweringError
 from mdtensor.lower import candidates

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,14 +12,8 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import engine, pipeline
-from mdtensor.autotune.store import Store
-from mdtensor.backends.select import open_device
+from mdtensor.api import pipeline
 from mdtensor.errors import ShapeError, SubscriptError
-from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
-from tests.hurried import at_once
 
 
 def operands(m: int = 7, k: int = 9, n: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -164,60 +157,6 @@ def test_explain_shows_md_hom_schedule_cost_and_source() -> None:
         "void kernel_0(",
     ):
         assert part in text
-
-
-def test_long_work_gets_a_kernel_of_its_own_in_the_background(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = pipeline.engine_for()
-    made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
-    monkeypatch.setattr(made, "own", {})
-    monkeypatch.setattr(engine, "WORTH_OWN_KERNEL", 0.0)
-    monkeypatch.setattr(engine, "WORTH_COMPILING", 0.0)
-    a, b = operands(13, 14, 15)
-    problem = problem_from_md_hom(
-        md_hom_from_einsum("ij,jk->ik", (TensorSpec.of(a.shape), TensorSpec.of(b.shape)))
-    )
-    assert "general" in made.untuned(problem).origin
-    made.settle(timeout=600)
-    own = made.untuned(problem)
-    assert own.origin == "cost model"
-    assert not own.source.sizes, "its extents are constants"
-    result = np.empty((13, 15), np.float32)
-    own.program(a.astype("f4"), b.astype("f4"), result)
-    np.testing.assert_allclose(result, a @ b, rtol=1e-4)
-
-
-def test_threads_that_meet_a_shape_together_have_it_improved_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Asked for twice, the second would be none that waits, and end the thread."""
-
-    class Extent(int):
-        """One that lets other threads go on whenever it is looked up."""
-
-        def __hash__(self) -> int:
-            time.sleep(1e-5)
-            return super().__hash__()
-
-    extents = [Extent(n) for n in range(50)]
-    made = engine.Engine(open_device(), Store.in_memory)
-    improved: list[int] = []
-    monkeypatch.setattr(engine, "_PAUSE", 0.0)
-    monkeypatch.setattr(made, "_improve_one", lambda chosen: improved.append(chosen.sizes[0]))
-    structure: Any = object()
-    meeting = threading.Barrier(4, timeout=60)
-
-    def work() -> None:
-        for extent in extents:
-            meeting.wait()
-            made._improve_later(engine._Chosen(structure, (extent,), lambda: None, None))  # pyright: ignore
-
-    at_once(work, work, work, work)
-    made.settle(timeout=600)
-    assert made._background is not None
-    assert set(improved) == set(extents)
-    assert not made._waiting
 
 
 @pytest.mark.usefixtures("undisturbed")

@@ -129,7 +129,7 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
     [
         pytest.param("pipeline", "open_device", id="while another thread opens the device"),
         pytest.param(
-            "engine", "_without_parts", id="while another thread makes a structure's first kernel"
+            "engine", "without_parts", id="while another thread makes a structure's first kernel"
         ),
     ],
 )

@@ -1,0 +1,84 @@
+"""Work that calls ask for, and that a thread of its own does after them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Hashable
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from mdtensor.backends.forks import keep_over_forks
+
+# What waits at most, unless it must be done; callers can do without the rest.
+_MOST_WAITING = 256
+# Seconds before each piece of work: other threads come first.
+_PAUSE = 0.05
+Work = TypeVar("Work")
+
+
+class Background(Generic[Work]):
+    """One thread for one kind of work, begun when first asked. Safe for many threads, and forks."""
+
+    def __init__(self, do: Callable[[Work], None]) -> None:
+        self._do = do
+        self._thread: threading.Thread | None = None
+        self._process = 0  # the one whose thread that is
+        self._waiting: dict[Hashable, Work] = {}
+        self._asked: SimpleQueue[Hashable] = SimpleQueue()  # keys, and None for the end
+        lock = threading.RLock()
+        keep_over_forks(lock)
+        self._changed = threading.Condition(lock)
+        self._closing = threading.Event()
+        atexit.register(self.finish)
+
+    def ask(self, key: Hashable, work: Work, *, must: bool = False) -> None:
+        """Has work done; of what waits by the same key, nothing. Where much waits, if it `must`."""
+        if self._thread is None or self._process != os.getpid():
+            self._begin()
+        if len(self._waiting) >= _MOST_WAITING and not must:
+            return
+        # In one step: of threads that ask together, one has it done.
+        if self._waiting.setdefault(key, work) is work:
+            self._asked.put(key)
+
+    def _begin(self) -> None:
+        """Starts the thread; a process that was forked has none."""
+        with self._changed:
+            is_known = self._thread is not None and self._process == os.getpid()
+            if not is_known and not self._closing.is_set():
+                self._waiting, self._asked, self._process = {}, SimpleQueue(), os.getpid()
+                self._thread = threading.Thread(target=self._do_all, daemon=True)
+                self._thread.start()
+
+    def _do_all(self) -> None:
+        """Works off what waits, after a pause in which the calls that caused it can finish."""
+        try:
+            while (key := self._asked.get()) is not None:
+                if self._closing.wait(_PAUSE):
+                    return
+                try:
+                    self._do(self._waiting[key])
+                finally:
+                    with self._changed:
+                        del self._waiting[key]
+                        self._changed.notify_all()
+        finally:
+            self._thread = None
+
+    def settle(self, timeout: float) -> None:
+        """Waits until nothing waits, for so many seconds."""
+        with self._changed:
+            self._changed.wait_for(self._is_settled, timeout)
+
+    def _is_settled(self) -> bool:
+        return not self._waiting or self._thread is None or self._process != os.getpid()
+
+    def finish(self) -> None:
+        """Ends the work, so that no thread outlives what it uses."""
+        self._closing.set()
+        self._asked.put(None)
+        thread = self._thread
+        if thread is not None and self._process == os.getpid():
+            thread.join(timeout=10)

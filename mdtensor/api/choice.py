@@ -1,0 +1,63 @@
+"""Choices: what runs for a problem, and how a problem and a schedule become that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mdtensor.api.structure import Structure
+from mdtensor.backends.protocol import Device, Program
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
+from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.key import problem_key
+from mdtensor.lower.problem import Problem
+from mdtensor.lower.schedule import Schedule
+from mdtensor.specs import Target
+
+DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
+
+Structures = Structure[tuple[KernelSource, Program]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What runs for a problem: its schedule, program and source, and where the schedule is from."""
+
+    problem: Problem
+    schedule: Schedule
+    origin: str
+    seconds: float
+    source: KernelSource
+    program: Program
+
+
+def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
+    """The text of a problem's kernels by a schedule."""
+    from mdtensor.kernels.program import program_of
+
+    head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
+    return program_of(problem, schedule, DIALECTS[target.dialect], head)
+
+
+def specialised(
+    problem: Problem, schedule: Schedule, device: Device, origin: str, seconds: float
+) -> Choice:
+    """A kernel with the problem's own constants."""
+    source = source_of(problem, schedule, device.target)
+    return Choice(problem, schedule, origin, seconds, source, device.compile(source))
+
+
+def add_general(structure: Structures, variant: Schedule, device: Device) -> None:
+    """Compiles one more general kernel of a structure."""
+    source = source_of(structure.general, variant, device.target)
+    sizes = [1] * len(source.sizes)
+    structure.add(variant, (source, device.compile(source, sizes)))
+
+
+def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:
+    """Schedules by the cost model; it and the lowering are loaded where nobody tuned."""
+    from mdtensor.lower.candidates import ranked
+
+    return ranked(problem, target, **options)
