@@ -20,15 +20,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from mdtensor.api.engine import (
-    Engine,
-)
-from mdtensor.api.engine import (
-    _launch_sizes as launch_sizes,
-)
-from mdtensor.api.engine import (
-    _without_parts as without_parts,
-)
+from mdtensor.api.engine import Engine
+from mdtensor.api.general_kernels import launch_sizes, without_parts
 from mdtensor.autotune.store import Store
 from mdtensor.backends.cuda_clock import CudaClock
 from mdtensor.backends.cupy import open_device
