@@ -16,7 +16,6 @@ from mdtensor.lower.cpu_candidates import cpu_candidates
 from mdtensor.lower.divisions import with_parts
 from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
 from mdtensor.lower.gpu_cost import gpu_estimate
-from mdtensor.lower.gpu_matrices import is_untried
 from mdtensor.lower.gpu_points import point_estimate, ranked_points
 from mdtensor.lower.gpu_scans import ranked_scans, scan_estimate
 from mdtensor.lower.gpu_scatters import ranked_scatters, scatter_estimate
@@ -38,9 +37,8 @@ def ranked(
 ) -> list[tuple[float, Schedule]]:
     """All candidates with their estimated seconds, the best first.
 
-    On GPUs, where no more than `most` are asked for, those beyond may be missing, and kinds of
-    schedules that no device has run yet are never first: searches, which check what they time, take
-    them. `pause` is called between candidates by a thread that should leave time to others.
+    On GPUs, where no more than `most` are asked for, those beyond may be missing. `pause` is called
+    between candidates by a thread that should leave time to others.
     """
     if target.kind == "gpu":
         last = (0.0, gpu_schedule(problem, target))
@@ -49,7 +47,7 @@ def ranked(
         rank = partial(ranked_on_gpu, most=most) if problem.contracted else ranked_points
         rank = ranked_scans if problem.scanned >= 0 else rank
         found = [*ranked_scatters(problem, target), *rank(problem, target)]
-        return [*_tried_first(problem, sorted(found, key=lambda pair: pair[0])), last]
+        return [*sorted(found, key=lambda pair: pair[0]), last]
     found: list[tuple[float, Schedule]] = []
     candidates = cpu_candidates(problem, target, general=general)
     for candidate in candidates if general else _in_turn(problem, candidates):
@@ -62,15 +60,6 @@ def ranked(
         )
     found.sort(key=lambda pair: pair[0])
     return found
-
-
-def _tried_first(
-    problem: Problem, ranking: list[tuple[float, Schedule]]
-) -> list[tuple[float, Schedule]]:
-    """The same, the best of what devices have run before all."""
-    tried = (n for n, (_, schedule) in enumerate(ranking) if not is_untried(problem, schedule))
-    n = next(tried, 0)
-    return [*ranking[n : n + 1], *ranking[:n], *ranking[n + 1 :]]
 
 
 def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:

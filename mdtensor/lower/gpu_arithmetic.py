@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mdtensor.lower.choices import choice_of
+from mdtensor.lower.nest import F64
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.work import nodes_of, operations
 from mdtensor.translate.scalar import BOOL, Expr
@@ -17,6 +18,7 @@ _HALF, _CHOICE, _DOUBTFUL = 2.0, 1.0, 8.0
 _FULL = frozenset(("add", "sub", "mul", "neg", "abs"))
 _WHOLE = frozenset(("add", "sub", "mul", "neg", "abs", "and", "or", "xor", "lshift", "rshift"))
 _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne", "min", "max"))
+MUCH = _HALF  # cycles of a point beyond which cores compute more than they wait for memory
 # A warp alone takes so many times as long as its instructions, since conditions wait for others.
 ALONE = 2.2
 _TAKEN = 1.45  # times as long as looks alone, since some of a warp's points win
@@ -26,12 +28,12 @@ _TAKEN = 1.45  # times as long as looks alone, since some of a warp's points win
 def cycles_of_point(problem: Problem) -> float:
     """Cycles in which a scheduler begins what a warp computes for a point: 1 where that is little.
 
-    Where tuples are chosen, most points are looked at only.
+    2 of float64. Where tuples are chosen, most points are looked at only.
     """
     operator = problem.operator
     combining = () if operator is None else operator.results
     if operations(*problem.scalar.results) + operations(*combining) <= FEW_OPERATIONS:
-        return 1.0
+        return _HALF if F64 in problem.scalar.result_dtypes else 1.0
     choice = choice_of(problem, in_order=True)
     if choice is None:
         return max(1.0, sum(map(_cycles, nodes_of(*problem.scalar.results, *combining))))

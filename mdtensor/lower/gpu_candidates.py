@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.gpu_arithmetic import cycles_of_point
+from mdtensor.lower.gpu_arithmetic import MUCH, cycles_of_point
 from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduced_order
 from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.gpu_by_steps import by_steps_of_source
 from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by, tile_elements
-from mdtensor.lower.gpu_matrices import is_untried, matrix_candidates
+from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.passes.wide_accesses import lanes_of
@@ -275,7 +275,7 @@ def _counts_of_parts(problem: Problem, groups: int, block: int, target: Target) 
         problem.extent(_divided_dim(problem)),
     )
     counts = {*_SPLITS[1:], 8 * target.cores}
-    if cycles_of_point(problem) > 1:  # where cores compute, none should wait for the last group
+    if cycles_of_point(problem) > MUCH:  # where cores compute, none should wait for the last group
         counts |= {n * target.cores // groups for n in _ROUNDS} - {0, 1}
     for count in sorted(counts):
         if count * results > MOST_PARTIALS:
@@ -375,14 +375,14 @@ def ranked_on_gpu(
     """All candidates with their estimates, the best first; or only the `most` best ones.
 
     For these, blocks are looked at in the order of the least time that any schedule of theirs
-    takes, until that is longer than what was found. What no device has run yet is not among them.
+    takes, until that is longer than what was found.
     """
     if most is None or not can_be_resident(problem):
         pairs = [(gpu_estimate(problem, s, target), s) for s in gpu_candidates(problem, target)]
         return sorted(pairs, key=lambda pair: pair[0])
     blocks = Blocks(zero_filled(problem))
     found = _Best(problem, target, most)
-    found.consider((s for s in _by_matrices(problem, target) if not is_untried(problem, s)), 0)
+    found.consider(_by_matrices(problem, target), 0)
     every = all_blocks(blocks)
     found.consider(_of_shared_tiles(blocks, target), len(every) + 1)
     found.consider(_as_sources_lie(blocks, target), len(every) + 2)

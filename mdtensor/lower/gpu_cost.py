@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.gpu_arithmetic import ALONE, cycles_of_point
+from mdtensor.lower.gpu_arithmetic import ALONE, MUCH, cycles_of_point
 from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
 from mdtensor.lower.index import Index
@@ -314,7 +314,7 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         rows = [schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d)]
         arithmetic *= (1 + math.prod(rows) / shape.points) / (1 + IN_ONE_BANK)
     parts = (
-        arithmetic * max(ALONE if a_point > 1 else 1.0, warps / SCHEDULERS),
+        arithmetic * max(ALONE if a_point > MUCH else 1.0, warps / SCHEDULERS),
         local * warps * LOCAL_LOAD,
         direct * warps * LINE_LOAD,
         _copied_lines(problem, schedule) / shape.steps * busy * COPIED_LINE,

@@ -43,7 +43,7 @@ _SWATH = 8
 # Multiply-adds of a core per cycle, each for every byte of a factor's element, and bytes of local
 # memory; cycles that a group takes in any case, and that a tile takes until it is there.
 _MULTIPLIED_BYTES, _LOCAL_BYTES, _GROUP, _TILE = 2400.0, 100.0, 3000.0, 100.0
-# The same of float64 by what tensor cores of compute capability 9.0 can do; nothing was measured.
+# The same of float64, by what tensor cores of compute capability 9.0 can do.
 _MULTIPLIED_BYTES_OF_DOUBLES, _SCHEDULERS = 1024.0, 4
 _BASE = 2.5e-6
 # What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
@@ -167,12 +167,6 @@ def padding_of(problem: Problem, factors: Factors, number: int, own: int) -> int
     across = factors.memory == F32 and is_turned(problem, number, own)
     single = across or factors.memory == F64
     return (_PADDING_SINGLE if single else _PADDING) // factors.memory.itemsize
-
-
-def is_untried(problem: Problem, schedule: Schedule) -> bool:
-    """Whether no device has run such a schedule yet: only searches, which check, take them."""
-    factors = factors_of(problem, *schedule.tensor) if schedule.tensor else None
-    return factors is not None and factors.memory == F64
 
 
 def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:

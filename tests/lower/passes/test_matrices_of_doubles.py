@@ -17,7 +17,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_kinds import BULK, MATRICES, kinds_of
-from mdtensor.lower.gpu_matrices import is_untried, matrix_candidates
+from mdtensor.lower.gpu_matrices import matrix_candidates
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -154,19 +154,15 @@ def test_what_cannot_be_is_refused(changes, message):
 
 
 @pytest.mark.parametrize("text", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "bij,bkj->bik"])
-def test_only_searches_take_them(text):
-    """No device has run them: an untuned call takes what it took before, by either ranking."""
+def test_untuned_calls_take_them(text):
     problem = problem_of_doubles(text, b=4, i=512, j=1024, k=512)
     candidates = set(matrix_candidates(problem, HOPPER))
-    assert candidates
-    assert all(is_untried(problem, schedule) for schedule in candidates)
-    every = [schedule for _, schedule in ranked(problem, HOPPER)]
-    assert candidates <= set(every)
-    assert not every[0].tensor
-    assert every[1].tensor  # where a search begins
-    assert not any(schedule.tensor for _, schedule in ranked(problem, HOPPER, most=2))
-    without = replace(HOPPER, matrices=False, bulk_copies=False)
-    assert every[0] == ranked(problem, without)[0][1]
+    every = ranked(problem, HOPPER)
+    assert candidates <= {schedule for _, schedule in every}
+    assert every[0][1] in candidates
+    assert ranked(problem, HOPPER, most=2)[:2] == every[:2]
+    others = ranked(problem, replace(HOPPER, matrices=False, bulk_copies=False))
+    assert others[0][0] > 1.2 * every[0][0]
 
 
 def test_candidates_are_in_the_space_and_fit():
