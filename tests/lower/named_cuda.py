@@ -12,6 +12,7 @@ from mdtensor.kernels.cuda import CUDA
 from tests.lower import fuzz
 from tests.lower.fuzz_cuda import gpu
 from tests.lower.passes.test_cluster import CASES as CLUSTERS
+from tests.lower.passes.test_early_tiles import CASES as EARLY
 from tests.lower.passes.test_matrices_of_doubles import CASES as DOUBLES
 from tests.lower.passes.test_matrix_tile import CASES as MATRICES
 from tests.lower.passes.test_matrix_tile import TF32
@@ -27,7 +28,7 @@ def main() -> int:
     wrong = 0
     cases = [*RESIDENT.items()]
     kinds = {"points": POINTS, "matrices": MATRICES, "tf32": TF32, "clusters": CLUSTERS}
-    kinds |= {"float64": DOUBLES}
+    kinds |= {"float64": DOUBLES, "early tiles": EARLY}
     for kind, named in kinds.items():
         cases += [(f"{kind}: {name}", case) for name, case in named.items()]
     for name, case in cases:

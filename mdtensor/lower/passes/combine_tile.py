@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest import LetIndex, Loop, Statement, Step
+from mdtensor.lower.passes.early_tiles import first_copied
 from mdtensor.lower.passes.frame import Frame, Tile
 from mdtensor.lower.passes.matrix_tile import matrix_product
 from mdtensor.lower.passes.stream_pointers import stream_pointers
@@ -25,7 +26,9 @@ class CombineTile:
 
     def statements(self, whole: int) -> list[Statement]:
         """The loops over a tile; that of the dim `whole` is not cut off (-1 for none)."""
-        return self._loops(0, {}, whole)
+        early = {d for layout in self.frame.layouts.values() for d in layout.early}
+        starts = [first_copied(self.frame.tilings[d], whole=d == whole) for d in sorted(early)]
+        return [*starts, *self._loops(0, {}, whole)]
 
     def _loops(self, level: int, counts: Counts, whole: int) -> list[Statement]:
         order = self.frame.schedule.reduce_order

@@ -88,7 +88,7 @@ def copied_tile(frame: Frame, number: int) -> CopiedTile:
     lanes = _lanes(frame, stream, source, axes)
     dims = frame.problem.dims
     clamped = frozenset(d for d in dims if may_end_inside(frame.problem, frame.tilings, d))
-    return CopiedTile(frame, layout, source, axes, lanes, clamped)
+    return CopiedTile(frame, layout, source, axes, lanes, clamped - layout.early)
 
 
 def _runs(frame: Frame, stream: Stream, axes: Sequence[Axis]) -> tuple[Axis, ...]:

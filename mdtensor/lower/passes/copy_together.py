@@ -31,6 +31,7 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.copied_tile import CopiedTile, copied_tile
+from mdtensor.lower.passes.early_tiles import early_start
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
 from mdtensor.lower.passes.shares import (
@@ -64,6 +65,7 @@ class CopyTogether:
         """Loads to registers the tile that starts at the given indices."""
         statements: list[Statement] = []
         fetches: list[Statement] = []
+        starts = self._copied_from(starts, statements)
         for piece in self.share.pieces:
             address = self._address(piece, starts, statements)
             fetch = Set(self._ref(piece), self._loaded(address))
@@ -93,12 +95,25 @@ class CopyTogether:
         statements: list[Statement] = []
         copies: list[Statement] = []
         step = tile.lanes if tile.frame.aligned else 1
+        starts = self._copied_from(starts, statements)
         for piece in self.share.pieces:
             at, to = self._address(piece, starts, statements), self._place(piece, stage)
             for n in range(0, tile.lanes, step):
                 copy = CopyAsync(layout.pointer, to + n, source.buffer, at + n, layout.memory, step)
                 copies.append(piece.guarded(copy))
         return [*statements, *copies]
+
+    def _copied_from(
+        self, starts: Mapping[int, Index], statements: list[Statement]
+    ) -> Mapping[int, Index]:
+        """Where the tile begins that is copied; declares where it begins early."""
+        layout, found = self.tile.layout, dict(starts)
+        for d in sorted(layout.early):
+            held = f"i{layout.stream}_{d}"
+            start = early_start(self.tile.frame.tilings[d], starts[d])
+            statements.append(LetIndex(held, start))
+            found[d] = name(held)
+        return found
 
     def _ref(self, piece: Piece) -> Ref:
         dtype = register_dtype(self.tile.source.memory)

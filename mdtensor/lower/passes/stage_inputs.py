@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
+from mdtensor.lower.passes.early_tiles import early_dims
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.side_by_side import places_as_source
@@ -57,7 +58,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the elements of a staged tile lie; axes outermost first, sizes in elements."""
+    """Where the elements of a staged tile lie; axes outermost first, sizes in elements.
+
+    Along `early` dims the last tile begins so early that it is whole (see `early_tiles`).
+    """
 
     stream: int
     region: str
@@ -65,6 +69,7 @@ class Layout:
     axes: tuple[Axis, ...]
     size: Index
     stages: int = 1
+    early: frozenset[int] = frozenset()
 
     @property
     def apart(self) -> int:
@@ -96,7 +101,10 @@ def layouts_of(
     for number, region in enumerate(schedule.staged):
         if region:
             layout = _resident_layout if schedule.resident else _layout
-            result[number] = layout(problem, schedule, tilings, number, region)
+            made = layout(problem, schedule, tilings, number, region)
+            nearest = next((a.dim for a in made.axes if a.stride.constant == 1), -1)
+            early = early_dims(problem, schedule, tilings, number, nearest, made.memory)
+            result[number] = replace(made, early=early)
     return result
 
 

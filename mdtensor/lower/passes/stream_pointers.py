@@ -6,6 +6,7 @@ import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import IndexCalc, LetIndex, Pointer, Statement
+from mdtensor.lower.passes.early_tiles import FIRST_COPIED
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stage_inputs import FULL, INNER, OUTER, Layout
 
@@ -72,7 +73,8 @@ def stream_pointers(frame: Frame) -> list[Statement]:
             if layout is None:
                 offset = offset + stream.strides[d] * var
             else:
-                inside = var - name(frame.tilings[d].var("t"))
+                start = FIRST_COPIED if d in layout.early else "t"
+                inside = var - name(frame.tilings[d].var(start))
                 offset = offset + _staged_offset(layout, frame, d, inside, statements)
         statements.append(stream_pointer(frame, number, f"p{number}", offset))
     return statements
