@@ -102,7 +102,7 @@ class CallPlan(Plan):
         return launch(*operands)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
-        self._check_out(*operands, *out)
+        self._takes.check_out(*operands, *out)
         if self._only is None or not _runs_kernels(operands):
             self._arguments(operands, **self._named(out))
             return
@@ -116,10 +116,11 @@ class CallPlan(Plan):
         else:
             self._tally = statistics.uncounted()  # `ready` counts
 
+            check_out = self._takes.check_out
             into = _ordered(ready.into, (*order, *range(count, count + len(out))))
 
             def launch_into(*arrays: Array) -> None:
-                self._check_out(*arrays)
+                check_out(*arrays)
                 into(*arrays)
 
             self._keep(generation, into=launch_into)

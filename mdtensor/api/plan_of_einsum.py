@@ -42,7 +42,7 @@ class EinsumPlan(Plan):
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         xp = array_module(operands)
-        self._check_out(*operands, *out)
+        self._takes.check_out(*operands, *out)
         if modes.is_watching() or not self._prepared.is_single:
             execute(self._prepared, operands, out[0], xp)
             return

@@ -124,6 +124,7 @@ def test_plans_into_arrays_refuse_others_than_they_were_made_for(made: list[str]
     flat, turned = Array.of(np.zeros(16, "f4")), Array.of(np.asfortranarray(left))
     for operands, target, message in (
         ((a, b), flat, r"^out is float32\[16\] but the result is float32\[4, 4\]"),
+        ((a, b), (), r"^out is empty but the result is float32\[4, 4\]"),
         ((turned, b), out, "^an operand is not what the plan was made for"),
         ((a,), out, "^1 operand for a plan of 2"),
         ((a, [[0] * 4] * 4), out, "^a plan takes arrays, not list"),
