@@ -23,10 +23,18 @@ import numpy as np
 
 from bench.cuda_cases import CASES
 from bench.cuda_limits import CudaLimits
-from bench.cuda_peers import JAX, LEAST_SECONDS, HostClock, calls_of, peers
+from bench.cuda_peers import (
+    COMPILING,
+    JAX,
+    LEAST_SECONDS,
+    HostClock,
+    call_in_time,
+    calls_of,
+    peers,
+)
 from bench.cuda_references import References
 from bench.engines import OURS, UNTUNED, Tuned
-from bench.families import EINSUM, fits
+from bench.families import EINSUM, fits, in_order
 from bench.results import CaseResult, Measurement, Run, case_of, read, write
 from bench.timing import spread
 from bench.workload import CALL, PLAN, Call, Workload
@@ -141,7 +149,9 @@ class Cases:
         self.peers = peers()
         self.limits = CudaLimits(device)
         self.tuning: dict[str, dict[str, Any]] = {}
+        self.compiling = ""  # the case that XLA's compiler has not ended
         self._operands: dict[str, list[Any]] = {}  # of cases that were tuned
+        self._kept: dict[str, tuple[Workload, list[Any], Arrays, Arrays]] = {}  # for XLA
 
     def tune(self, workloads: Sequence[Workload]) -> None:
         """Tunes all cases, each within the budget, by the same processes."""
@@ -178,9 +188,11 @@ class Cases:
             references = device.contracted(workload.formula, operands)
         else:
             references = tuple(map(device.cupy.asarray, self.references.of(workload.name)))
+        self._kept[workload.name] = workload, operands, outputs, references
         calls: dict[tuple[str, str], Call] = {
             (engine, name): call
             for engine, library in self.peers.items()
+            if engine != JAX
             for name, call in calls_of(
                 library,
                 workload,
@@ -199,10 +211,6 @@ class Cases:
                 refused[" ".join(key)] = why
                 del calls[key]
         times = self._times(calls)
-        for key in [key for key in times if key[0] == JAX]:
-            if statistics.median(times[key]) < LEAST_SECONDS:
-                refused[" ".join(key)] = "shorter than what the host's clock tells"
-                del times[key]
         with mdtensor.tuning("off"):
             plain = ours(workload, operands, outputs)
             why = self._checked((UNTUNED, name), plain, workload, outputs, references, errors)
@@ -211,26 +219,54 @@ class Cases:
                     device.engine.settle()
                     plain()
                 times |= self._times({(UNTUNED, name): plain})
-        measurements = tuple(
-            Measurement(
-                engine,
-                call,
-                statistics.median(each),
-                spread(each),
-                tuple(each),
-                errors[engine, call],
-            )
-            for (engine, call), each in times.items()
-        )
         return case_of(
             workload,
             date=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
             processes="one for all",
-            measurements=measurements,
+            measurements=_measurements(times, errors),
             refused=refused,
             limit=self.limits.limit(workload),
             tuning=self.tuning.get(workload.name),
         )
+
+    def with_xla(self, case: CaseResult) -> CaseResult:
+        """A measured case with what XLA takes, whose calls take no turns with others.
+
+        Its compiler may take very long, and nothing ends it; then no other case of this process is
+        computed by XLA, and lacks it.
+        """
+        workload, operands, outputs, references = self._kept.pop(case.name)
+        if self.compiling or JAX not in self.peers:
+            return case
+        library, errors = self.peers[JAX], dict[tuple[str, str], float]()
+        refused: dict[str, str] = {}
+        calls: dict[tuple[str, str], Call] = {}
+        said = calls_of(library, workload, operands, outputs, compiled=False)
+        for key, call in (((JAX, name), call) for name, call in said.items()):
+            try:
+                call_in_time(call, COMPILING)
+            except TimeoutError as error:
+                self.compiling = case.name
+                refused[" ".join(key)] = str(error)
+                break
+            except Exception as error:
+                refused[" ".join(key)] = f"{type(error).__name__}: {error}"[:300]
+                continue
+            if why := self._checked(key, call, workload, outputs, references, errors):
+                refused[" ".join(key)] = why
+            else:
+                calls[key] = call
+        times: dict[tuple[str, str], list[float]] = {}
+        if calls and not self.compiling:
+            wait = self.device.engine.device.cupy.cuda.Device().synchronize
+            clock = HostClock(self.device.clock.flush, wait)
+            times = dict(zip(calls, clock.times(list(calls.values()), ROUNDS), strict=True))
+        for key in list(times):
+            if statistics.median(times[key]) < LEAST_SECONDS:
+                refused[" ".join(key)] = "shorter than what the host's clock tells"
+                del times[key]
+        measured = (*case.measurements, *_measurements(times, errors))
+        return dataclasses.replace(case, measurements=measured, refused=case.refused | refused)
 
     def _checked(
         self,
@@ -254,20 +290,23 @@ class Cases:
 
     def _times(self, calls: Mapping[tuple[str, str], Call]) -> dict[tuple[str, str], list[float]]:
         """Seconds of calls by turns; slow ones keep those of a first look."""
-        keys = [key for key in calls if key[0] != JAX]
+        keys = list(calls)
         look = self.device.clock.times([calls[key] for key in keys], 3, ahead=True)
         pilot = [statistics.median(each) for each in look]
         rivals = [n for n, seconds in enumerate(pilot) if seconds <= _RIVALS * min(pilot)]
         found = self.device.clock.times([calls[keys[n]] for n in rivals], ROUNDS, ahead=True)
         times = dict(zip(keys, look, strict=True))
         times |= {keys[n]: each for n, each in zip(rivals, found, strict=True)}
-        if others := [key for key in calls if key[0] == JAX]:
-            clock = HostClock(
-                self.device.clock.flush, self.device.engine.device.cupy.cuda.Device().synchronize
-            )
-            found = clock.times([calls[key] for key in others], ROUNDS)
-            times |= dict(zip(others, found, strict=True))
         return times
+
+
+def _measurements(
+    times: Mapping[tuple[str, str], list[float]], errors: Mapping[tuple[str, str], float]
+) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(*key, statistics.median(each), spread(each), tuple(each), errors[key])
+        for key, each in times.items()
+    )
 
 
 def _by_torch(workload: Workload) -> bool:
@@ -319,7 +358,7 @@ def main(family: str, only: str | None, budget: float, out: Path | None, compile
 
     device = Device()
     target = device.engine.target
-    workloads = [workload for workload in CASES[family] if fits(workload, only)]
+    workloads = in_order(CASES[family], only)
     run = Run(
         date=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
         device={
@@ -345,7 +384,10 @@ def main(family: str, only: str | None, budget: float, out: Path | None, compile
     with References(family, checked) as references:
         cases = Cases(device, budget, compiled, references)
         cases.tune(workloads)
-        for workload in workloads:
+        left, measured = list(workloads), list[CaseResult]()
+        while left:
+            workload = next((each for each in left if references.has(each.name)), left[0])
+            left.remove(workload)
             try:
                 case = cases.measure(workload)
             except Exception as error:
@@ -353,13 +395,20 @@ def main(family: str, only: str | None, budget: float, out: Path | None, compile
                 why = f"{workload.name}: {type(error).__name__}: {error}"
                 print(why, file=sys.stderr, flush=True)
                 continue
+            measured.append(case)
+            run = run.with_case(case)
+            write(run, path)
+        for case in map(cases.with_xla, measured):
             run = run.with_case(case)
             write(run, path)
             print(_line(case), flush=True)
     for label, value in run.summary().items():
         print(f"{label}: {value:.2f}")
     print({name: f"{seconds * 1e6:.2f} µs" for name, seconds in run.system["host_seconds"].items()})
-    print(path)
+    print(path, flush=True)
+    if cases.compiling:  # XLA's compiler would hold up the end of the process
+        print(f"XLA still compiles {cases.compiling}", file=sys.stderr, flush=True)
+        os._exit(int(failures > 0))
     return int(failures > 0)
 
 

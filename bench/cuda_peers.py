@@ -6,6 +6,7 @@ import functools
 import importlib
 import os
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -90,6 +91,33 @@ def calls_of(
     except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return {}
     return {name: call for name, call in calls.items() if compiled or name != COMPILED}
+
+
+# Seconds that a peer's compiler may take for one case: XLA's took more than two minutes of the
+# float32 product of logarithms over 512³, of which it made one fusion.
+COMPILING = 30.0
+
+
+def call_in_time(call: Call, seconds: float) -> None:
+    """Makes a call whose compiler may take very long; TimeoutError where it takes so many seconds.
+
+    Nothing ends a compiler that runs in this process: then it goes on beside.
+    """
+    raised: list[BaseException] = []
+
+    def compiled() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=compiled, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"not compiled within {seconds:g} s")
+    if raised:
+        raise raised[0]
 
 
 # What the host's clock tells from an empty call: its own spread is some microseconds.

@@ -1,4 +1,4 @@
-"""Right results by NumPy for cases on GPUs, computed in another process while the device works."""
+"""Right results by NumPy for cases on GPUs, computed in other processes while the device works."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from bench.cuda_cases import CASES
 from bench.workload import Arrays
 from mdtensor.closing import Closing
 
+_PROCESSES = 2  # so that one long case holds up no other
+
 
 class References(Closing):
-    """The right results of cases of a family, which a process computes from now on, in order.
+    """The right results of cases of a family, which processes compute from now on, in order.
 
-    Some take NumPy a minute, which the device would wait for.
+    Some take NumPy a minute, which the device and other cases would wait for.
     """
 
     def __init__(self, family: str, names: Sequence[str]) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        self._process = ProcessPoolExecutor(_PROCESSES, multiprocessing.get_context("spawn"))
         self._paths = {
             name: self._process.submit(save, family, name, Path(self._folder.name))
             for name in names
@@ -37,8 +39,12 @@ class References(Closing):
             path.unlink()
         return results
 
+    def has(self, name: str) -> bool:
+        """Whether nobody has to wait for the results of a case; so too where none were wanted."""
+        return name not in self._paths or self._paths[name].done()
+
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the processes."""
         self._process.shutdown(cancel_futures=True)
         self._folder.cleanup()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from bench.kernels import KERNELS
 from bench.workload import Workload
 from bench.workloads import WORKLOADS
+
+_W = TypeVar("_W", bound=Workload)
 
 EINSUM = "einsum"
 BEYOND = "kernels"
@@ -22,8 +25,22 @@ def selected(pattern: str | None, family: str = EINSUM) -> list[Workload]:
 
 def fits(workload: Workload, pattern: str | None) -> bool:
     """Whether a case's name fits one of some patterns, or contains it; any fits None."""
-    parts = [part.strip() for part in (pattern or "*").split(",")]
-    return any(fnmatch.fnmatchcase(workload.name, part) or part in workload.name for part in parts)
+    return place_of(workload, pattern) is not None
+
+
+def place_of(workload: Workload, pattern: str | None) -> int | None:
+    """The number of the first of some patterns that a case's name fits; None where none is."""
+    for number, part in enumerate(part.strip() for part in (pattern or "*").split(",")):
+        if fnmatch.fnmatchcase(workload.name, part) or part in workload.name:
+            return number
+    return None
+
+
+def in_order(workloads: Iterable[_W], pattern: str | None) -> list[_W]:
+    """The cases that fit some patterns, in the order of these."""
+    places = [(place_of(workload, pattern), workload) for workload in workloads]
+    known = [(place, workload) for place, workload in places if place is not None]
+    return [workload for _, workload in sorted(known, key=lambda pair: pair[0])]
 
 
 _BY_NAME = {workload.name: workload for cases in FAMILIES.values() for workload in cases}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.cuda_cases import CASES
-from bench.families import fits
+from bench.families import fits, in_order, place_of
 from bench.gpu_goals import goal_of
 from bench.kernels.kernel import COMPILED
 from bench.render import RESULTS
@@ -136,19 +136,23 @@ def row_tasks(
     """The tasks of the chosen cases, in the order in which they are done.
 
     Cases of one rank and family share processes of about `together` seconds, and with them their
-    budget and what a process takes to begin; of one rank, longer tasks come first.
+    budget and what a process takes to begin; of one rank, longer tasks come first. Cases that a
+    pattern names are done in the order of its parts instead.
     """
-    tasks: list[tuple[int, Task]] = []
+    tasks: list[tuple[float, float, Task]] = []
     for family in families:
         known = rows.get(family, {})
-        chosen = [w for w in CASES[family] if choice.wants(w, known.get(w.name))]
-        for rank in range(4):
+        wanted = [w for w in CASES[family] if choice.wants(w, known.get(w.name))]
+        chosen = in_order(wanted, choice.pattern)
+        place = {w.name: place_of(w, choice.pattern) or 0 for w in chosen}
+        for rank in (None,) if choice.pattern else range(4):
             expected = {
                 w.name: seconds_of(w, known.get(w.name), budget)
                 for w in chosen
-                if rank_of(w.name, known.get(w.name)) == rank
+                if rank is None or rank_of(w.name, known.get(w.name)) == rank
             }
-            for group in groups_of(expected, together - START):
+            grouped = groups_of if rank is not None else runs_of
+            for group in grouped(expected, together - START):
                 seconds = START + sum(expected[name] for name in group)
                 stem = f"{family}-{group[0]}".replace("^", "_")
                 command = (
@@ -156,9 +160,11 @@ def row_tasks(
                     *("--tune-budget", f"{budget:g}", "--only", ",".join(map(exactly, group))),
                     *("--out", str(rows_file(out, stem))),
                 )
-                tasks.append((rank, Task(stem, command, seconds, family, tuple(group))))
-    tasks.sort(key=lambda pair: (pair[0], -pair[1].seconds))
-    return [task for _, task in tasks]
+                task = Task(stem, command, seconds, family, tuple(group))
+                key = (place[group[0]], 0.0) if rank is None else (rank, -seconds)
+                tasks.append((*key, task))
+    tasks.sort(key=lambda each: each[:2])
+    return [task for *_, task in tasks]
 
 
 def rows_file(out: Path, stem: str) -> Path:
@@ -178,6 +184,21 @@ def groups_of(seconds: Mapping[str, float], most: float) -> list[list[str]]:
             if sum(seconds[each] for each in group) + seconds[name] <= most:
                 group.append(name)
                 break
+        else:
+            groups.append([name])
+    return groups
+
+
+def runs_of(seconds: Mapping[str, float], most: float) -> list[list[str]]:
+    """Names in groups that take so many seconds at most, or are of one name, in their order.
+
+    >>> runs_of({"a": 10, "b": 50, "c": 30, "d": 20}, 60)
+    [['a', 'b'], ['c', 'd']]
+    """
+    groups: list[list[str]] = []
+    for name in seconds:
+        if groups and sum(seconds[each] for each in groups[-1]) + seconds[name] <= most:
+            groups[-1].append(name)
         else:
             groups.append([name])
     return groups

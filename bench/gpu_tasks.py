@@ -79,7 +79,8 @@ def searches(out: Path, cores: int, seed: int) -> Iterator[Task]:
 def checks(out: Path, cores: int, seed: int) -> Iterator[Task]:
     """The tests that need a GPU, the named cases, random ones, and the tests of the front ends."""
     many = ("-n", str(max(2, cores // 2))) if importlib.util.find_spec("xdist") else ()
-    pytest = (*_MODULE, "pytest", "-q", *many)
+    # Where pytest-benchmark is installed, it warns of xdist, which our settings make an error.
+    pytest = (*_MODULE, "pytest", "-q", "-p", "no:benchmark", *many)
     yield Task("check-tests", (*pytest, "--gpu", "-m", "gpu", *_of_api(TESTS)), 60)
     for number, names in enumerate(FRONTS, 1):
         command = (*pytest, "-p", "tests.api.on_cupy", *_of_api(names))

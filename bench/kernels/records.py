@@ -48,16 +48,23 @@ OTHER = {
 SAME_ID = 14
 _SYLLABLES = ("an", "ber", "chri", "do", "el", "fin", "ger", "ha", "ko", "lin", "mar", "ro")
 _ROWS = 64
-# Some 30 ns a pair.
+# Some 30 ns a pair; a GPU compares some hundred in that time.
 _NUMPY_PAIRS = 1 << 26
 
 
-def linkage(new: int, known: int, label: str, floor: float | None = None) -> Kernel:
-    """The best match of every new person among those of a register (003, listing 11)."""
+def linkage(
+    new: int, known: int, label: str, floor: float | None = None, *, on_gpu: bool = False
+) -> Kernel:
+    """The best match of every new person among those of a register (003, listing 11).
+
+    Libraries that would take a processor half a minute a call take no part, but for torch on a GPU.
+    """
     pairs = new * known
     says: dict[str, Say] = {"mdtensor": _mdtensor, "numba": _numba}
     if pairs <= _NUMPY_PAIRS:
         says |= {"numpy": _numpy, "torch": _torch}
+    elif on_gpu:
+        says["torch"] = _torch
     return Kernel(
         name=f"prl-{label}",
         formula="(id, weight, measure)[n] = best match of new[n] among known[e]",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.cuda_cases import CASES
-from bench.families import BEYOND, EINSUM, fits
+from bench.families import BEYOND, EINSUM, fits, in_order
 from bench.gpu_goals import GOALS, goal_of, table_of
 from bench.gpu_plan import (
     CASE,
@@ -161,6 +161,20 @@ def test_a_task_runs_its_cases_and_no_others(tmp_path: Path) -> None:
     assert command[command.index("--tune-budget") + 1] == "25"
     only = command[command.index("--only") + 1]
     assert {w.name for w in CASES[EINSUM] if fits(w, only)} == set(task.cases)
+
+
+def test_named_cases_are_done_in_that_order_by_few_processes(tmp_path: Path) -> None:
+    chosen = Choice("jacobi3d-256*,dot-2^24,gaussian-224*,dot-10^7,matmul-1x1000*")
+    rows = {EINSUM: {DOT: row_of(DOT)}}  # which has another rank than the others
+    tasks = row_tasks(chosen, (EINSUM, BEYOND), rows, tmp_path, budget=20.0, together=75.0)
+    assert [task.cases for task in tasks] == [
+        (MEAN, PLAIN),
+        (DOT, "dot-10^7"),
+        ("matmul-1x1000x2048",),
+    ]
+    for task in tasks:
+        only = task.command[task.command.index("--only") + 1]
+        assert [w.name for w in in_order(CASES[task.family], only)] == list(task.cases)
 
 
 def test_names_stand_for_one_case() -> None:
