@@ -243,14 +243,18 @@ def _is_finite(calc: Calc) -> Value:
 
 
 def _mod_float(calc: Calc) -> Value:
+    """As NumPy does it: the rest has the divisor's sign, also where it is zero."""
     lhs, rhs = calc.args
     rest = _calc("fmod", lhs, rhs)
     away = _calc("and", _calc("ne", rest, _number(0, rest)), _differ(rest, rhs))
-    return _either(away, _calc("add", rest, rhs), rest)
+    return _either(away, _calc("add", rest, rhs), _calc("copysign", rest, rhs))
 
 
 def _floordiv_float(calc: Calc) -> Value:
-    """As NumPy does it: the exact rest first, then a quotient that is whole but for rounding."""
+    """As NumPy does it: the exact rest first, then a quotient that is whole but for rounding.
+
+    A quotient of zero has the sign that division gives.
+    """
     lhs, rhs = calc.args
     zero, one = _number(0, rhs), _number(1, rhs)
     rest = _calc("fmod", lhs, rhs)
@@ -260,7 +264,8 @@ def _floordiv_float(calc: Calc) -> Value:
     low = _calc("floor", quotient)
     up = _calc("gt", _calc("sub", quotient, low), _number(0.5, rhs))
     rounded = _either(up, _calc("add", low, one), low)
-    return _either(_calc("eq", rhs, zero), _calc("div", lhs, rhs), rounded)
+    exact = _calc("div", lhs, rhs)
+    return _either(_calc("eq", rhs, zero), exact, _calc("copysign", rounded, exact))
 
 
 def _safe_divisor(rhs: Value) -> Value:

@@ -5,6 +5,7 @@ The renderer prints it in a dialect of C. Values are typed by element type and n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,11 +48,20 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant."""
+    """A constant; 0.0 and -0.0 are two of them."""
 
     value: bool | int | float
     dtype: np.dtype
     lanes: int = 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        mine, theirs = (
+            (each.value, math.copysign(1, each.value), each.dtype, each.lanes)
+            for each in (self, other)
+        )
+        return mine == theirs
 
 
 @dataclass(frozen=True, slots=True)

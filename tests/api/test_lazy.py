@@ -211,6 +211,41 @@ def test_complex_numbers_on_kernels() -> None:
     check(lambda u: abs(u).sum(axis=0) + u.real[0], a)
 
 
+_SIGNED = (0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 7.0, -7.0, 1e-30, -1e30, np.inf, -np.inf, np.nan)
+
+
+def check_signs(function: Callable[..., Any], *arrays: Any) -> None:
+    """The same numbers, and the same signs of zeros."""
+    found, expected = np.asarray(function(*map(mdt.lazy, arrays))), function(*arrays)
+    np.testing.assert_array_equal(found, expected)
+    is_zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(found[is_zero]), np.signbit(expected[is_zero]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", [np.mod, np.floor_divide, np.fmod], ids=lambda f: f.__name__)
+def test_quotients_and_rests_have_the_signs_of_numpy(
+    function: Callable[..., Any], dtype: str
+) -> None:
+    with np.errstate(all="ignore"):
+        check_signs(function, *np.meshgrid(*[np.array(_SIGNED, dtype)] * 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda u: np.copysign(u, 0.0) + 10 * np.copysign(u, -0.0),
+        lambda u: np.arctan2(0.0, u) * 10 + np.arctan2(-0.0, u),
+        lambda u: (u * complex(1, -0.0)).imag,
+        lambda u: (u * complex(-0.0, 0.0)).real,
+    ],
+    ids=["copysign", "arctan2", "imaginary", "real"],
+)
+def test_zeros_of_both_signs_are_two_constants_of_a_kernel(function: Callable[..., Any]) -> None:
+    check_signs(function, np.array([1.0, -2.0, 0.0, -0.0]))
+    check_signs(lambda u: function(u.astype(float)), np.array([1, 0, -2], np.int32))
+
+
 def test_softmax() -> None:
     u = values(RNG, (33, 65), "float32")
     x = mdt.lazy(u)
