@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -48,20 +48,15 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; 0.0 and -0.0 are two of them."""
+    """A constant; 0.0 and -0.0 are equal, but of another sign."""
 
     value: bool | int | float
     dtype: np.dtype
     lanes: int = 1
+    sign: float = field(init=False, repr=False)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Literal):
-            return NotImplemented
-        mine, theirs = (
-            (each.value, math.copysign(1, each.value), each.dtype, each.lanes)
-            for each in (self, other)
-        )
-        return mine == theirs
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sign", math.copysign(1, self.value))
 
 
 @dataclass(frozen=True, slots=True)
