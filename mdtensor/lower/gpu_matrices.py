@@ -43,8 +43,10 @@ _SWATH = 8
 # Multiply-adds of a core per cycle, each for every byte of a factor's element, and bytes of local
 # memory; cycles that a group takes in any case, and that a tile takes until it is there.
 _MULTIPLIED_BYTES, _LOCAL_BYTES, _GROUP, _TILE = 2400.0, 100.0, 3000.0, 100.0
-# The same of float64, by what tensor cores of compute capability 9.0 can do.
-_MULTIPLIED_BYTES_OF_DOUBLES, _SCHEDULERS = 1024.0, 4
+# The same of float64, whose products take long: what fewer than eight warps of a core cannot hide.
+# Fitted to a thousand schedules of 1024^3 on an H200.
+_MULTIPLIED_BYTES_OF_DOUBLES, _SCHEDULERS = 1100.0, 4
+_HIDING, _NOT_HIDDEN = 8, 0.22
 _BASE = 2.5e-6
 # What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
@@ -126,7 +128,7 @@ def matrix_blocked(
         return tuple(chosen.get(d, default) for d in range(count))
 
     factors = matrices_of(problem, dims)
-    step = max((n for n in factors.steps if depth % n == 0), default=factors.step)
+    step = factors.step
     registers = by_dim(1, row=tile[0] // ROWS, column=tile[1] // COLUMNS, along=step)
     threads = by_dim(1, row=ROWS * warps[0], column=COLUMNS * warps[1])
     parts = [1] * count
@@ -211,6 +213,8 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
     multiplying = busy * rows * columns * deep * itemsize / rate
     loading = busy * warps * own * deep * itemsize / _LOCAL_BYTES
     step = max(multiplying, loading, alone)
+    if factors.memory == F64:
+        step *= 1 + _NOT_HIDDEN * max(0.0, _HIDING / (busy * warps) - 1)
     cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * deep / depth * _TILE
     rounds = -(-groups // (target.cores * busy))
     moved = sum(
