@@ -398,7 +398,14 @@ def main(family: str, only: str | None, budget: float, out: Path | None, compile
             measured.append(case)
             run = run.with_case(case)
             write(run, path)
-        for case in map(cases.with_xla, measured):
+        for plain in measured:
+            case = plain
+            try:
+                case = cases.with_xla(plain)
+            except Exception as error:  # what was measured without it is there
+                failures += 1
+                why = f"{plain.name}: XLA: {type(error).__name__}: {error}"
+                print(why, file=sys.stderr, flush=True)
             run = run.with_case(case)
             write(run, path)
             print(_line(case), flush=True)

@@ -2,20 +2,31 @@
 
 Every `md_hom` that a call makes is computed by generated CUDA from copies of its arrays, whose
 layout is theirs, in the place of the processor's kernels and of the reference interpreter too.
+Tests of what only the reference computes fail as is expected, once kernels have refused it by a
+typed error; those of processors are deselected.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 import mdtensor.api.einsum as einsum
 from mdtensor.api import computation, pipeline
+from mdtensor.errors import LoweringError
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from tests.api import executors
 from tests.api.fronts.on_cupy import Journey
+
+OF_PROCESSORS = {
+    "tests/api/test_convolution.py::test_peak_memory_is_that_of_operands_and_result",
+    "tests/api/test_einsum_affine.py::test_a_plan",
+}
+"""Tests that need a device for NumPy's arrays, which a machine with a GPU may lack."""
+_WITHOUT_ORDER = re.compile(r"operation 'l[te]' is not defined on complex numbers here")
 
 
 def compute_there(md_hom: MDHom, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
@@ -24,7 +35,12 @@ def compute_there(md_hom: MDHom, inputs: tuple[Any, ...], outputs: tuple[Any, ..
         reference.compute(md_hom, inputs, outputs)
         return
     journey = Journey()
-    pipeline.compute(md_hom, journey.there(inputs), journey.there(outputs))
+    try:
+        pipeline.compute(md_hom, journey.there(inputs), journey.there(outputs))
+    except LoweringError as refusal:
+        if _WITHOUT_ORDER.match(str(refusal)):
+            pytest.xfail("no kernel orders complex numbers, which the reference does as NumPy")
+        raise
     written = {id(array) for array in outputs}
     for here, there in journey.arrays:
         if id(here) in written:
@@ -38,6 +54,13 @@ def _use_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Before any conftest takes it: tests that ask for the reference get the GPU too.
 executors.use_reference = _use_gpu
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if item.nodeid in OF_PROCESSORS]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

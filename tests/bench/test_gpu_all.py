@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -185,6 +186,16 @@ def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
     marked = [p for p in tests.rglob("test_*.py") if "= pytest.mark.gpu\n" in p.read_text()]
     assert sorted(marked) == sorted(tests / "api" / f"test_{name}.py" for name in TESTS)
     assert all((tests / "api" / f"test_{name}.py").exists() for names in FRONTS for name in names)
+
+
+def test_checks_of_front_ends_leave_out_what_is_of_processors() -> None:
+    names = ("test_convolution", "test_einsum_affine")
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "tests.api.on_cupy"]
+    command += [f"tests/api/{name}.py" for name in names]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "(2 deselected)" in said
+    assert "::test_peak_memory" not in said
+    assert "::test_a_plan\n" not in said
 
 
 def test_a_pack_has_no_stores(tmp_path: Path) -> None:
