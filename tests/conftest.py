@@ -43,7 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if "MDTENSOR_CACHE_DIR" in os.environ:
+    spreads = config.getoption("numprocesses", None)  # to workers of xdist, each with its own
+    if spreads or "MDTENSOR_CACHE_DIR" in os.environ:
         return
     # Threads of engines may keep kernels there until the process ends.
     folder = tempfile.TemporaryDirectory(prefix="mdtensor-tests-", ignore_cleanup_errors=True)
