@@ -120,7 +120,7 @@ class Kernels:
         md_hom = case.md_hom()
         problem = engine.problem_of(md_hom)
         begun = time.perf_counter()
-        own = engine._alone(problem)
+        own = engine.on_gpu.own(problem)
         assert own is not None
         seconds = time.perf_counter() - begun
         target = engine.target

@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from mdtensor.api.choice import (
     Choice,
@@ -29,6 +29,7 @@ from mdtensor.api.general_kernels import (
     spread,
     without_parts,
 )
+from mdtensor.api.gpu_kernels import GpuKernels
 from mdtensor.api.improvement import WORTH_OWN_KERNEL, Improvement, Served
 from mdtensor.api.seen_winners import SeenWinners
 from mdtensor.api.structure import Decision, Structure
@@ -74,6 +75,7 @@ class Engine:
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
         self.improvement = Improvement(device, self._tell, self._seen_winners.look)
+        self.on_gpu = GpuKernels(device, self._winners, self.structure, self._tell)
         self._first = threading.RLock()  # for the first kernel of a structure
         keep_over_forks(self._first)
 
@@ -93,7 +95,12 @@ class Engine:
         problem = self.problem_of(md_hom)
         if use_store and (tuned := self.tuned(problem)):
             return tuned
-        return self.untuned(problem)
+        now = self.on_gpu.now(problem) if self._is_apart_on_gpu(problem) else None
+        return now or self.untuned(problem)
+
+    def _is_apart_on_gpu(self, problem: Problem) -> bool:
+        """Whether a problem is worth a kernel with constants, whose strides allow wide accesses."""
+        return self.target.kind == "gpu" and _is_worth_constants(problem)
 
     def problem_of(self, md_hom: MDHom) -> Problem:
         """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
@@ -138,13 +145,13 @@ class Engine:
     def untuned(self, problem: Problem) -> Choice:
         """The best general kernel that is compiled; for a new structure, the best there is.
 
-        On GPUs, whose wide accesses need strides that are numbers, larger problems get a kernel of
-        their own, and those whose work-items would have much to walk through.
+        On GPUs larger problems have kernels of their own, and those whose work-items would have
+        much to walk through: this waits for them, `choose` may not.
         """
-        if self.target.kind == "gpu" and _is_worth_constants(problem):
-            alone = self._alone(problem)
-            if alone is not None:
-                return alone
+        if self._is_apart_on_gpu(problem):
+            own = self.on_gpu.own(problem)
+            if own is not None:
+                return own
         if (own := self.improvement.own.get(problem)) is not None:
             return own
         general, sizes = generalised(problem)
@@ -170,24 +177,6 @@ class Engine:
         bound = program.bound((*sizes, *launch), schedule.inline)
         bound = bound if served is None else self.improvement.counted(served, bound)
         return Choice(problem, schedule, "cost model, general kernel", seconds, source, bound)
-
-    def _alone(self, problem: Problem) -> Choice | None:
-        """A kernel with the problem's own constants, as the cost model or a process before chose.
-
-        None where neither of the best two compiles.
-        """
-        known = self._winners.choice(problem)
-        ranking = [known] if known else ranked(problem, self.target, most=2)[:2]
-        for seconds, schedule in ranking:
-            make = partial(self.source, problem, schedule)
-            try:
-                source, program = self._winners.program(problem, schedule, make)
-            except (CompileError, LoweringError):
-                continue
-            if known is None:
-                self._winners.keep_choice(problem, seconds, schedule)
-            return Choice(problem, schedule, "cost model", seconds, source, program)
-        return None
 
     def structure(self, general: Problem) -> Structures:
         """The structure of that problem with names."""
@@ -269,6 +258,7 @@ class Engine:
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until the better kernels that calls asked for are compiled."""
         self.improvement.settle(timeout)
+        self.on_gpu.settle(timeout)
 
 
 def _is_worth_constants(problem: Problem) -> bool:

@@ -60,17 +60,39 @@ class Winners:
 
         Raises what `source` raises, and CompileError.
         """
-        files = Files(folder_of_kept("winners"))
-        key = f"{self._key(problem)}\n{schedule.to_json()}"
-        content = files.get(key)
-        if content is not None:
-            kept: _Winner = pickle.loads(content)
-            if (kept.problem, kept.schedule) == (problem, schedule):
-                with suppress(CompileError):  # another driver by the same name and number
-                    return kept.compiled.source, self._device.load(kept.compiled)
-        compiled = self._device.compiled(source())
-        files.put(key, pickle.dumps(_Winner(problem, schedule, compiled)))
+        kept = self._kept(problem, schedule)
+        if kept is not None:
+            with suppress(CompileError):  # another driver by the same name and number
+                return kept.source, self._device.load(kept)
+        compiled = self._made(problem, schedule, source)
         return compiled.source, self._device.load(compiled)
+
+    def compiled(
+        self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
+    ) -> Compiled:
+        """The same as machine code, for threads that leave the device alone."""
+        return self._kept(problem, schedule) or self._made(problem, schedule, source)
+
+    def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
+        content = self._programs().get(self._key_of_program(problem, schedule))
+        kept: _Winner | None = None if content is None else pickle.loads(content)
+        if kept is None or (kept.problem, kept.schedule) != (problem, schedule):
+            return None
+        return kept.compiled
+
+    def _made(
+        self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
+    ) -> Compiled:
+        compiled = self._device.compiled(source())
+        content = pickle.dumps(_Winner(problem, schedule, compiled))
+        self._programs().put(self._key_of_program(problem, schedule), content)
+        return compiled
+
+    def _programs(self) -> Files:
+        return Files(folder_of_kept("winners"))
+
+    def _key_of_program(self, problem: Problem, schedule: Schedule) -> str:
+        return f"{self._key(problem)}\n{schedule.to_json()}"
 
     def choice(self, problem: Problem) -> tuple[float, Schedule] | None:
         """The schedule that an earlier process chose for a problem, and its expected seconds."""

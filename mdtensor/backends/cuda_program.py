@@ -66,11 +66,12 @@ class Functions:
 
     def _place(self, memory: Any, stream: int) -> int:
         """Where memory is; what a captured launch has is kept, since its graph runs at any time."""
-        if self._is_in_capture(stream):
+        if self.is_in_capture(stream):
             self._of_graphs[memory.ptr] = memory
         return memory.ptr
 
-    def _is_in_capture(self, stream: int) -> bool:
+    def is_in_capture(self, stream: int) -> bool:
+        """Whether what is launched on a stream becomes part of a graph of the caller's."""
         return stream != _LEGACY_STREAM and self.is_captured(stream)
 
     def recorded(self, launches: Sequence[Callable[..., None]], arguments: int) -> Recorded | None:
@@ -100,7 +101,7 @@ class Functions:
 
         A captured one would fill it whenever its graph runs, so that another one does before.
         """
-        if not self._is_in_capture(stream):
+        if not self.is_in_capture(stream):
             return self._filled(nbytes)
         with self._cupy.cuda.Stream(non_blocking=True) as other:
             memory = self._filled(nbytes)

@@ -124,9 +124,13 @@ class CupyDevice:
         """A program as machine code, which `load` takes."""
         return Compiled(source, self.nvrtc.kept(source.text))
 
-    def load(self, compiled: Compiled) -> CudaProgram:
+    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> CudaProgram:
         """The program that another process compiled, which need not have its text."""
-        return self._loaded(compiled.source, compiled.machine, ())
+        return self._loaded(compiled.source, compiled.machine, sizes)
+
+    def is_captured(self) -> bool:
+        """Whether what this thread launches on its current stream becomes part of a graph."""
+        return self.functions.is_in_capture(self.functions.current_stream().ptr)
 
     def _loaded(
         self, source: KernelSource, machine: MachineCode, sizes: Sequence[int]

@@ -74,11 +74,15 @@ class Device(Protocol):
         ...
 
     def compiled(self, source: KernelSource) -> Compiled:
-        """Compiles a program without sizes, for `load`; CompileError where it is refused."""
+        """Compiles a program, for `load`; CompileError where it is refused."""
         ...
 
-    def load(self, compiled: Compiled) -> Program:
+    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> Program:
         """The program that a compiler made, in this process or another; CompileError if refused."""
+        ...
+
+    def is_captured(self) -> bool:
+        """Whether what this thread launches now is recorded, to run at any time later."""
         ...
 
     def is_lost(self) -> bool:

@@ -94,7 +94,7 @@ class OpenCLDevice:
         )
         return Compiled(source, MachineCode(code))
 
-    def load(self, compiled: Compiled) -> OpenCLProgram:
+    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """The program of machine code that this or another process made."""
         code = compiled.machine.code
         try:
@@ -102,7 +102,11 @@ class OpenCLDevice:
                 program = self.cl.Program(self.context, [self.device], [code]).build()
         except self.cl.Error as error:
             raise CompileError(f"{self.target.name} refused machine code: {error}") from None
-        return self._program(program, compiled.source, ())
+        return self._program(program, compiled.source, sizes)
+
+    def is_captured(self) -> bool:
+        """False: OpenCL records nothing."""
+        return False
 
     def _program(self, built: Any, source: KernelSource, sizes: Sequence[int]) -> OpenCLProgram:
         kernels = Kernels(self.cl, built, source)

@@ -20,12 +20,14 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
 
 # Points and work-items by rows and columns, elements of a reduction tile, work-items that share a
-# reduction.
+# reduction. Groups share those of the most work-items only: a second kernel combines their results,
+# one by one.
+_MOST_SHARING = 256
 _BLOCKS = (
     ((4, 4), (16, 16), 16, 1),
     ((4, 4), (1, 2), 4, 32),
     ((1, 1), (8, 1), 4, 32),
-    ((1, 1), (1, 1), 4, 256),
+    ((1, 1), (1, 1), 4, _MOST_SHARING),
 )
 _GROUPS_OF_CORE = 4  # that share reductions, where results are fewer
 _ITEMS_OF_SCAN = 256
@@ -51,11 +53,9 @@ def general_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
         if misfit(problem, schedule, target):
             continue
         yield in_parts(problem, schedule, target)
-        if not problem.keeps_order:
+        if sharing == _MOST_SHARING:
             split = replace(schedule, parts=_all_parts(problem, schedule))
-            split = in_parts(problem, split, target)
-            if split.splits(problem):
-                yield split
+            yield in_parts(problem, split, target)
 
 
 def in_parts(problem: Problem, schedule: Schedule, target: Target) -> Schedule:
