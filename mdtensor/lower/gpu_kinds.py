@@ -170,6 +170,12 @@ def _swaths(problem: Problem) -> Counts:
     return _SWATHS if len(problem.kept) > 1 else _NONE
 
 
+def _tails(problem: Problem) -> tuple[str, ...]:
+    """How kept dims of a reduction end: blocks that are powers of two end with their dims."""
+    ragged = any(problem.extent(d).bit_count() > 1 for d in problem.kept)
+    return ("split", "overlap") if ragged else ("split",)
+
+
 def _points_along(problem: Problem, d: int) -> Counts:
     extent = problem.extent(d)
     if not problem.reduced[d]:
@@ -271,6 +277,7 @@ def _reduction(problem: Problem, target: Target) -> Kind:
         stages=_STAGES,
         prefetch=True,
         lanes=bool(problem.kept),
+        tails=_tails(problem),
         swaths=_swaths(problem),
         streaming=_EITHER if can_stream(problem) else _NO,
         last_group=_EITHER if counted else _NO,

@@ -80,7 +80,7 @@ def may_end_inside(problem: Problem, tilings: Sequence[DimTiling], d: int) -> bo
     """Whether a dim may end inside of a tile that is copied."""
     tiling = tilings[d]
     whole = tiling.part.constant or tiling.block if problem.reduced[d] else tiling.block
-    return not tiling.is_even(tiling.tile or whole)
+    return not tiling.overlap and not tiling.is_even(tiling.tile or whole)
 
 
 def steps_along(stream: Stream, near: int, far: int) -> int:

@@ -154,6 +154,7 @@ def _are_tiled_alike(one: Schedule, other: Schedule) -> bool:
         and one.group_order is other.group_order
         and one.tail == other.tail
         and (one.resident, one.scatter, one.bulk) == (other.resident, other.scatter, other.bulk)
+        and one.cluster == other.cluster
     )
 
 
@@ -217,14 +218,25 @@ def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:
 def _overlaps(problem: Problem, schedule: Schedule, d: int, tiling: DimTiling) -> bool:
     """Whether the last block of a dim may begin inside the one before, as the schedule asks.
 
-    Points are computed twice then, which only those without a reduction can be; and along elements
-    that are accessed several at once, a block begins where the others do.
+    Points are computed twice then, which elements of a reduction or a scan cannot be; and along
+    elements that are accessed several at once, a block begins where the others do.
     """
     extent, alone = tiling.extent.constant, tiling.part.constant == tiling.block
-    if not schedule.resident or schedule.tail != "overlap" or problem.contracted or not alone:
+    if not schedule.resident or schedule.tail != "overlap" or not alone:
+        return False
+    if problem.contracted and not _can_overlap(problem, schedule, d):
         return False
     if extent is None or extent < tiling.block or tiling.lead:
         return False
     accesses = (*problem.streams, *problem.writes)
     beside = any(access.strides[d].constant in (1, -1) for access in accesses)
     return not beside or extent % tiling.near == 0
+
+
+def _can_overlap(problem: Problem, schedule: Schedule, d: int) -> bool:
+    """Whether blocks of a dim may overlap where others are reduced.
+
+    The results of a cluster lie where its part begins, and not its block.
+    """
+    elsewhere = schedule.cluster or schedule.bulk or schedule.scatter
+    return not problem.reduced[d] and problem.scanned < 0 and not elsewhere

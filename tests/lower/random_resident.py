@@ -172,4 +172,5 @@ def random_gpu_schedule(rng: random.Random, problem: Problem) -> Schedule:
         return random_scan_schedule(rng, problem)
     if not problem.contracted:
         return random_pointwise_schedule(rng, problem)
-    return replace(random_resident_schedule(rng, problem), last_group=rng.random() < 0.5)
+    drawn = replace(random_resident_schedule(rng, problem), last_group=rng.random() < 0.5)
+    return replace(drawn, tail=rng.choice(("split", "overlap")))

@@ -14,6 +14,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
 from tests.lower import fuzz
 from tests.lower.random_resident import random_resident_schedule
@@ -26,6 +27,9 @@ VALUES = {
     "staged": ("local", "local"),
     "resident": True,
 }
+
+
+AS_SOURCES = {"chunks": (1, 8, 4), "as_source": (True, True), "padding": (4, 4)}
 
 
 def product(**values: object) -> Schedule:
@@ -86,6 +90,28 @@ CASES = {
             stages=3,
         ),
     ),
+    "blocks end with their dims": Case(
+        matmul(21, 27, 44), product(tail="overlap", parts=(2, 1, 2), prefetch=True)
+    ),
+    "only rows end with their blocks": Case(
+        matmul(21, 27, 45), product(tail="overlap", parts=(2, 1, 2))
+    ),
+    "blocks that overlap, in stages": Case(
+        matmul(37, 60, 44), product(tail="overlap", parts=(3, 1, 2), stages=3, **AS_SOURCES)
+    ),
+    "blocks that overlap, parts of a reduction": Case(
+        matmul(21, 90, 44), product(tail="overlap", parts=(2, 3, 2), last_group=True)
+    ),
+    "blocks that overlap, parts and a second kernel": Case(
+        matmul(21, 90, 44), product(tail="overlap", parts=(2, 3, 2))
+    ),
+    "blocks that overlap, work-items share points": Case(
+        matmul(9, 90, 44),
+        product(tail="overlap", threads=(2, 2, 8), tiles=(0, 32, 0), parts=(2, 1, 2)),
+    ),
+    "blocks that overlap, of nothing staged": Case(
+        matmul(21, 27, 44), product(tail="overlap", parts=(2, 1, 2), staged=("", ""))
+    ),
     "general, in stages": Case(
         matmul(21, 27, 45), product(parts=(0, 1, 0), prefetch=True, stages=3), general=True
     ),
@@ -142,6 +168,30 @@ def test_accumulators_are_moved_before_several_are_stored_at_once():
 )
 def test_others_stay_where_they_are(case):
     assert '"+f"' not in program_of(case.problem(), case.schedule, CUDA).text
+
+
+def test_blocks_that_end_with_their_dims_ask_for_no_end():
+    case = CASES["blocks end with their dims"]
+    text = program_of(case.problem(), case.schedule, CUDA).text
+    assert "t_i = (lo_i < 5 ? lo_i : 5);" in text
+    assert "t_k = (lo_k < 12 ? lo_k : 12);" in text
+    assert "room" not in text
+    assert " < 20 ? " not in text
+    assert " < 43 ? " not in text
+
+
+def test_blocks_along_elements_that_are_accessed_together_begin_where_others_do():
+    case = CASES["only rows end with their blocks"]
+    assert [t.overlap for t in tilings_of(case.problem(), case.schedule)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cluster": True}, {"parts": (1, 1, 1)}, {"threads": (8, 1, 8)}], ids=repr
+)
+def test_blocks_that_do_not_overlap(changes: dict[str, object]):
+    plain = {"tail": "overlap", "parts": (2, 3, 2)}
+    schedule = product(**(plain | changes))
+    assert not tilings_of(Case(matmul(21, 90, 44), schedule).problem(), schedule)[0].overlap
 
 
 def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():

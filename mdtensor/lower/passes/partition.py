@@ -71,9 +71,14 @@ def _in_swaths(outer: DimTiling, inner: DimTiling, number: Index, swath: int) ->
 
 
 def whole_part(tiling: DimTiling) -> list[Statement]:
-    """Declares the tile of a dim that has no tiles but the group's part."""
-    start = LetIndex(tiling.var("t"), name(tiling.var("lo")))
-    return [start, LetIndex(tiling.var("e"), name(tiling.var("hi")))]
+    """Declares the tile of a dim that has no tiles but the group's part.
+
+    Where parts overlap, the last one begins early enough to end inside the dim.
+    """
+    start = low = name(tiling.var("lo"))
+    if tiling.overlap:
+        start = IndexCalc("min", low, tiling.extent - tiling.block)
+    return [LetIndex(tiling.var("t"), start), LetIndex(tiling.var("e"), name(tiling.var("hi")))]
 
 
 def whole_parts(tilings: Sequence[DimTiling]) -> list[Statement]:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement
+from mdtensor.lower.nest import If, LetIndex, Loop, Statement
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Tile, tile_of
 from mdtensor.lower.passes.march import first_pointers, handed_on, of_first_block, steps_along
 from mdtensor.lower.passes.march_ahead import Ahead
 from mdtensor.lower.passes.march_out import Out, lengths_of_runs, runs_of
-from mdtensor.lower.passes.partition import tile_loop, tile_loops, whole_part
+from mdtensor.lower.passes.partition import tile_loop, tile_loops, whole_parts
 from mdtensor.lower.passes.reduced_tiles import copied
 from mdtensor.lower.passes.tile_accesses import (
     loose_dims,
@@ -31,7 +31,6 @@ from mdtensor.lower.passes.tile_accesses import (
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.write_outputs import finish_values, stores
 from mdtensor.lower.planes import planes_of
-from mdtensor.lower.tiling import DimTiling
 
 _ONE = Piece(0, 1, 1)
 
@@ -40,10 +39,7 @@ def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[S
     """The loops over blocks, and all that is done for a block."""
     tilings, items = frame.tilings, frame.items
     copies = [copy_of(frame, number, items) for number in frame.layouts]
-    statements: list[Statement] = []
-    for d in frame.problem.dims:
-        if not tilings[d].tile:
-            statements += _only_block(tilings[d]) if tilings[d].overlap else whole_part(tilings[d])
+    statements = whole_parts(tilings)
     for copy in copies:
         statements += copy.declared()
     tiled = [d for d in frame.schedule.group_order if tilings[d].tile]
@@ -58,13 +54,6 @@ def pointwise_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[S
     else:
         body = _block(frame, copies, destinations)
     return [*statements, *tile_loops(tilings, tiled, body)]
-
-
-def _only_block(tiling: DimTiling) -> list[Statement]:
-    """Declares the block of a part, which begins early enough to end inside the dim."""
-    begin = IndexCalc("min", name(tiling.var("lo")), tiling.extent - tiling.block)
-    end = LetIndex(tiling.var("e"), name(tiling.var("hi")))
-    return [LetIndex(tiling.var("t"), begin), end]
 
 
 def _block(

@@ -9,27 +9,15 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.passes.stage_inputs import layouts_of
-from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
 from tests.lower import fuzz
 from tests.lower import test_guarded_streams as guarded
 from tests.lower.md_hom_cases import MDHomCase
 from tests.lower.passes import test_last_group as last
+from tests.lower.test_resident import product
 
-VALUES = {
-    "tiles": (0, 8, 0),
-    "threads": (4, 1, 8),
-    "registers": (4, 8, 4),
-    "chunks": (4, 8, 4),
-    "staged": ("local", "local"),
-    "resident": True,
-}
 BY_THREE = {"threads": (2, 3, 4), "registers": (4, 2, 4), "chunks": (4, 2, 4), "tiles": (0, 12, 0)}
-
-
-def product(**values: object) -> Schedule:
-    return gpu(3, (1,), **(VALUES | values))
 
 
 def of_two_dims(**values: object) -> Case:
