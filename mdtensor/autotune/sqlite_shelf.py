@@ -207,11 +207,16 @@ def _close_own(idle: list[tuple[sqlite3.Connection, int]]) -> None:
 def _prepare(connection: sqlite3.Connection) -> None:
     """Check whose file it is, and create what is missing."""
     connection.execute("pragma synchronous = normal")
-    version: int = connection.execute("pragma user_version").fetchone()[0]
-    owner: int = connection.execute("pragma application_id").fetchone()[0]
+    connection.execute("begin")  # one look: another process may create them right now
+    try:
+        version: int = connection.execute("pragma user_version").fetchone()[0]
+        owner: int = connection.execute("pragma application_id").fetchone()[0]
+        tables: int = connection.execute("select count(*) from sqlite_master").fetchone()[0]
+    finally:
+        with suppress(sqlite3.Error):
+            connection.execute("rollback")
     if version == SCHEMA_VERSION and owner == APPLICATION_ID:
         return
-    tables = connection.execute("select count(*) from sqlite_master").fetchone()[0]
     if tables and owner != APPLICATION_ID:
         raise StoreError("the file is an SQLite database of another program")
     if version > SCHEMA_VERSION:

@@ -4,7 +4,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,29 @@ nas:/home /home nfs4 rw 0 0
 //nas/x /mnt/a\\040b cifs rw 0 0
 tmpfs /home/eve tmpfs rw 0 0
 """
+
+
+@pytest.mark.parametrize("statement", range(1, 8))
+def test_another_creates_it_between_two_statements(tmp_path, monkeypatch, statement):
+    path, connect, other = tmp_path / "a.sqlite3", sqlite3.connect, []
+
+    class Interrupted(sqlite3.Connection):
+        executed = 0
+
+        def execute(self, *arguments):
+            self.executed += 1
+            if self.executed == statement:
+                monkeypatch.setattr(sqlite3, "connect", connect)
+                other.append(threading.Thread(target=lambda: Store.open(path).close()))
+                other[0].start()
+                other[0].join(0.2)  # or it waits for us
+            return super().execute(*arguments)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(connect, factory=Interrupted))
+    with Store.open(path) as store:
+        assert store.path == path
+        assert store.trouble is None
+    other[0].join()
 
 
 @pytest.mark.parametrize(
