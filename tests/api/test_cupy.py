@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.api import pipeline
 from mdtensor.api.statistics import stats
 from mdtensor.backends.cuda_graphs import WORTH_RECORDING
 from tests.cases import CASES, DTYPES, Case, operands, tolerance
@@ -216,6 +218,43 @@ def test_calls_on_a_captured_stream_are_part_of_its_graph(cupy: Any) -> None:
             stream.synchronize()
             np.testing.assert_array_equal(out.get(), x.get().sum(axis=1, dtype="f8"))
             x *= 2 / factor
+
+
+def test_a_new_shape_begins_by_a_general_kernel_and_is_captured_with_its_own(
+    cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))  # where no shape has a kernel
+    rng, engine = np.random.default_rng(9), pipeline.engine_for("cupy")
+
+    def operands(rows: int, columns: int) -> tuple[Any, Any]:
+        shapes = (rows, 96), (96, columns)
+        left, right = (rng.integers(-9, 9, shape).astype("f4") for shape in shapes)
+        return cupy.asarray(left), cupy.asarray(right)
+
+    def check(found: Any, a: Any, b: Any) -> None:
+        np.testing.assert_array_equal(found.get(), a.get() @ b.get())
+
+    with mdt.tuning("off"):
+        for shape in ((64, 70), (65, 71)):
+            a, b = operands(*shape)
+            check(mdt.einsum("ik,kj->ij", a, b), a, b)
+            engine.settle()
+        a, b = operands(66, 72)
+        plan = mdt.compile("ik,kj->ij", a, b)
+        assert "general" in plan.choices()[0].origin
+        out = cupy.empty((66, 72), "f4")
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            check(plan(a, b, out=out), a, b)
+            stream.begin_capture()
+            plan(a, b, out=out)
+            captured = stream.end_capture()
+            a.set(a.get() + 1)
+            out.fill(np.nan)
+            captured.launch(stream)
+            stream.synchronize()
+            check(out, a, b)
+            check(plan(a, b, out=out), a, b)
+    assert plan.choices()[0].origin == "cost model", "which the capture waited for"
 
 
 def test_records_are_read_and_written_where_they_lie(cupy: Any) -> None:
