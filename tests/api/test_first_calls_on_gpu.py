@@ -51,6 +51,7 @@ def chosen(engine: Engine, text: str = "ik,kj->ij") -> Choice:
     choice = engine.choose(product(text))
     choice.program(A, B, out := np.empty_like(A))
     np.testing.assert_allclose(out, np.einsum(text, A, B), rtol=1e-5)
+    engine.settle(timeout=600)
     return choice
 
 
@@ -101,7 +102,9 @@ def test_work_items_with_much_to_walk_through_share_it(
     combine: Any = {"j": "add"} if scanned else "add"
     said = Reduction(text, combine=combine, scans=scanned)
     md_hom = md_hom_from_reduction(said, [TensorSpec.of(shape, "f4")])
-    choice = Engine(GpuOnProcessor(), Store.in_memory).choose(md_hom)
+    engine = Engine(GpuOnProcessor(), Store.in_memory)
+    choice = engine.choose(md_hom)
+    engine.settle(timeout=600)
     assert (choice.origin == "cost model") == own
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
     found = np.empty(shape if scanned else shape[:-1], np.float32)

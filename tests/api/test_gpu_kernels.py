@@ -6,6 +6,7 @@ A processor stands for the GPU.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Made:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     """An engine that knows a structure, from an empty cache on."""
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(gpu_kernels, "COMPILING", 1e9)  # no launches take as long
@@ -79,7 +80,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     assert not found.is_general(KNOWN), "the first call of a structure waits for its own kernel"
     found.engine.settle(timeout=600)
     assert (found.waited, found.told) == (1, 0)
-    return found
+    yield found
+    found.engine.settle(timeout=600)
 
 
 def test_a_new_shape_waits_for_no_compiler_and_has_its_own_kernel_when_it_comes_again(
@@ -137,6 +139,7 @@ def test_later_processes_load_general_kernels_and_those_of_shapes(made: Made) ->
     assert later.is_general(NEW)
     assert not later.is_general(KNOWN)
     assert later.waited == 0
+    later.engine.settle(timeout=600)
 
 
 def test_a_general_kernel_serves_for_good_where_no_other_compiles(made: Made) -> None:
@@ -169,6 +172,7 @@ def test_a_full_disk_costs_nothing_but_what_it_would_keep(
     found.engine.settle(timeout=600)
     assert not found.is_general(NEW)
     assert found.waited == 1
+    found.engine.settle(timeout=600)
 
 
 def test_threads_that_meet_a_new_shape_together_all_get_results(made: Made) -> None:
