@@ -83,8 +83,12 @@ class GpuKernels:
         if made is None:
             return None
         seconds, schedule, compiled = made
-        program = self.device.load(compiled)
-        choice = Choice(problem, schedule, "cost model", seconds, compiled.source, program)
+        source = compiled.source
+        try:
+            program = self.device.load(compiled)
+        except CompileError:  # kept by another driver of the same name and number
+            source, program = self._winners.program(problem, schedule, lambda: source)
+        choice = Choice(problem, schedule, "cost model", seconds, source, program)
         _make_room(self._own)
         choice = self._own.setdefault(problem, choice)
         self._made.pop(problem, None)
@@ -112,12 +116,10 @@ class GpuKernels:
         general, sizes = generalised(problem)
         structure = self._structure_of(general)
         self._load_general(structure)
-        variants = [
-            (self._expected(problem, v), n, v) for n, v in enumerate((*structure.variants,))
-        ]
-        seconds, _, variant = min(variants, default=(math.inf, 0, None))
-        if variant is None or seconds > SHORT:
+        variants = self._best_of(problem, (*structure.variants,))
+        if not variants or variants[0][0] > SHORT:
             return None
+        seconds, variant = variants[0]
         source, program = structure.variants[variant]
         schedule = self._in_parts(problem, variant)
         launch = launch_sizes(sizes, schedule, schedule.parts)
@@ -144,13 +146,12 @@ class GpuKernels:
 
     def _improve(self, problem: Problem) -> None:
         """Compiles a problem's own kernel, for the next call to load."""
-        if problem in self._own or problem in self._made:
-            return
-        made = self._compiled(problem)
-        if made is None:
-            return
-        _make_room(self._made)
-        self._made[problem] = made
+        if problem not in self._own and problem not in self._made:
+            made = self._compiled(problem)
+            if made is None:
+                return
+            _make_room(self._made)
+            self._made[problem] = made
         self._tell()
 
     def _ask_for_general(self, problem: Problem) -> None:

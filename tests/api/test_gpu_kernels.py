@@ -134,6 +134,34 @@ def test_searches_and_what_asks_for_it_wait_for_the_own_kernel(made: Made) -> No
     assert made.call(NEW) is own
 
 
+def test_what_others_had_compiled_replaces_a_stand_in_too(made: Made) -> None:
+    stand_in = made.call(NEW).program
+    made.engine.untuned(made.engine.problem_of(product(NEW)))
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(s, np.float32) for s in ((65, 67), (67, 70)))
+    stand_in(a, b, np.empty((65, 70), np.float32))
+    made.engine.settle(timeout=600)
+    assert made.told == 1
+
+
+def test_machine_code_that_a_device_refuses_is_compiled_anew(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = Made()
+    load, refused = later.engine.device.load, list[Any]()
+
+    def refusing(code: Any, sizes: Any = ()) -> Any:
+        if len(refused) < 2:
+            refused.append(code)
+            raise CompileError("refused")
+        return load(code, sizes)
+
+    monkeypatch.setattr(later.engine.device, "load", refusing)
+    assert not later.is_general(KNOWN)
+    assert (len(refused), later.waited) == (2, 1)
+    later.engine.settle(timeout=600)
+
+
 def test_later_processes_load_general_kernels_and_those_of_shapes(made: Made) -> None:
     later = Made()
     assert later.is_general(NEW)
