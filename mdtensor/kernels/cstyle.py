@@ -244,7 +244,8 @@ class _Renderer(ValueText):
             bounds = f"{loop.var} < {loop.stop!r}; {loop.var}++"
         else:
             bounds = f"{loop.var} + {loop.step!r} <= {loop.stop!r}; {loop.var} += {loop.step!r}"
-        return [f"for ({begin}; {bounds}) {{", *self._block(loop.body), "}"]
+        head = (*self.dialect.before_loops, f"for ({begin}; {bounds}) {{")
+        return [*head, *self._block(loop.body), "}"]
 
     def _pointer(self, pointer: Pointer) -> str:
         where = self.dialect.regions[pointer.region]

@@ -53,7 +53,7 @@ class Dialect:
     `cluster` has the attribute of a kernel whose groups are clusters, and the lines by which groups
     say that they have begun, wait for that, find the first one's memory, and meet; a language
     without clusters has none. `renewed` moves a variable to another register, by its type, where
-    that pays.
+    that pays. `before_loops` are lines before each of them.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Dialect:
     byte_functions: str = ""
     hidden_remainder: str = ""
     remainder_functions: str = ""
+    before_loops: tuple[str, ...] = ()
     show_copies: str = ""
     await_out: tuple[str, ...] = ()
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -158,6 +158,9 @@ OPENCL = Dialect(
     long_lanes=32,
     # As a vector of single lanes it is no shuffle to Intel's compiler, but as slow as its parts.
     shuffle="__builtin_shufflevector({first}, {second}, {picks})",
+    # Schedules say what is a vector. Intel's compiler makes vectors of more, and crashes where a
+    # reduction reads every second element, as products of complex numbers do.
+    before_loops=("#pragma clang loop vectorize(disable)",),
 )
 # For processors with such an instruction; others compute it by hundreds of theirs.
 OPENCL_FMA = replace(OPENCL, fused="fma({x}, {y}, {addend})")

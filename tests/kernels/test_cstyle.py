@@ -247,12 +247,15 @@ def test_streaming_stores_of_cuda_need_no_check():
 
 def test_loops_and_branches():
     body = (Step("i", 2),)
-    assert lines(Loop("i", as_index(0), name("n"), as_index(1), body)) == [
+    by_one = Loop("i", as_index(0), name("n"), as_index(1), body)
+    assert lines(by_one) == [
+        "#pragma clang loop vectorize(disable)",  # vectors are those that schedules say
         "for (long i = 0; i < n; i++) {",
         "i += 2;",
         "}",
     ]
-    assert lines(Loop("i", None, name("n"), as_index(4), body))[0] == (
+    assert lines(by_one, dialect=CUDA)[0] == "for (long long i = 0; i < n; i++) {"
+    assert lines(Loop("i", None, name("n"), as_index(4), body))[1] == (
         "for (; i + 4 <= n; i += 4) {"
     )
     assert lines(If(name("i"), "<", name("n"), body, body)) == [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from mdtensor.kernels.opencl import OPENCL
@@ -17,3 +21,18 @@ def test_text(name, golden):
 @pytest.mark.parametrize("name", CASES)
 def test_result(name):
     assert fuzz.check(CASES[name])
+
+
+def test_compilers_make_no_vectors_of_products_of_complex_numbers():
+    # Intel's compiler crashed, and the process with it.
+    program = """
+from mdtensor.kernels.opencl import OPENCL_FMA
+from tests.kernels.kernel_cases import cpu, einsum
+from tests.lower import fuzz
+rows = einsum("ij,kj->ik", {"i": 3, "j": 31, "k": 2}, "F")
+assert fuzz.check(fuzz.Case(rows, cpu(3, (1,))), dialect=OPENCL_FMA)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False
+    )
+    assert ended.returncode == 0

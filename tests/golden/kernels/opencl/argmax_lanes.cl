@@ -30,6 +30,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global float* o0 = O0 + r_i;
     __global long* o1 = O1 + r_i;
@@ -41,6 +42,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
     float s0_0_0 = -INFINITY;
     long s0_0_1 = (long)(4611686018427387904L);
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global const float* p0 = b0 + r_j;
       const float4 x0 = vload4(0, p0);
@@ -56,6 +58,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       a0_1_0 = n6_0;
       a0_1_1 = n6_1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 4 <= e_j; r_j += 4) {
       __global const float* p0 = b0 + r_j;
       const float4 x0 = vload4(0, p0);
@@ -65,6 +68,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       a0_0_0 = n1_0;
       a0_0_1 = n1_1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j < e_j; r_j++) {
       __global const float* p0 = b0 + r_j;
       const float x0 = p0[0];

@@ -34,6 +34,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   float8 a0_1 = (float8)(0.0f);
   float s0_0 = 0.0f;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 16 <= e_i; r_i += 16) {
     __global const float* p0 = b0 + r_i;
     __global const float* p1 = b1 + r_i;
@@ -44,6 +45,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     const float8 x3 = vload8(0, p1 + 8);
     a0_1 = (a0_1 + (x2 * x3));
   }
+  #pragma clang loop vectorize(disable)
   for (; r_i + 8 <= e_i; r_i += 8) {
     __global const float* p0 = b0 + r_i;
     __global const float* p1 = b1 + r_i;
@@ -51,6 +53,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     const float8 x1 = vload8(0, p1);
     a0_0 = (a0_0 + (x0 * x1));
   }
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global const float* p0 = b0 + r_i;
     __global const float* p1 = b1 + r_i;
@@ -83,6 +86,7 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
   __global const float* b0 = I0;
   float a0_0 = 0.0f;
   long r_groups = t_groups;
+  #pragma clang loop vectorize(disable)
   for (; r_groups < e_groups; r_groups++) {
     __global const float* p0 = b0 + r_groups;
     const float x0 = p0[0];

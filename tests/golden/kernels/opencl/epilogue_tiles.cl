@@ -34,11 +34,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long e_i = hi_i;
   const long t_j = lo_j;
   const long e_j = hi_j;
+  #pragma clang loop vectorize(disable)
   for (long t_k = lo_k; t_k + 4 <= hi_k + 3; t_k += 4) {
     const long e_k = (t_k + 4 < hi_k ? t_k + 4 : hi_k);
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j + 4 <= e_j; r_j += 4) {
         __global float* o0 = O0 + r_j + 6*r_i;
         __global const float* b0 = I0 + 9*r_i;
@@ -48,6 +51,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         float4 a0_0 = (float4)(0.0f);
         float4 a1_0 = (float4)(0.0f);
         long r_k = t_k;
+        #pragma clang loop vectorize(disable)
         for (; r_k < e_k; r_k++) {
           __global const float* p0 = b0 + r_k;
           __global const float* p1 = b1 + 6*r_k;
@@ -87,6 +91,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         float2 a0_0 = (float2)(0.0f);
         float2 a1_0 = (float2)(0.0f);
         long r_k = t_k;
+        #pragma clang loop vectorize(disable)
         for (; r_k < e_k; r_k++) {
           __global const float* p0 = b0 + r_k;
           __global const float* p1 = b1 + 6*r_k;
@@ -120,6 +125,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     }
     if (r_i + 1 <= e_i) {
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j + 4 <= e_j; r_j += 4) {
         __global float* o0 = O0 + r_j + 6*r_i;
         __global const float* b0 = I0 + 9*r_i;
@@ -128,6 +134,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* b3 = I3 + r_j;
         float4 a0_0 = (float4)(0.0f);
         long r_k = t_k;
+        #pragma clang loop vectorize(disable)
         for (; r_k < e_k; r_k++) {
           __global const float* p0 = b0 + r_k;
           __global const float* p1 = b1 + 6*r_k;
@@ -158,6 +165,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* b3 = I3 + r_j;
         float2 a0_0 = (float2)(0.0f);
         long r_k = t_k;
+        #pragma clang loop vectorize(disable)
         for (; r_k < e_k; r_k++) {
           __global const float* p0 = b0 + r_k;
           __global const float* p1 = b1 + 6*r_k;

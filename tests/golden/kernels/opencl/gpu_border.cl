@@ -32,8 +32,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     long r_j = x_j + t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 4 <= e_j + 3; r_j += 4) {
       __global float* o0 = O0 + r_j + 11*r_i;
       __global const float* b0 = I0 + r_j + 11*r_i;

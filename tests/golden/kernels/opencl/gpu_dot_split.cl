@@ -39,6 +39,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   __global const float* b1 = I1;
   float a0_0 = 0.0f;
   long r_i = 2*x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 16 <= e_i + 14; r_i += 16) {
     __global const float* p0 = b0 + r_i;
     __global const float* p1 = b1 + r_i;
@@ -49,6 +50,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     const float x3 = p1[1];
     a0_0 = (a0_0 + (x2 * x3));
   }
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global const float* p0 = b0 + r_i;
     __global const float* p1 = b1 + r_i;
@@ -102,6 +104,7 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
   __global const float* b0 = I0;
   float a0_0 = 0.0f;
   long r_groups = t_groups;
+  #pragma clang loop vectorize(disable)
   for (; r_groups + 4 <= e_groups; r_groups += 4) {
     __global const float* p0 = b0 + r_groups;
     const float x0 = p0[0];
@@ -113,6 +116,7 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
     const float x3 = p0[3];
     a0_0 = (a0_0 + x3);
   }
+  #pragma clang loop vectorize(disable)
   for (; r_groups < e_groups; r_groups++) {
     __global const float* p0 = b0 + r_groups;
     const float x0 = p0[0];

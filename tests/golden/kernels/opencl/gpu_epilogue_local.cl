@@ -39,11 +39,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   __local float S1[96];
   const long t_j = lo_j;
   const long e_j = hi_j;
+  #pragma clang loop vectorize(disable)
   for (long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
     const long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
+    #pragma clang loop vectorize(disable)
     for (long t_k = lo_k; t_k + 4 <= hi_k + 3; t_k += 4) {
       const long e_k = (t_k + 4 < hi_k ? t_k + 4 : hi_k);
       barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma clang loop vectorize(disable)
       for (long c = item; c + 16 <= 31; c += 16) {
         const long c_i_outer = (c) / (16);
         const long m_i_outer = (c) % (16);
@@ -59,6 +62,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       }
       barrier(CLK_LOCAL_MEM_FENCE);
       barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma clang loop vectorize(disable)
       for (long c = item; c + 16 <= 47; c += 16) {
         const long c_j_outer = (c) / (32);
         const long m_j_outer = (c) % (32);
@@ -74,8 +78,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       }
       barrier(CLK_LOCAL_MEM_FENCE);
       long r_i = x_i + t_i;
+      #pragma clang loop vectorize(disable)
       for (; r_i + 4 <= e_i + 3; r_i += 4) {
         long r_j = 2*x_j + t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j + 8 <= e_j + 6; r_j += 8) {
           __global float* o0 = O0 + r_j + 6*r_i;
           const long k_i = (-t_i + r_i) / (4);
@@ -89,6 +95,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float a0_0 = 0.0f;
           float a1_0 = 0.0f;
           long r_k = t_k;
+          #pragma clang loop vectorize(disable)
           for (; r_k < e_k; r_k++) {
             __local const float* p0 = b0 + -4*t_k + 4*r_k;
             __local const float* p1 = b1 + -8*t_k + 8*r_k;

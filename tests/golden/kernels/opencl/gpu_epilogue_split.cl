@@ -44,8 +44,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i + 3; r_i += 4) {
     long r_j = 2*x_j + t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j + 6; r_j += 8) {
       __global float* o0 = R0 + 30*z_k + r_j + 6*r_i;
       __global const float* b0 = I0 + 9*r_i;
@@ -55,6 +57,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
       long r_k = t_k;
+      #pragma clang loop vectorize(disable)
       for (; r_k < e_k; r_k++) {
         __global const float* p0 = b0 + r_k;
         __global const float* p1 = b1 + 6*r_k;
@@ -113,6 +116,7 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
   __global const float* b2 = I4;
   float a0_0 = 0.0f;
   long r_groups = t_groups;
+  #pragma clang loop vectorize(disable)
   for (; r_groups + 2 <= e_groups; r_groups += 2) {
     __global const float* p0 = b0 + 30*r_groups;
     __global const float* p1 = b1;

@@ -35,8 +35,10 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global const float) at_
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i + 1; r_i += 2) {
     long r_j = x_j + t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 4 <= e_j + 3; r_j += 4) {
       __global float* o0 = O0 + r_j + 7*r_i;
       __global const int* b0 = I0 + r_i;

@@ -39,8 +39,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i + 3; r_i += 4) {
     long r_k = 2*x_k + t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k + 6; r_k += 8) {
       __global float* o0 = O0 + 2*r_k + 12*r_i;
       __global float* o1 = O0 + 2*r_k + 12*r_i + 1;
@@ -51,6 +53,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float a1_0_0 = 0.0f;
       float a1_0_1 = 0.0f;
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + 2*r_j;
         __global const float* p1 = b1 + 12*r_j;

@@ -49,11 +49,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long x_d0 = (y_d2) % (4);
   const long y_d0 = (y_d2) / (4);
   __local float S0[80];
+  #pragma clang loop vectorize(disable)
   for (long t_d0 = lo_d0; t_d0 + 4 <= hi_d0 + 3; t_d0 += 4) {
     const long e_d0 = (t_d0 + 4 < hi_d0 ? t_d0 + 4 : hi_d0);
+    #pragma clang loop vectorize(disable)
     for (long t_d1 = lo_d1; t_d1 + 4 <= hi_d1 + 3; t_d1 += 4) {
       const long e_d1 = (t_d1 + 4 < hi_d1 ? t_d1 + 4 : hi_d1);
       barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma clang loop vectorize(disable)
       for (long c = item; c + 16 <= 31; c += 16) {
         const long c_d0_outer = (c) / (16);
         const long m_d0_outer = (c) % (16);
@@ -68,11 +71,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         }
       }
       barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma clang loop vectorize(disable)
       for (long t_d2 = lo_d2; t_d2 + 8 <= hi_d2 + 7; t_d2 += 8) {
         const long e_d2 = (t_d2 + 8 < hi_d2 ? t_d2 + 8 : hi_d2);
         long r_d0 = x_d0 + t_d0;
+        #pragma clang loop vectorize(disable)
         for (; r_d0 + 4 <= e_d0 + 3; r_d0 += 4) {
           long r_d2 = 2*x_d2 + t_d2;
+          #pragma clang loop vectorize(disable)
           for (; r_d2 + 8 <= e_d2 + 6; r_d2 += 8) {
             __global float* o0 = O0 + r_d2 + step0_0*r_d0;
             const long k_d0 = (-t_d0 + r_d0) / (4);
@@ -82,6 +88,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
             float a0_0 = 0.0f;
             float a1_0 = 0.0f;
             long r_d1 = t_d1;
+            #pragma clang loop vectorize(disable)
             for (; r_d1 < e_d1; r_d1++) {
               __local const float* p0 = b0 + -4*t_d1 + 4*r_d1;
               __global const float* p1 = b1 + stride1_1*r_d1;
@@ -106,6 +113,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
             __global const float* b1 = I1 + r_d2;
             float a0_0 = 0.0f;
             long r_d1 = t_d1;
+            #pragma clang loop vectorize(disable)
             for (; r_d1 < e_d1; r_d1++) {
               __local const float* p0 = b0 + -4*t_d1 + 4*r_d1;
               __global const float* p1 = b1 + stride1_1*r_d1;

@@ -39,8 +39,10 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i + 3; r_i += 4) {
     long r_k = 2*x_k + t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k + 6; r_k += 8) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
@@ -48,6 +50,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
       short a0_0 = (short)(0);
       short a1_0 = (short)(0);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
@@ -66,6 +69,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
       __global const char* b1 = I1 + r_k;
       short a0_0 = (short)(0);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;

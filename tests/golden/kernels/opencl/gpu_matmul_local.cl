@@ -34,11 +34,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long y_i = (y_k) / (4);
   __local float S0[80];
   __local float S1[96];
+  #pragma clang loop vectorize(disable)
   for (long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
     const long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
+    #pragma clang loop vectorize(disable)
     for (long t_j = lo_j; t_j + 4 <= hi_j + 3; t_j += 4) {
       const long e_j = (t_j + 4 < hi_j ? t_j + 4 : hi_j);
       barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma clang loop vectorize(disable)
       for (long c = item; c + 16 <= 31; c += 16) {
         const long c_i_outer = (c) / (16);
         const long m_i_outer = (c) % (16);
@@ -53,9 +56,11 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         }
       }
       barrier(CLK_LOCAL_MEM_FENCE);
+      #pragma clang loop vectorize(disable)
       for (long t_k = lo_k; t_k + 8 <= hi_k + 7; t_k += 8) {
         const long e_k = (t_k + 8 < hi_k ? t_k + 8 : hi_k);
         barrier(CLK_LOCAL_MEM_FENCE);
+        #pragma clang loop vectorize(disable)
         for (long c = item; c + 16 <= 47; c += 16) {
           const long c_k_outer = (c) / (32);
           const long m_k_outer = (c) % (32);
@@ -71,8 +76,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         long r_i = x_i + t_i;
+        #pragma clang loop vectorize(disable)
         for (; r_i + 4 <= e_i + 3; r_i += 4) {
           long r_k = 2*x_k + t_k;
+          #pragma clang loop vectorize(disable)
           for (; r_k + 8 <= e_k + 6; r_k += 8) {
             __global float* o0 = O0 + r_k + 19*r_i;
             const long k_i = (-t_i + r_i) / (4);
@@ -84,6 +91,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
             float a0_0 = 0.0f;
             float a1_0 = 0.0f;
             long r_j = t_j;
+            #pragma clang loop vectorize(disable)
             for (; r_j < e_j; r_j++) {
               __local const float* p0 = b0 + -4*t_j + 4*r_j;
               __local const float* p1 = b1 + -8*t_j + 8*r_j;
@@ -110,6 +118,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
             __local const float* b1 = S1 + m_k + 32*k_k;
             float a0_0 = 0.0f;
             long r_j = t_j;
+            #pragma clang loop vectorize(disable)
             for (; r_j < e_j; r_j++) {
               __local const float* p0 = b0 + -4*t_j + 4*r_j;
               __local const float* p1 = b1 + -8*t_j + 8*r_j;

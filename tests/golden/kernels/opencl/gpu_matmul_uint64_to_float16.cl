@@ -39,8 +39,10 @@ void kernel_0(BUFFER(__global const ulong) at_I0, BUFFER(__global const ulong) a
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i + 3; r_i += 4) {
     long r_k = 2*x_k + t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k + 6; r_k += 8) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const ulong* b0 = I0 + 5*r_i;
@@ -48,6 +50,7 @@ void kernel_0(BUFFER(__global const ulong) at_I0, BUFFER(__global const ulong) a
       ulong a0_0 = (ulong)(0UL);
       ulong a1_0 = (ulong)(0UL);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const ulong* p0 = b0 + r_j;
         __global const ulong* p1 = b1 + 9*r_j;
@@ -66,6 +69,7 @@ void kernel_0(BUFFER(__global const ulong) at_I0, BUFFER(__global const ulong) a
       __global const ulong* b1 = I1 + r_k;
       ulong a0_0 = (ulong)(0UL);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const ulong* p0 = b0 + r_j;
         __global const ulong* p1 = b1 + 9*r_j;

@@ -36,8 +36,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = x_i + t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i + 1; r_i += 2) {
     long r_j = 2*x_j + t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j + 6; r_j += 8) {
       __global float* o0 = O0 + r_j + 11*r_i;
       __global const float* b0 = I0 + r_i;

@@ -34,12 +34,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_j = x_j + t_j;
+  #pragma clang loop vectorize(disable)
   for (; r_j + 4 <= e_j + 3; r_j += 4) {
     __global float* o0 = O0 + r_j;
     __global const float* b0 = I0 + r_j;
     __global const float* b1 = I1 + r_j;
     float a0_0 = 0.0f;
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {
       __global const float* p0 = b0 + 10*r_i;
       __global const float* p1 = b1;
@@ -58,6 +60,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float f1_0_0_0 = ((w1_0_0_0 * 2.0f) + xe0);
       q0[10] = f1_0_0_0;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_i < e_i; r_i++) {
       __global const float* p0 = b0 + 10*r_i;
       __global const float* p1 = b1;

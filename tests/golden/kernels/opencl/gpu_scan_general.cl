@@ -47,12 +47,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_d1 = lo_d1;
   const long e_d1 = hi_d1;
   long r_d1 = x_d1 + t_d1;
+  #pragma clang loop vectorize(disable)
   for (; r_d1 + 4 <= e_d1 + 3; r_d1 += 4) {
     __global float* o0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
     float a0_0 = 0.0f;
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -81,8 +83,10 @@ void kernel_1(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long P_d0 = sizes[6];
   const long P_d1 = sizes[7];
   __global float* R0 = (__global float*)(scratch);
+  #pragma clang loop vectorize(disable)
   for (long m = 0; m < N1; m++) {
     float a0 = 0.0f;
+    #pragma clang loop vectorize(disable)
     for (long n = 0; n < P_d0; n++) {
       const float t0 = R0[m + n*N1];
       R0[m + n*N1] = a0;
@@ -125,6 +129,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_d1 = lo_d1;
   const long e_d1 = hi_d1;
   long r_d1 = x_d1 + t_d1;
+  #pragma clang loop vectorize(disable)
   for (; r_d1 + 4 <= e_d1 + 3; r_d1 += 4) {
     __global float* o0 = O0 + r_d1;
     __global float* carry0 = R0 + r_d1 + z_d0*N1;
@@ -132,6 +137,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_d1;
     float a0_0 = carry0[0];
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;

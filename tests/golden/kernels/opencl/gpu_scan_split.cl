@@ -34,6 +34,7 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
   int a0_0_0 = 1;
   int a0_0_1 = 0;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     __global const int* p0 = b0 + r_i;
     const int x0 = p0[0];
@@ -47,6 +48,7 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
     a0_0_0 = n6_0;
     a0_0_1 = n6_1;
   }
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global const int* p0 = b0 + r_i;
     const int x0 = p0[0];
@@ -69,9 +71,11 @@ void kernel_1(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
   const long group = get_group_id(0);
   __global int* R0 = (__global int*)(scratch);
   __global int* R1 = (__global int*)(scratch + 24);
+  #pragma clang loop vectorize(disable)
   for (long m = 0; m < 1; m++) {
     int a0 = 1;
     int a1 = 0;
+    #pragma clang loop vectorize(disable)
     for (long n = 0; n < 3; n++) {
       const int t0 = R0[n + m];
       const int t1 = R1[n + m];
@@ -108,6 +112,7 @@ void kernel_2(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
   int a0_0_0 = carry0[0];
   int a0_0_1 = carry1[0];
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     __global const int* p0 = b0 + r_i;
     __global int* q0 = o0 + r_i;
@@ -131,6 +136,7 @@ void kernel_2(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
     q0[1] = w1_0_0_0;
     q1[1] = w1_0_0_1;
   }
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global const int* p0 = b0 + r_i;
     __global int* q0 = o0 + r_i;

@@ -31,9 +31,11 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long e_i = hi_i;
   const long t_k = lo_k;
   const long e_k = hi_k;
+  #pragma clang loop vectorize(disable)
   for (long t_j = lo_j; t_j + 2 <= hi_j + 1; t_j += 2) {
     const long e_j = (t_j + 2 < hi_j ? t_j + 2 : hi_j);
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 3 <= e_i; r_i += 3) {
       long r_k = t_k;
       const long head_k = (-(size_t)(O0 + r_k + 27*r_i) & 15) / 4;
@@ -46,6 +48,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         float2 a1_0 = (float2)(0.0f);
         float2 a2_0 = (float2)(0.0f);
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -75,6 +78,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         float a1_0 = 0.0f;
         float a2_0 = 0.0f;
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -107,6 +111,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float4 a1_0 = (float4)(0.0f);
           float4 a2_0 = (float4)(0.0f);
           long r_j = t_j;
+          #pragma clang loop vectorize(disable)
           for (; r_j < e_j; r_j++) {
             __global const float* p0 = b0 + r_j;
             __global const float* p1 = b1 + 27*r_j;
@@ -130,6 +135,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           last2 = a2_0;
           r_k += 4;
         }
+        #pragma clang loop vectorize(disable)
         for (; r_k + 4 <= e_k; r_k += 4) {
           __global float* o0 = O0 + r_k + 27*r_i;
           __global const float* b0 = I0 + 5*r_i;
@@ -138,6 +144,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float4 a1_0 = (float4)(0.0f);
           float4 a2_0 = (float4)(0.0f);
           long r_j = t_j;
+          #pragma clang loop vectorize(disable)
           for (; r_j < e_j; r_j++) {
             __global const float* p0 = b0 + r_j;
             __global const float* p1 = b1 + 27*r_j;
@@ -175,6 +182,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         float2 a1_0 = (float2)(0.0f);
         float2 a2_0 = (float2)(0.0f);
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -204,6 +212,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         float a1_0 = 0.0f;
         float a2_0 = 0.0f;
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -236,6 +245,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* b1 = I1 + r_k;
         float2 a0_0 = (float2)(0.0f);
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -255,6 +265,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* b1 = I1 + r_k;
         float a0_0 = 0.0f;
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -268,12 +279,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         o0[0] = a0_0;
         r_k += 1;
       }
+      #pragma clang loop vectorize(disable)
       for (; r_k + 4 <= e_k; r_k += 4) {
         __global float* o0 = O0 + r_k + 27*r_i;
         __global const float* b0 = I0 + 5*r_i;
         __global const float* b1 = I1 + r_k;
         float4 a0_0 = (float4)(0.0f);
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -292,6 +305,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* b1 = I1 + r_k;
         float2 a0_0 = (float2)(0.0f);
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;
@@ -311,6 +325,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* b1 = I1 + r_k;
         float a0_0 = 0.0f;
         long r_j = t_j;
+        #pragma clang loop vectorize(disable)
         for (; r_j < e_j; r_j++) {
           __global const float* p0 = b0 + r_j;
           __global const float* p1 = b1 + 27*r_j;

@@ -29,6 +29,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 3 <= e_i; r_i += 3) {
     long r_j = t_j;
     const long head_j = (-(size_t)(O0 + r_j + 37*r_i) & 31) / 4;
@@ -116,6 +117,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
         last2 = a2_0;
         r_j += 8;
       }
+      #pragma clang loop vectorize(disable)
       for (; r_j + 16 <= e_j; r_j += 16) {
         __global float* o0 = O0 + r_j + 37*r_i;
         __global const float* b0 = I0 + r_j + 38*r_i;
@@ -152,6 +154,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
         __builtin_nontemporal_store(__builtin_shufflevector(a2_0, a2_1, 6, 7, 8, 9, 10, 11, 12, 13), (__global float8*)(o0 + 80));
         last2 = a2_1;
       }
+      #pragma clang loop vectorize(disable)
       for (; r_j + 8 <= e_j; r_j += 8) {
         __global float* o0 = O0 + r_j + 37*r_i;
         __global const float* b0 = I0 + r_j + 38*r_i;
@@ -271,6 +274,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       o0[0] = a0_0;
       r_j += 1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 16 <= e_j; r_j += 16) {
       __global float* o0 = O0 + r_j + 37*r_i;
       __global const float* b0 = I0 + r_j + 38*r_i;
@@ -287,6 +291,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       __builtin_nontemporal_store(a0_0, (__global float8*)(o0));
       __builtin_nontemporal_store(a0_1, (__global float8*)(o0 + 8));
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global float* o0 = O0 + r_j + 37*r_i;
       __global const float* b0 = I0 + r_j + 38*r_i;

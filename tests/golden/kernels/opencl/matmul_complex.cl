@@ -34,8 +34,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     long r_k = t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 4 <= e_k; r_k += 4) {
       __global float* o0 = O0 + 2*r_k + 12*r_i;
       __global float* o1 = O0 + 2*r_k + 12*r_i + 1;
@@ -44,6 +46,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a0_0_0 = (float4)(0.0f);
       float4 a0_0_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + 2*r_j;
         __global const float* p1 = b1 + 12*r_j;
@@ -71,6 +74,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float2 a0_0_0 = (float2)(0.0f);
       float2 a0_0_1 = (float2)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + 2*r_j;
         __global const float* p1 = b1 + 12*r_j;

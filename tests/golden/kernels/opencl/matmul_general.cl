@@ -50,8 +50,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_d2 = lo_d2;
   const long e_d2 = hi_d2;
   long r_d0 = t_d0;
+  #pragma clang loop vectorize(disable)
   for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
     long r_d2 = t_d2;
+    #pragma clang loop vectorize(disable)
     for (; r_d2 + 8 <= e_d2; r_d2 += 8) {
       __global float* o0 = O0 + r_d2 + step0_0*r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
@@ -61,6 +63,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a1_0 = (float4)(0.0f);
       float4 a1_1 = (float4)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -78,6 +81,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       vstore4(a1_0, 0, o0 + step0_0);
       vstore4(a1_1, 0, o0 + step0_0 + 4);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
       __global float* o0 = O0 + r_d2 + step0_0*r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
@@ -85,6 +89,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a0_0 = (float4)(0.0f);
       float4 a1_0 = (float4)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -104,6 +109,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float2 a0_0 = (float2)(0.0f);
       float2 a1_0 = (float2)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -124,6 +130,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -140,6 +147,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   }
   if (r_d0 + 1 <= e_d0) {
     long r_d2 = t_d2;
+    #pragma clang loop vectorize(disable)
     for (; r_d2 + 8 <= e_d2; r_d2 += 8) {
       __global float* o0 = O0 + r_d2 + step0_0*r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
@@ -147,6 +155,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a0_0 = (float4)(0.0f);
       float4 a0_1 = (float4)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -159,12 +168,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       vstore4(a0_0, 0, o0);
       vstore4(a0_1, 0, o0 + 4);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
       __global float* o0 = O0 + r_d2 + step0_0*r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -180,6 +191,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float2 a0_0 = (float2)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -196,6 +208,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float a0_0 = 0.0f;
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;

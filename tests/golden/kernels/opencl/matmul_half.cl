@@ -34,8 +34,10 @@ void kernel_0(BUFFER(__global const half) at_I0, BUFFER(__global const half) at_
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     long r_k = t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const half* b0 = I0 + 5*r_i;
@@ -45,6 +47,7 @@ void kernel_0(BUFFER(__global const half) at_I0, BUFFER(__global const half) at_
       float4 a1_0 = (float4)(0.0f);
       float4 a1_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const half* p0 = b0 + r_j;
         __global const half* p1 = b1 + 9*r_j;
@@ -69,6 +72,7 @@ void kernel_0(BUFFER(__global const half) at_I0, BUFFER(__global const half) at_
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const half* p0 = b0 + r_j;
         __global const half* p1 = b1 + 9*r_j;
@@ -84,6 +88,7 @@ void kernel_0(BUFFER(__global const half) at_I0, BUFFER(__global const half) at_
   }
   if (r_i + 1 <= e_i) {
     long r_k = t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global half* o0 = O0 + r_k + 9*r_i;
       __global const half* b0 = I0 + 5*r_i;
@@ -91,6 +96,7 @@ void kernel_0(BUFFER(__global const half) at_I0, BUFFER(__global const half) at_
       float4 a0_0 = (float4)(0.0f);
       float4 a0_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const half* p0 = b0 + r_j;
         __global const half* p1 = b1 + 9*r_j;
@@ -109,6 +115,7 @@ void kernel_0(BUFFER(__global const half) at_I0, BUFFER(__global const half) at_
       __global const half* b1 = I1 + r_k;
       float a0_0 = 0.0f;
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const half* p0 = b0 + r_j;
         __global const half* p1 = b1 + 9*r_j;

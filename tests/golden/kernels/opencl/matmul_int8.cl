@@ -34,8 +34,10 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     long r_k = t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
@@ -45,6 +47,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
       short4 a1_0 = (short4)((short)(0));
       short4 a1_1 = (short4)((short)(0));
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
@@ -69,6 +72,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
       short a0_0 = (short)(0);
       short a1_0 = (short)(0);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
@@ -84,6 +88,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
   }
   if (r_i + 1 <= e_i) {
     long r_k = t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global char* o0 = O0 + r_k + 9*r_i;
       __global const char* b0 = I0 + 5*r_i;
@@ -91,6 +96,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
       short4 a0_0 = (short4)((short)(0));
       short4 a0_1 = (short4)((short)(0));
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;
@@ -109,6 +115,7 @@ void kernel_0(BUFFER(__global const char) at_I0, BUFFER(__global const char) at_
       __global const char* b1 = I1 + r_k;
       short a0_0 = (short)(0);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const char* p0 = b0 + r_j;
         __global const char* p1 = b1 + 9*r_j;

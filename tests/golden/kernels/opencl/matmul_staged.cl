@@ -31,28 +31,36 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   __global float* S1 = (__global float*)(scratch + 256*group);
   const long t_i = lo_i;
   const long e_i = hi_i;
+  #pragma clang loop vectorize(disable)
   for (long t_k = lo_k; t_k + 16 <= hi_k + 15; t_k += 16) {
     const long e_k = (t_k + 16 < hi_k ? t_k + 16 : hi_k);
+    #pragma clang loop vectorize(disable)
     for (long t_j = lo_j; t_j + 4 <= hi_j + 3; t_j += 4) {
       const long e_j = (t_j + 4 < hi_j ? t_j + 4 : hi_j);
       // stage S0
+      #pragma clang loop vectorize(disable)
       for (long q_i = t_i; q_i + 2 <= e_i + 1; q_i += 2) {
         const long k_i = (-t_i + q_i) / (2);
         const long n_i = (2 < -q_i + e_i ? 2 : -q_i + e_i);
+        #pragma clang loop vectorize(disable)
         for (long u_i = 0; u_i < n_i; u_i++) {
+          #pragma clang loop vectorize(disable)
           for (long q_j = t_j; q_j < e_j; q_j++) {
             S0[u_i - 2*t_j + 2*q_j + 8*k_i] = I0[9*u_i + q_j + 9*q_i];
           }
         }
       }
       // stage S1
+      #pragma clang loop vectorize(disable)
       for (long q_k = t_k; q_k + 8 <= e_k + 7; q_k += 8) {
         const long k_k = (-t_k + q_k) / (8);
+        #pragma clang loop vectorize(disable)
         for (long q_j = t_j; q_j < e_j; q_j++) {
           if (q_k + 8 <= e_k) {
             vstore4(vload4(0, I1 + q_k + 21*q_j), 0, S1 + -8*t_j + 8*q_j + 32*k_k);
             vstore4(vload4(0, I1 + q_k + 21*q_j + 4), 0, S1 + -8*t_j + 8*q_j + 32*k_k + 4);
           } else {
+            #pragma clang loop vectorize(disable)
             for (long u_k = 0; u_k < -q_k + e_k; u_k++) {
               S1[u_k - 8*t_j + 8*q_j + 32*k_k] = I1[u_k + q_k + 21*q_j];
             }
@@ -60,8 +68,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         }
       }
       long r_i = t_i;
+      #pragma clang loop vectorize(disable)
       for (; r_i + 2 <= e_i; r_i += 2) {
         long r_k = t_k;
+        #pragma clang loop vectorize(disable)
         for (; r_k + 8 <= e_k; r_k += 8) {
           __global float* o0 = O0 + r_k + 21*r_i;
           const long k_i = (-t_i + r_i) / (2);
@@ -75,6 +85,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float4 a1_0 = (float4)(0.0f);
           float4 a1_1 = (float4)(0.0f);
           long r_j = t_j;
+          #pragma clang loop vectorize(disable)
           for (; r_j < e_j; r_j++) {
             const float* p0 = b0 + -2*t_j + 2*r_j;
             __global const float* p1 = b1 + -8*t_j + 8*r_j;
@@ -111,6 +122,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float4 a1_0 = (float4)(0.0f);
           float a1_1 = 0.0f;
           long r_j = t_j;
+          #pragma clang loop vectorize(disable)
           for (; r_j < e_j; r_j++) {
             const float* p0 = b0 + -2*t_j + 2*r_j;
             __global const float* p1 = b1 + -8*t_j + 8*r_j;
@@ -137,6 +149,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       }
       if (r_i + 1 <= e_i) {
         long r_k = t_k;
+        #pragma clang loop vectorize(disable)
         for (; r_k + 8 <= e_k; r_k += 8) {
           __global float* o0 = O0 + r_k + 21*r_i;
           const long k_i = (-t_i + r_i) / (2);
@@ -148,6 +161,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float4 a0_0 = (float4)(0.0f);
           float4 a0_1 = (float4)(0.0f);
           long r_j = t_j;
+          #pragma clang loop vectorize(disable)
           for (; r_j < e_j; r_j++) {
             const float* p0 = b0 + -2*t_j + 2*r_j;
             __global const float* p1 = b1 + -8*t_j + 8*r_j;
@@ -175,6 +189,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
           float4 a0_0 = (float4)(0.0f);
           float a0_1 = 0.0f;
           long r_j = t_j;
+          #pragma clang loop vectorize(disable)
           for (; r_j < e_j; r_j++) {
             const float* p0 = b0 + -2*t_j + 2*r_j;
             __global const float* p1 = b1 + -8*t_j + 8*r_j;

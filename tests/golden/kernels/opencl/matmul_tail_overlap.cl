@@ -34,8 +34,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     long r_k = t_k;
+    #pragma clang loop vectorize(disable)
     for (; r_k + 8 <= e_k; r_k += 8) {
       __global float* o0 = O0 + r_k + 15*r_i;
       __global const float* b0 = I0 + 9*r_i;
@@ -45,6 +47,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a1_0 = (float4)(0.0f);
       float4 a1_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + 15*r_j;
@@ -71,6 +74,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a1_0 = (float4)(0.0f);
       float4 a1_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + 15*r_j;

@@ -30,6 +30,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     __global float* o0 = O0 + r_i;
     __global const float* b0 = I0 + 37*r_i;
@@ -41,6 +42,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     float s0_0 = 0.0f;
     float s1_0 = 0.0f;
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 16 <= e_j; r_j += 16) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -55,6 +57,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float8 x5 = vload8(0, p0 + 45);
       a1_1 = (a1_1 + (x5 * x3));
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j < e_j; r_j++) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;

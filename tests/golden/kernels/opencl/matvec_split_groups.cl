@@ -32,12 +32,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i; r_i += 4) {
     __global float* o0 = R0 + 6*z_j + r_i;
     __global const float* b0 = I0 + 40*r_i;
     __global const float* b1 = I1;
     float4 a0_0 = (float4)(0.0f);
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 2 <= e_j; r_j += 2) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -56,6 +58,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1;
     float2 a0_0 = (float2)(0.0f);
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 2 <= e_j; r_j += 2) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -88,11 +91,13 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
   const long t_i = lo_i;
   const long e_i = hi_i;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i; r_i += 4) {
     __global float* o0 = O0 + r_i;
     __global const float* b0 = I0 + r_i;
     float4 a0_0 = (float4)(0.0f);
     long r_groups = t_groups;
+    #pragma clang loop vectorize(disable)
     for (; r_groups < e_groups; r_groups++) {
       __global const float* p0 = b0 + 6*r_groups;
       const float4 x0 = vload4(0, p0);
@@ -105,6 +110,7 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
     __global const float* b0 = I0 + r_i;
     float2 a0_0 = (float2)(0.0f);
     long r_groups = t_groups;
+    #pragma clang loop vectorize(disable)
     for (; r_groups < e_groups; r_groups++) {
       __global const float* p0 = b0 + 6*r_groups;
       const float2 x0 = vload2(0, p0);

@@ -39,6 +39,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long t_d1 = lo_d1;
   const long e_d1 = hi_d1;
   long r_d0 = t_d0;
+  #pragma clang loop vectorize(disable)
   for (; r_d0 < e_d0; r_d0++) {
     long r_d1 = t_d1;
     const long head_d1 = (-(size_t)(O0 + r_d1 + step0_0*r_d0) & 31) / 4;
@@ -73,6 +74,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       o0[0] = a0_0;
       r_d1 += 1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d1 + 8 <= e_d1; r_d1 += 8) {
       __global float* o0 = O0 + r_d1 + step0_0*r_d0;
       __global const float* b0 = I0 + r_d1 + stride0_0*r_d0;

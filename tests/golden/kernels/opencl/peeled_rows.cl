@@ -30,6 +30,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 2 <= e_i; r_i += 2) {
     long r_j = t_j;
     const long head_j = (-(size_t)(O0 + r_j + 32*r_i) & 15) / 4;
@@ -62,6 +63,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       o0[32] = a1_0;
       r_j += 1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 4 <= e_j; r_j += 4) {
       __global float* o0 = O0 + r_j + 32*r_i;
       __global const float* b0 = I0 + r_j + 33*r_i;
@@ -128,6 +130,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       o0[0] = a0_0;
       r_j += 1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 4 <= e_j; r_j += 4) {
       __global float* o0 = O0 + r_j + 32*r_i;
       __global const float* b0 = I0 + r_j + 33*r_i;

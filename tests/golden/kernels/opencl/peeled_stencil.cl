@@ -29,6 +29,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     long r_j = t_j;
     const long head_j = (-(size_t)(O0 + r_j + 37*r_i) & 31) / 4;
@@ -63,6 +64,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       o0[0] = a0_0;
       r_j += 1;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 16 <= e_j; r_j += 16) {
       __global float* o0 = O0 + r_j + 37*r_i;
       __global const float* b0 = I0 + r_j + 38*r_i;
@@ -79,6 +81,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       __builtin_nontemporal_store(a0_0, (__global float8*)(o0));
       __builtin_nontemporal_store(a0_1, (__global float8*)(o0 + 8));
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global float* o0 = O0 + r_j + 37*r_i;
       __global const float* b0 = I0 + r_j + 38*r_i;

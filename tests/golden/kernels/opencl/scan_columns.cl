@@ -31,12 +31,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_j = t_j;
+  #pragma clang loop vectorize(disable)
   for (; r_j + 4 <= e_j; r_j += 4) {
     __global float* o0 = O0 + r_j;
     __global const float* b0 = I0 + r_j;
     __global const float* b1 = I1 + r_j;
     float4 a0_0 = (float4)(0.0f);
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {
       __global const float* p0 = b0 + 10*r_i;
       __global const float* p1 = b1;
@@ -55,6 +57,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 f1_0_0_0 = ((w1_0_0_0 * (float4)(2.0f)) + xe0);
       vstore4(f1_0_0_0, 0, q0 + 10);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_i < e_i; r_i++) {
       __global const float* p0 = b0 + 10*r_i;
       __global const float* p1 = b1;
@@ -74,6 +77,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_j;
     float2 a0_0 = (float2)(0.0f);
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {
       __global const float* p0 = b0 + 10*r_i;
       __global const float* p1 = b1;
@@ -92,6 +96,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float2 f1_0_0_0 = ((w1_0_0_0 * (float2)(2.0f)) + xe0);
       vstore2(f1_0_0_0, 0, q0 + 10);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_i < e_i; r_i++) {
       __global const float* p0 = b0 + 10*r_i;
       __global const float* p1 = b1;

@@ -44,12 +44,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_d1 = lo_d1;
   const long e_d1 = hi_d1;
   long r_d1 = t_d1;
+  #pragma clang loop vectorize(disable)
   for (; r_d1 + 4 <= e_d1; r_d1 += 4) {
     __global float* o0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
     float4 a0_0 = (float4)(0.0f);
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -58,6 +60,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 x1 = vload4(0, p0 + stride0_0);
       a0_0 = (a0_0 + x1);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -72,6 +75,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_d1;
     float2 a0_0 = (float2)(0.0f);
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -80,6 +84,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float2 x1 = vload2(0, p0 + stride0_0);
       a0_0 = (a0_0 + x1);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -95,6 +100,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_d1;
     float a0_0 = 0.0f;
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -103,6 +109,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float x1 = p0[stride0_0];
       a0_0 = (a0_0 + x1);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -132,8 +139,10 @@ void kernel_1(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long P_d0 = sizes[6];
   const long P_d1 = sizes[7];
   __global float* R0 = (__global float*)(scratch);
+  #pragma clang loop vectorize(disable)
   for (long m = 0; m < N1; m++) {
     float a0 = 0.0f;
+    #pragma clang loop vectorize(disable)
     for (long n = 0; n < P_d0; n++) {
       const float t0 = R0[m + n*N1];
       R0[m + n*N1] = a0;
@@ -173,6 +182,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_d1 = lo_d1;
   const long e_d1 = hi_d1;
   long r_d1 = t_d1;
+  #pragma clang loop vectorize(disable)
   for (; r_d1 + 4 <= e_d1; r_d1 += 4) {
     __global float* o0 = O0 + r_d1;
     __global float* carry0 = R0 + r_d1 + z_d0*N1;
@@ -180,6 +190,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_d1;
     float4 a0_0 = vload4(0, carry0);
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -198,6 +209,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 f1_0_0_0 = ((w1_0_0_0 * (float4)(2.0f)) + xe0);
       vstore4(f1_0_0_0, 0, q0 + step0_0);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -218,6 +230,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_d1;
     float2 a0_0 = vload2(0, carry0);
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -236,6 +249,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float2 f1_0_0_0 = ((w1_0_0_0 * (float2)(2.0f)) + xe0);
       vstore2(f1_0_0_0, 0, q0 + step0_0);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -257,6 +271,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1 + r_d1;
     float a0_0 = carry0[0];
     long r_d0 = t_d0;
+    #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;
@@ -275,6 +290,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float f1_0_0_0 = ((w1_0_0_0 * 2.0f) + xe0);
       q0[step0_0] = f1_0_0_0;
     }
+    #pragma clang loop vectorize(disable)
     for (; r_d0 < e_d0; r_d0++) {
       __global const float* p0 = b0 + stride0_0*r_d0;
       __global const float* p1 = b1;

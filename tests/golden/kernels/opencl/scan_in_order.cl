@@ -31,6 +31,7 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
   int a0_0_0 = 1;
   int a0_0_1 = 0;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i + 4 <= e_i; r_i += 4) {
     __global const int* p0 = b0 + r_i;
     __global int* q0 = o0 + r_i;
@@ -51,6 +52,7 @@ void kernel_0(BUFFER(__global const int) at_I0, BUFFER(__global int) at_O0, BUFF
     vstore4(w0_0_0_0, 0, q0);
     vstore4(w0_0_0_1, 0, q1);
   }
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global const int* p0 = b0 + r_i;
     __global int* q0 = o0 + r_i;

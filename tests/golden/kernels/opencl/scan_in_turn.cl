@@ -41,6 +41,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     const long t_j = lo_j;
     const long e_j = hi_j;
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i < e_i; r_i++) {
       __global float* o0 = R0 + 4*z_j + r_i;
       __global const float* b0 = I0 + 61*r_i;
@@ -48,12 +49,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float8 a0_0 = (float8)(0.0f);
       float s0_0 = 0.0f;
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j + 8 <= e_j; r_j += 8) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + r_j;
         const float8 x0 = vload8(0, p0);
         a0_0 = (a0_0 + x0);
       }
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + r_j;
@@ -76,6 +79,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     const long lo_i = 2*z_i;
     const long hi_i = (lo_i + 2 < 4 ? lo_i + 2 : 4);
     __global float* R0 = (__global float*)(scratch);
+    #pragma clang loop vectorize(disable)
     for (long n_i = lo_i; n_i < hi_i; n_i++) {
       float before_0 = 0.0f;
       const float total_0 = R0[4*z_j + n_i];
@@ -107,6 +111,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     const long t_j = lo_j;
     const long e_j = hi_j;
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i < e_i; r_i++) {
       __global float* o0 = O0 + 61*r_i;
       __global float* carry0 = R0 + 4*z_j + r_i;
@@ -114,6 +119,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1;
       float a0_0 = carry0[0];
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j + 8 <= e_j; r_j += 8) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + r_j;
@@ -130,6 +136,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         const float8 f0_0_0_0 = ((w0_0_0_0 * (float8)(2.0f)) + xe0);
         vstore8(f0_0_0_0, 0, q0);
       }
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + r_j;

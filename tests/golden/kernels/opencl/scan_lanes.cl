@@ -31,12 +31,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global float* o0 = O0 + 21*r_i;
     __global const float* b0 = I0 + 21*r_i;
     __global const float* b1 = I1;
     float a0_0 = 0.0f;
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -62,6 +64,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 f1_0_0_0 = ((w1_0_0_0 * (float4)(2.0f)) + xe1);
       vstore4(f1_0_0_0, 0, q0 + 4);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j + 4 <= e_j; r_j += 4) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -77,6 +80,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float4 f0_0_0_0 = ((w0_0_0_0 * (float4)(2.0f)) + xe0);
       vstore4(f0_0_0_0, 0, q0);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j < e_j; r_j++) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;

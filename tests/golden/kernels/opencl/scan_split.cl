@@ -33,6 +33,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global float* o0 = R0 + 2*z_j + r_i;
     __global const float* b0 = I0 + 61*r_i;
@@ -40,12 +41,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     float8 a0_0 = (float8)(0.0f);
     float s0_0 = 0.0f;
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
       const float8 x0 = vload8(0, p0);
       a0_0 = (a0_0 + x0);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j < e_j; r_j++) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -69,8 +72,10 @@ void kernel_1(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   __global uchar* scratch = (__global uchar*)at_scratch;
   const long group = get_group_id(0);
   __global float* R0 = (__global float*)(scratch);
+  #pragma clang loop vectorize(disable)
   for (long m = 0; m < 2; m++) {
     float a0 = 0.0f;
+    #pragma clang loop vectorize(disable)
     for (long n = 0; n < 3; n++) {
       const float t0 = R0[2*n + m];
       R0[2*n + m] = a0;
@@ -99,6 +104,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_j = lo_j;
   const long e_j = hi_j;
   long r_i = t_i;
+  #pragma clang loop vectorize(disable)
   for (; r_i < e_i; r_i++) {
     __global float* o0 = O0 + 61*r_i;
     __global float* carry0 = R0 + 2*z_j + r_i;
@@ -106,6 +112,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global const float* b1 = I1;
     float a0_0 = carry0[0];
     long r_j = t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;
@@ -122,6 +129,7 @@ void kernel_2(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       const float8 f0_0_0_0 = ((w0_0_0_0 * (float8)(2.0f)) + xe0);
       vstore8(f0_0_0_0, 0, q0);
     }
+    #pragma clang loop vectorize(disable)
     for (; r_j < e_j; r_j++) {
       __global const float* p0 = b0 + r_j;
       __global const float* p1 = b1 + r_j;

@@ -34,8 +34,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_k = lo_k;
   const long e_k = hi_k;
   long r_k = t_k;
+  #pragma clang loop vectorize(disable)
   for (; r_k + 8 <= e_k; r_k += 8) {
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 4 <= e_i; r_i += 4) {
       __global float* o0 = O0 + 7*r_k + r_i;
       __global const float* b0 = I0 + 9*r_i;
@@ -49,6 +51,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a3_0 = (float4)(0.0f);
       float4 a3_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + 13*r_j;
@@ -103,6 +106,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a2_0 = (float4)(0.0f);
       float4 a2_1 = (float4)(0.0f);
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + 13*r_j;
@@ -142,6 +146,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   }
   if (r_k + 5 <= e_k) {
     long r_i = t_i;
+    #pragma clang loop vectorize(disable)
     for (; r_i + 4 <= e_i; r_i += 4) {
       __global float* o0 = O0 + 7*r_k + r_i;
       __global const float* b0 = I0 + 9*r_i;
@@ -155,6 +160,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a3_0 = (float4)(0.0f);
       float a3_1 = 0.0f;
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + 13*r_j;
@@ -201,6 +207,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a2_0 = (float4)(0.0f);
       float a2_1 = 0.0f;
       long r_j = t_j;
+      #pragma clang loop vectorize(disable)
       for (; r_j < e_j; r_j++) {
         __global const float* p0 = b0 + r_j;
         __global const float* p1 = b1 + 13*r_j;

@@ -50,8 +50,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   const long t_d2 = lo_d2;
   const long e_d2 = hi_d2;
   long r_d0 = t_d0;
+  #pragma clang loop vectorize(disable)
   for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
     long r_d2 = t_d2;
+    #pragma clang loop vectorize(disable)
     for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
       __global float* o0 = O0 + step0_2*r_d2 + r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
@@ -59,6 +61,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float4 a0_0 = (float4)(0.0f);
       float4 a1_0 = (float4)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -82,6 +85,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float2 a0_0 = (float2)(0.0f);
       float2 a1_0 = (float2)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -104,6 +108,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -120,12 +125,14 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   }
   if (r_d0 + 1 <= e_d0) {
     long r_d2 = t_d2;
+    #pragma clang loop vectorize(disable)
     for (; r_d2 + 4 <= e_d2; r_d2 += 4) {
       __global float* o0 = O0 + step0_2*r_d2 + r_d0;
       __global const float* b0 = I0 + stride0_0*r_d0;
       __global const float* b1 = I1 + r_d2;
       float4 a0_0 = (float4)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -144,6 +151,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float2 a0_0 = (float2)(0.0f);
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;
@@ -161,6 +169,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global const float* b1 = I1 + r_d2;
       float a0_0 = 0.0f;
       long r_d1 = t_d1;
+      #pragma clang loop vectorize(disable)
       for (; r_d1 < e_d1; r_d1++) {
         __global const float* p0 = b0 + r_d1;
         __global const float* p1 = b1 + stride1_1*r_d1;

@@ -33,6 +33,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
   __global long* R1 = (__global long*)(scratch + 200);
   const long t_j = lo_j;
   const long e_j = hi_j;
+  #pragma clang loop vectorize(disable)
   for (long t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
     const long e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
     const long r_i = x_i + t_i;
@@ -41,6 +42,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
     float a0_0_0 = -INFINITY;
     long a0_0_1 = (long)(4611686018427387904L);
     long r_j = 2*x_j + t_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 32 <= 2*x_j + e_j; r_j += 32) {
       __global const float* p0 = b0 + r_j;
       const float x0 = p0[301*q_i_0];
@@ -55,6 +57,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       }
     }
     r_j += -x_j;
+    #pragma clang loop vectorize(disable)
     for (; r_j + 16 <= e_j + 15; r_j += 16) {
       __global const float* p0 = b0 + r_j;
       const float x0 = p0[301*q_i_0];
@@ -138,6 +141,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
     const long x_groups = item;
     const long t_groups = lo_groups;
     const long e_groups = hi_groups;
+    #pragma clang loop vectorize(disable)
     for (long t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
       const long e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
       const long r_i = t_i;
@@ -150,6 +154,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       float a1_0_0 = -INFINITY;
       long a1_0_1 = (long)(4611686018427387904L);
       long r_groups = x_groups + t_groups;
+      #pragma clang loop vectorize(disable)
       for (; r_groups + 128 <= x_groups + e_groups; r_groups += 128) {
         __global const float* p0 = b0 + 5*r_groups;
         __global const long* p1 = b1 + 5*r_groups;
@@ -202,6 +207,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
           a1_0_1 = x15;
         }
       }
+      #pragma clang loop vectorize(disable)
       for (; r_groups + 32 <= e_groups + 31; r_groups += 32) {
         __global const float* p0 = b0 + 5*r_groups;
         __global const long* p1 = b1 + 5*r_groups;
