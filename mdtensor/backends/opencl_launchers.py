@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mdtensor.backends.opencl_program import OpenCLProgram
 
 ADDRESS = b"L"  # an unsigned long, among the kinds of numbers that PyOpenCL packs
+_WRITEABLE = 0x400  # a bit of `flags.num`
 
 
 def launcher_of(program: OpenCLProgram, *, waits: bool) -> Callable[..., None]:
@@ -83,7 +84,8 @@ def remembering_launcher_of(
 ) -> Callable[..., None]:
     """A launcher that sets arguments only where arrays are others than before.
 
-    `check` is called with them then. The kernels of the program belong to this launcher alone.
+    `check` is called with them then, and where the last one, the result, may not be written by now.
+    The kernels of the program belong to this launcher alone.
     """
     local, enqueue = program.local, program.device.enqueue
     queue, finish, waits = program.queue, program.queue.finish, program.waits
@@ -102,7 +104,8 @@ def remembering_launcher_of(
     def launch(*arrays: np.ndarray) -> None:
         state: tuple[Any, ...] = getattr(local, "state", (None, None, None, *nothing))
         kernel, groups, threads, *known = state
-        if not all(one() is array for one, array in zip(known, arrays, strict=True)):
+        is_known = all(one() is array for one, array in zip(known, arrays, strict=True))
+        if not (is_known and arrays[-1].flags.num & _WRITEABLE):
             kernel, groups, threads, *_ = with_arguments(*arrays)
         try:
             enqueue(queue, kernel, groups, threads)
@@ -116,7 +119,8 @@ def remembering_launcher_of(
             kernel, groups, threads, one, two, three = local.state
         except AttributeError:
             kernel, groups, threads, one, two, three = with_arguments(first, second, third)
-        if one() is not first or two() is not second or three() is not third:
+        is_known = one() is first and two() is second and three() is third
+        if not (is_known and third.flags.num & _WRITEABLE):
             with_arguments(first, second, third)
         try:
             enqueue(queue, kernel, groups, threads)

@@ -164,9 +164,9 @@ class OpenCLProgram:
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
         """A launcher that sets only the arguments that are other arrays than the last time.
 
-        `check` is called with the arrays whenever one of them is new. Arrays are remembered by
-        weak references, which keep NumPy from moving their memory (`ndarray.resize` refuses). The
-        kernels belong to this launcher alone.
+        `check` is called with the arrays whenever one of them is new, or the last one read-only.
+        They are remembered by weak references, which keep NumPy from moving their memory
+        (`ndarray.resize` refuses). The kernels belong to this launcher alone.
         """
         own = self.bound(self.sizes.tolist())
         if not self.has_choices:

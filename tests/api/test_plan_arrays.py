@@ -56,3 +56,19 @@ def test_other_arrays_are_refused() -> None:
         square(x, y, out=frozen)
     with pytest.raises(SubscriptError, match="extent 9 in operand 0 but 8 in operand 1"):
         mdt.compile("ij,jk->ik", a, mdt.spec((8, 8)))
+
+
+@pytest.mark.parametrize("text", ["ij,jk->ik", "ij->i", "ij,jk,kl->il"])
+def test_an_array_that_is_made_read_only_later_is_not_written(text: str) -> None:
+    terms = text.split("->", maxsplit=1)[0].split(",")
+    operands = [np.ones((8, 8), np.float32) for _ in terms]
+    plan = mdt.compile(text, *operands)
+    out = plan(*operands)
+    for _ in range(2):
+        plan(*operands, out=out)
+    before = out.copy()
+    out.flags.writeable = False
+    operands[0][...] = 2
+    with pytest.raises(ShapeError, match=r"^out is read-only"):
+        plan(*operands, out=out)
+    np.testing.assert_array_equal(out, before)
