@@ -17,7 +17,7 @@ from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import ZERO, Index, as_index, name, product, total
 from mdtensor.lower.nest import Argument, LoopNest, Statement
 from mdtensor.lower.partial_results import Partials, number_among
-from mdtensor.lower.passes import stage_inputs
+from mdtensor.lower.passes import stage_inputs, staged_layouts
 from mdtensor.lower.passes.bulk_tiles import bulk_tiles, maps_of
 from mdtensor.lower.passes.cluster import begun
 from mdtensor.lower.passes.destinations import Destinations, outputs_of, totals_of
@@ -148,7 +148,7 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
         for number, layout in frame.layouts.items()
         if layout.region == "scratch"
     }
-    pad = stage_inputs.ALIGNMENT
+    pad = staged_layouts.ALIGNMENT
     rounded = {number: _rounded(size, pad) for number, size in sizes.items()}
     per_group = total(rounded.values())
     start = _rounded(offset, pad) + per_group * name("group")

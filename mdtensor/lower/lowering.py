@@ -27,7 +27,7 @@ from mdtensor.lower.partial_results import (
     shared_out,
     sources,
 )
-from mdtensor.lower.passes import cluster, stage_inputs
+from mdtensor.lower.passes import cluster, staged_layouts
 from mdtensor.lower.passes.bulk_form import validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.destinations import totals_of
@@ -77,7 +77,7 @@ def _frame(guarded: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
             schedule = for_any_alignment(guarded, schedule)
             problem = schedule.computed(guarded)
     tilings = tilings_of(problem, schedule)
-    layouts = stage_inputs.layouts_of(problem, schedule, tilings)
+    layouts = staged_layouts.layouts_of(problem, schedule, tilings)
     return Frame(problem, schedule, tilings, layouts, aligned)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.passes.stage_inputs import staged_dtype
+from mdtensor.lower.passes.staged_layouts import staged_dtype
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.selection import selection_of
 from mdtensor.specs import TensorSpec

@@ -13,7 +13,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.nest import register_dtype
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.passes.stage_inputs import Axis, Layout, Source, source_of
+from mdtensor.lower.passes.stage_inputs import Source, source_of
+from mdtensor.lower.passes.staged_layouts import Axis, Layout
 from mdtensor.lower.passes.wide_accesses import BYTES, lanes_of
 from mdtensor.lower.problem import Stream
 from mdtensor.lower.side_by_side import may_end_inside, steps_along

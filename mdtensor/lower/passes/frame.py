@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, name
 from mdtensor.lower.nest import Ref, register_dtype
-from mdtensor.lower.passes.stage_inputs import Layout
+from mdtensor.lower.passes.staged_layouts import Layout
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling

@@ -22,7 +22,7 @@ from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest import F32, F64, Ref, Statement, is_short_float
 from mdtensor.lower.passes.frame import Frame, Tile
-from mdtensor.lower.passes.stage_inputs import FULL, INNER, Layout
+from mdtensor.lower.passes.staged_layouts import FULL, INNER, Layout
 from mdtensor.lower.passes.stream_pointers import READ_STAGE
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

@@ -20,7 +20,7 @@ from mdtensor.lower.passes.frame import Frame, Tile, tile_of
 from mdtensor.lower.passes.partition import tile_loops, whole_parts
 from mdtensor.lower.passes.pipeline import pipelined_tiles
 from mdtensor.lower.passes.reduced_tiles import reduced_tiles
-from mdtensor.lower.passes.stage_inputs import INNER
+from mdtensor.lower.passes.staged_layouts import INNER
 from mdtensor.lower.passes.stream_pointers import stream_pointer
 from mdtensor.lower.passes.write_resident import sharing_of, write_results
 from mdtensor.lower.values import identity_of

@@ -1,15 +1,10 @@
-"""Staging: a tile of an input copied to nearer memory, in the order in which it will be read.
-
-What others call packing is this and nothing else: the layout of a staged tile is outer blocks of
-the kept dims, then the reduced dims, then the points inside a block, the lane dim innermost and
-padded to whole vectors.
-"""
+"""Staging: a tile of an input copied to nearer memory, in the order in which it will be read."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +12,6 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import (
-    BOOL,
     Allocate,
     Calc,
     Comment,
@@ -32,189 +26,14 @@ from mdtensor.lower.nest import (
     Value,
     register_dtype,
 )
-from mdtensor.lower.passes.early_tiles import early_dims
+from mdtensor.lower.passes.staged_layouts import ALIGNMENT, FULL, INNER, OUTER, Axis, Layout
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.side_by_side import places_as_source
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.zero_filled import place_of
-from mdtensor.translate.scalar import Expr
 
-OUTER, FULL, INNER = "outer", "full", "inner"
-ALIGNMENT = 64
 ARRAY_BYTES = 48 << 10  # what CUDA lets a kernel declare, and a stack surely holds
 LOCAL_BYTES = 227 << 10  # what a group can have of the largest local memories
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis of a staged tile: blocks of a dim, all its points, or the points inside a block."""
-
-    dim: int
-    part: str
-    extent: Index
-    stride: Index
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the elements of a staged tile lie; axes outermost first, sizes in elements.
-
-    Along `early` dims the last tile begins so early that it is whole (see `early_tiles`).
-    """
-
-    stream: int
-    region: str
-    memory: np.dtype
-    axes: tuple[Axis, ...]
-    size: Index
-    stages: int = 1
-    early: frozenset[int] = frozenset()
-
-    @property
-    def apart(self) -> int:
-        """Elements between the beginnings of two stages: whole lines."""
-        assert self.size.constant is not None
-        return -(-self.size.constant // ALIGNMENT) * ALIGNMENT
-
-    def stride(self, dim: int, part: str) -> Index:
-        """The stride of an axis; 0 where the tile has none such."""
-        return next((a.stride for a in self.axes if (a.dim, a.part) == (dim, part)), as_index(0))
-
-    def has(self, dim: int, part: str) -> bool:
-        """Whether the tile has that axis."""
-        return any((axis.dim, axis.part) == (dim, part) for axis in self.axes)
-
-    @property
-    def pointer(self) -> str:
-        """Name of the staged tile in the kernel."""
-        return f"S{self.stream}"
-
-
-def layouts_of(
-    problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
-) -> dict[int, Layout]:
-    """The layout of every staged stream."""
-    result: dict[int, Layout] = {}
-    if schedule.march:
-        return result  # planes have layouts of their own (see `march_ahead`)
-    for number, region in enumerate(schedule.staged):
-        if region:
-            layout = _resident_layout if schedule.resident else _layout
-            made = layout(problem, schedule, tilings, number, region)
-            nearest = next((a.dim for a in made.axes if a.stride.constant == 1), -1)
-            early = early_dims(problem, schedule, tilings, number, nearest, made.memory)
-            result[number] = replace(made, early=early)
-    return result
-
-
-def _resident_layout(
-    problem: Problem,
-    schedule: Schedule,
-    tilings: Sequence[DimTiling],
-    number: int,
-    region: str,
-) -> Layout:
-    """One block of the kept dims: reduced dims, then points, those read together innermost.
-
-    Or as the source lies, whose rows are lengthened then.
-    """
-    stream = problem.streams[number]
-    if schedule.as_source and schedule.as_source[number]:
-        return _layout_of_source(problem, schedule, tilings, number, region)
-    rows = [d for d in schedule.reduce_order if stream.uses(d)]
-    kept = [d for d in problem.kept if stream.uses(d) and tilings[d].block > 1]
-    kept.sort(key=lambda d: tilings[d].near if schedule.chunks else 1)
-    padding = schedule.padding[number] if schedule.padding else 0
-    axes: list[Axis] = []
-    stride = as_index(1)
-    for d in reversed(kept):
-        axes.append(Axis(d, INNER, as_index(tilings[d].block), stride))
-        stride = stride * tilings[d].block
-    stride = stride + padding
-    for d in reversed(rows):
-        extent = tilings[d].blocks * tilings[d].block
-        axes.append(Axis(d, FULL, extent, stride))
-        stride = stride * extent
-    memory = staged_dtype(problem, number)
-    stages = max(1, schedule.stages)
-    return Layout(number, region, memory, tuple(reversed(axes)), stride, stages)
-
-
-def _layout_of_source(
-    problem: Problem,
-    schedule: Schedule,
-    tilings: Sequence[DimTiling],
-    number: int,
-    region: str,
-) -> Layout:
-    padding = schedule.padding[number] if schedule.padding else 0
-    places, size = places_as_source(problem, tilings, number, padding, shared=not schedule.tensor)
-    axes = [
-        Axis(p.dim, FULL if problem.reduced[p.dim] else INNER, p.extent, p.stride) for p in places
-    ]
-    memory = staged_dtype(problem, number, whole=bool(schedule.tensor))
-    stages = max(1, schedule.stages)
-    return Layout(number, region, memory, tuple(reversed(axes)), size, stages)
-
-
-def _layout(
-    problem: Problem,
-    schedule: Schedule,
-    tilings: Sequence[DimTiling],
-    number: int,
-    region: str,
-) -> Layout:
-    stream, lane = problem.streams[number], schedule.lane
-    kept = [d for d in problem.kept if stream.uses(d) and d != lane]
-    keys = [(d, OUTER) for d in kept]
-    if lane >= 0 and stream.uses(lane) and not problem.reduced[lane]:
-        keys.append((lane, OUTER))
-    keys += [(d, OUTER if d == lane else FULL) for d in schedule.reduce_order if stream.uses(d)]
-    keys += [(d, INNER) for d in kept if tilings[d].block > 1]
-    if lane >= 0 and stream.uses(lane):
-        keys.append((lane, INNER))
-    axes: list[Axis] = []
-    stride = as_index(1)
-    for d, part in reversed(keys):
-        tiling = tilings[d]
-        extent = {
-            OUTER: tiling.blocks,
-            FULL: tiling.blocks * tiling.block,
-            INNER: as_index(tiling.block),
-        }[part]
-        axes.append(Axis(d, part, extent, stride))
-        stride = stride * extent
-    return Layout(number, region, staged_dtype(problem, number), tuple(reversed(axes)), stride)
-
-
-def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:
-    """The type in which a staged tile is held: the one that the computation converts it to.
-
-    Where elements are used as they are, or converted to several types, or the tile is used as a
-    whole, it is their own.
-    """
-    places = [part.expr for read in problem.reads for part in read.computed]
-    own = problem.inputs[problem.streams[number].buffer]
-    if whole:
-        return own
-    used = {
-        dtype
-        for position, read in enumerate(problem.reads)
-        if read.stream == number
-        for expr in (*problem.scalar.results, *places)
-        for dtype in _uses(expr, position)
-    }
-    return register_dtype(used.pop()) if len(used) == 1 and BOOL not in used else own
-
-
-def _uses(expr: Expr, position: int) -> set[np.dtype]:
-    """The types in which the parameter at a position is used."""
-    if expr.op == "param":
-        return {expr.dtype} if expr.value == position else set()
-    if expr.op == "cast" and expr.args[0].op == "param":
-        return {expr.dtype} if expr.args[0].value == position else set()
-    return set[np.dtype]().union(*(_uses(arg, position) for arg in expr.args))
 
 
 def declare(layout: Layout, offset: Index) -> list[Statement]:

@@ -8,7 +8,7 @@ from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest import IndexCalc, LetIndex, Pointer, Statement
 from mdtensor.lower.passes.early_tiles import FIRST_COPIED
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.passes.stage_inputs import FULL, INNER, OUTER, Layout
+from mdtensor.lower.passes.staged_layouts import FULL, INNER, OUTER, Layout
 
 READ_STAGE = "read_stage"  # the number of the staged tile that is computed with
 

@@ -16,7 +16,7 @@ from mdtensor.lower.nest import IndexCalc, LetIndex, Statement
 from mdtensor.lower.passes.combine_tile import lanes_in_tile
 from mdtensor.lower.passes.destinations import Destination, Destinations, at_first_point
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.passes.stage_inputs import INNER
+from mdtensor.lower.passes.staged_layouts import INNER
 from mdtensor.lower.passes.stream_pointers import stream_pointer
 from mdtensor.lower.passes.wide_accesses import lanes_of, wide_loads, wide_stores
 from mdtensor.lower.problem import Problem

@@ -26,7 +26,7 @@ from mdtensor.lower.nest import (
 from mdtensor.lower.passes.ask_ahead import asked_ahead
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, Tile, single_accumulators
 from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
-from mdtensor.lower.passes.stage_inputs import FULL, INNER
+from mdtensor.lower.passes.staged_layouts import FULL, INNER
 from mdtensor.lower.passes.stream_pointers import memory_of
 from mdtensor.lower.passes.take_tuple import take_tuple
 from mdtensor.lower.passes.traversal import traversed

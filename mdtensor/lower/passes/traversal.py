@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.passes.stage_inputs import FULL
+from mdtensor.lower.passes.staged_layouts import FULL
 from mdtensor.lower.passes.wide_accesses import lanes_of
 
 Steps = tuple[int, ...]

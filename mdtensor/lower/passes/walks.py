@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.passes.copied_tile import CopiedTile
-from mdtensor.lower.passes.stage_inputs import Axis
+from mdtensor.lower.passes.staged_layouts import Axis
 
 SECTOR = 32  # bytes that memory is read by
 BANKS, BANK_BYTES = 32, 4  # of local memory, that a warp accesses side by side

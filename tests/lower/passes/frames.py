@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdtensor.lower.passes import stage_inputs
+from mdtensor.lower.passes import staged_layouts
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.tiling import tilings_of
@@ -15,5 +15,5 @@ def frame_of(name: str) -> Frame:
     problem, schedule = case.problem(), case.schedule
     validate(problem, schedule)
     tilings = tilings_of(problem, schedule)
-    layouts = stage_inputs.layouts_of(problem, schedule, tilings)
+    layouts = staged_layouts.layouts_of(problem, schedule, tilings)
     return Frame(problem, schedule, tilings, layouts)

@@ -12,7 +12,7 @@ from mdtensor.lower.nest import Load, Prefetch
 from mdtensor.lower.passes.ask_ahead import asked_ahead, innermost
 from mdtensor.lower.passes.frame import Frame, tile_of
 from mdtensor.lower.passes.micro_kernel import compute_tile
-from mdtensor.lower.passes.stage_inputs import layouts_of
+from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule

@@ -8,7 +8,7 @@ import pytest
 
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.passes.stage_inputs import layouts_of
+from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.passes.walks import BANKS
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of

@@ -8,7 +8,7 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.passes.stage_inputs import layouts_of
+from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
 from tests.lower import fuzz

@@ -6,7 +6,7 @@ import pytest
 
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.resident import item_numbers
-from mdtensor.lower.passes.stage_inputs import layouts_of
+from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import Case, gpu, matmul
 from tests.lower.let_indices import let

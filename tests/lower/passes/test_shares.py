@@ -9,7 +9,7 @@ import pytest
 
 from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.shares import Share, count_of_pieces, divided_share, share_in_rows
-from mdtensor.lower.passes.stage_inputs import INNER, Axis
+from mdtensor.lower.passes.staged_layouts import INNER, Axis
 from mdtensor.lower.passes.walks import Walk, Walks
 from tests.lower.let_indices import let, number
 

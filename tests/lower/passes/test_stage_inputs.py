@@ -1,4 +1,4 @@
-"""Staged inputs: where their elements lie, and how they get there."""
+"""Staged inputs: how their elements get where they lie."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import as_index
 from mdtensor.lower.nest import indented
-from mdtensor.lower.passes.stage_inputs import copy, declare, layouts_of
+from mdtensor.lower.passes.stage_inputs import copy, declare
+from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.tiling import tilings_of
 from tests.kernels.kernel_cases import CASES
 from tests.lower.passes.frames import frame_of
@@ -28,26 +29,6 @@ def test_declaration_and_copy(name, golden):
         lines += indented(declare(layout, as_index(0)), 1)
         lines += indented(copy(layout, frame.problem, frame.schedule, frame.tilings), 1)
     golden(f"passes/stage_inputs/{name}.txt", "\n".join(lines) + "\n")
-
-
-def test_axes_are_blocks_then_reduced_dims_then_points_with_the_lanes_innermost():
-    layout = frame_of("matmul_staged").layouts[1]
-    assert [(axis.dim, axis.part) for axis in layout.axes] == [
-        (2, "outer"),
-        (1, "full"),
-        (2, "inner"),
-    ]
-    assert [axis.stride.constant for axis in layout.axes] == [32, 8, 1]
-
-
-def test_axes_of_a_stream_are_dense():
-    layouts = frame_of("gpu_matmul_local").layouts
-    for layout in layouts.values():
-        size = 1
-        for axis in reversed(layout.axes):
-            assert axis.stride.constant == size
-            size *= axis.extent.constant or 0
-        assert layout.size.constant == size
 
 
 def declared(name: str, **changes: object):

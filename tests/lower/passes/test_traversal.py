@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 from mdtensor.lower.passes.frame import Frame, tile_of
-from mdtensor.lower.passes.stage_inputs import layouts_of
+from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.passes.traversal import Point, Steps, traversed
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.rules.valid import is_valid
