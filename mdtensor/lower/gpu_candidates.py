@@ -18,8 +18,9 @@ from mdtensor.lower.gpu_blocks import Block, Blocks, blocked, kept_order, reduce
 from mdtensor.lower.gpu_bounds import LeastOfBlocks
 from mdtensor.lower.gpu_bulk import bulk_candidates
 from mdtensor.lower.gpu_by_steps import by_steps_of_source
-from mdtensor.lower.gpu_cost import REGISTERS, SCHEDULERS, gpu_estimate, held_by, tile_elements
+from mdtensor.lower.gpu_cost import SCHEDULERS, gpu_estimate
 from mdtensor.lower.gpu_matrices import matrix_candidates
+from mdtensor.lower.gpu_resources import REGISTERS, held_by, tile_elements
 from mdtensor.lower.index import as_index
 from mdtensor.lower.passes.copy_together import MOST_PIECES
 from mdtensor.lower.passes.wide_accesses import lanes_of

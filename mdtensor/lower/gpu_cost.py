@@ -12,26 +12,28 @@ from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_arithmetic import ALONE, MUCH, cycles_of_point
-from mdtensor.lower.gpu_bulk import bulk_bytes, bulk_estimate
-from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_estimate
+from mdtensor.lower.gpu_bulk import bulk_estimate
+from mdtensor.lower.gpu_matrices import matrix_estimate
+from mdtensor.lower.gpu_resources import (
+    REGISTERS,
+    WIDE,
+    chunk_of,
+    held_by,
+    lies_as_source,
+    read_by_steps,
+    tile_elements,
+)
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import register_dtype
-from mdtensor.lower.passes.march_out import lengths_of_runs, runs_of
-from mdtensor.lower.planes import planes_of
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
-from mdtensor.lower.side_by_side import places_as_source
-from mdtensor.lower.tiling import DimTiling, tilings_of
+from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import Target
 
-REGISTERS = 255  # that a work-item can have
 REGISTER_FILE = 65536
 THREADS_OF_CORE = 2048
 GROUPS_OF_CORE = 32
-ADDRESSES = 40  # registers of a work-item for addresses and counters
-ADDRESSES_BY_STEPS = 32  # the same, and for two rows, where rows take several steps together
-WIDE = 4  # steps, and elements of a wide access
 # Instructions for a copy of 16 bytes, or of elements that are turned through registers, and for a
 # stream, where several reduced dims tell where its tile lies.
 COPY, TURNED_COPY, TURN = 7.0, 20.0, 20.0
@@ -53,7 +55,6 @@ LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
 STAGED_TILE, DIRECT_TILE, LEVEL, GROUP = 507.0, 1810.0, 228.0, 3080.0
 AWAITED_TILE = 120.0
 POINT_OF_LEVEL = 0.1  # of a level, for each point that a work-item holds
-MORE_OF_MATRICES = 1024  # bytes of local memory, since small tiles were seen to take 512 more
 LATENCY = 867e-9  # of global memory, seconds
 CLOCK_UNDER_LOAD = 0.86
 LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
@@ -69,118 +70,6 @@ NOT_MOVED, GROUPS_APART = 0.3, 0.3
 # the same for lines of what is read where it is.
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
-
-
-_latest: tuple[Problem, Schedule, int, int] | None = None
-
-
-def held_by(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """Registers of a work-item and bytes of local memory; those asked for last are kept."""
-    global _latest
-    latest = _latest
-    if latest is not None and latest[0] is problem and latest[1] is schedule:
-        return latest[2], latest[3]
-    registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
-    _latest = problem, schedule, registers, local
-    return registers, local
-
-
-def local_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of local memory that a group's staged tiles and partial results take."""
-    if schedule.bulk:
-        return bulk_bytes(problem, schedule)
-    if schedule.tensor:
-        return matrix_bytes(problem, schedule) + MORE_OF_MATRICES
-    size = 0
-    tilings = tilings_of(problem, schedule)
-    if schedule.march and any(schedule.staged):
-        planes = planes_of(problem, schedule, tilings)
-        lengths = lengths_of_runs(problem, schedule, tilings)
-        written = [problem.outputs[w.buffer].itemsize for w in problem.writes][: len(lengths)]
-        size = sum(p.elements * p.memory.itemsize + 1024 for p in planes)
-        runs = runs_of(schedule)
-        return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
-    for number, region in enumerate(schedule.staged):
-        if region:
-            padding = schedule.padding[number] if schedule.padding else 0
-            if _lies_as_source(schedule, number):
-                elements = places_as_source(problem, tilings, number, padding)[1].constant or 1
-            else:  # rows may be longer
-                elements = tile_elements(problem, schedule, tilings, number) * 5 // 4
-            elements += 64
-            itemsize = problem.inputs[problem.streams[number].buffer].itemsize
-            size += elements * itemsize * max(1, schedule.stages)
-    if any(schedule.threads[d] > 1 for d in problem.contracted):
-        points = math.prod(schedule.registers[d] for d in problem.kept)
-        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
-        size += points * math.prod(schedule.threads) * held
-    if schedule.cluster:
-        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
-        groups = math.prod(schedule.parts[d] for d in problem.contracted)
-        size += held * groups * math.prod(schedule.block(d) for d in problem.kept)
-    return size
-
-
-def _lies_as_source(schedule: Schedule, number: int) -> bool:
-    return bool(schedule.as_source) and schedule.as_source[number] and not schedule.tensor
-
-
-def read_by_steps(problem: Problem, schedule: Schedule) -> int:
-    """The staged stream of which one access reads several steps; -1 for none.
-
-    Rows of points take these steps together (see `lower.passes.traversal`).
-    """
-    if not schedule.reduce_order or schedule.registers[schedule.reduce_order[-1]] % WIDE:
-        return -1
-    nearest, found, most = schedule.reduce_order[-1], -1, 1
-    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
-        if _lies_as_source(schedule, n) and stream.strides[nearest].constant == 1:
-            rows = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
-            found, most = (n, rows) if rows > most else (found, most)
-    return found
-
-
-def tile_elements(
-    problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling], number: int
-) -> int:
-    """Elements of a stream's staged tile."""
-    if _lies_as_source(schedule, number):
-        return places_as_source(problem, tilings, number)[1].constant or 1
-    elements = 1
-    for d in problem.used[number]:
-        tiling = tilings[d]
-        if problem.reduced[d]:
-            elements *= tiling.tile or tiling.part.constant or 1
-        else:
-            elements *= tiling.block
-    return elements
-
-
-def registers_of(problem: Problem, schedule: Schedule) -> int:
-    """Registers that a work-item needs, about: accumulators, operands, addresses, the next tile."""
-    words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
-    points = math.prod(schedule.registers[d] for d in problem.kept)
-    tilings = tilings_of(problem, schedule)
-    ahead = schedule.prefetch and any(tilings[d].tile for d in problem.contracted)
-    operands = 0
-    by_steps = read_by_steps(problem, schedule)
-    if by_steps >= 0:
-        own = (schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d))
-        return points * words + WIDE * points // math.prod(own) + ADDRESSES_BY_STEPS
-    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
-        kept = [d for d in problem.kept if stream.uses(d)]
-        own = math.prod(schedule.registers[d] for d in kept)
-        if schedule.staged[n] and not kept:
-            own = max((min(4, _chunk(schedule, d)) for d in schedule.reduce_order[-1:]), default=1)
-        if not schedule.staged[n]:
-            own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
-        operands += min(own, 64)
-        waits = schedule.stages > 1 and not (schedule.padding and schedule.padding[n])
-        if schedule.staged[n] and ahead and not waits:
-            own = tile_elements(problem, schedule, tilings, n)
-            own *= problem.inputs[stream.buffer].itemsize
-            operands += own // (4 * math.prod(schedule.threads))
-    return points * words + operands + ADDRESSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +230,7 @@ def _copies(problem: Problem, schedule: Schedule) -> float:
             own = tile_elements(problem, schedule, tilings, n) / math.prod(schedule.threads)
             strides = problem.streams[n].strides
             along = any(problem.reduced[d] and s.constant == 1 for d, s in enumerate(strides))
-            turned = along and not _lies_as_source(schedule, n)
+            turned = along and not lies_as_source(schedule, n)
             found += own / WIDE * (TURNED_COPY if turned else COPY) + TURN
     return found
 
@@ -354,15 +243,11 @@ def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bo
         wide = True
     elif schedule.staged[number]:
         kept = [d for d in problem.kept if stream.uses(d)]
-        wide = any(_chunk(schedule, d) >= 4 for d in kept or schedule.reduce_order[-1:])
+        wide = any(chunk_of(schedule, d) >= 4 for d in kept or schedule.reduce_order[-1:])
     else:
         near = [d for d in problem.dims if stream.strides[d].constant == 1]
-        wide = bool(near) and _chunk(schedule, near[0]) >= 4 and problem.extent(near[0]) % 4 == 0
+        wide = bool(near) and chunk_of(schedule, near[0]) >= 4 and problem.extent(near[0]) % 4 == 0
     return own / (4 if wide else 1), wide
-
-
-def _chunk(schedule: Schedule, d: int) -> int:
-    return schedule.chunks[d] if schedule.chunks else schedule.registers[d]
 
 
 def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
@@ -376,7 +261,7 @@ def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
         lanes = min(left, schedule.threads[d])
         left = max(1, left // lanes)
         if lanes > 1 and stream.uses(d):
-            apart = abs(stream.strides[d].constant or LINE) * _chunk(schedule, d) * itemsize
+            apart = abs(stream.strides[d].constant or LINE) * chunk_of(schedule, d) * itemsize
             lines *= max(1.0, lanes * min(1.0, apart / LINE))
     return lines
 
@@ -388,7 +273,7 @@ def _side_by_side(
     lanes, run = _lanes_of_warp(problem, schedule), 1
     for stride, d in sorted((abs(s.constant or 0), d) for d, s in enumerate(strides)):
         if stride == run:
-            run *= min(lanes[d] * min(4, _chunk(schedule, d)), problem.extent(d))
+            run *= min(lanes[d] * min(4, chunk_of(schedule, d)), problem.extent(d))
     return min(LINE, run * itemsize)
 
 

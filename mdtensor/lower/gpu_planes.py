@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.gpu_blocks import kept_order
-from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE, local_bytes
+from mdtensor.lower.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE
+from mdtensor.lower.gpu_resources import local_bytes
 from mdtensor.lower.index import as_index
 from mdtensor.lower.plain import plain
 from mdtensor.lower.planes import Planes, marched_dim, plane_dim, planes_of

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from mdtensor.lower.gpu_space import configuration_on_gpu, gpu_parameters, schedule_on_gpu
+from mdtensor.lower.gpu_configurations import configuration_on_gpu, schedule_on_gpu
+from mdtensor.lower.gpu_space import gpu_parameters
 from mdtensor.lower.parameter import (
     Constraint,
     Parameter,

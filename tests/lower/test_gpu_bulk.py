@@ -18,8 +18,8 @@ from mdtensor.lower.gpu_bulk import (
     spreads,
 )
 from mdtensor.lower.gpu_candidates import misfit
-from mdtensor.lower.gpu_cost import local_bytes
 from mdtensor.lower.gpu_matrices import matrix_dims
+from mdtensor.lower.gpu_resources import local_bytes
 from mdtensor.lower.passes.matrix_tile import rows_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec

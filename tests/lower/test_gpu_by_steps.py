@@ -9,7 +9,7 @@ import pytest
 from mdtensor.lower.gpu_blocks import Blocks
 from mdtensor.lower.gpu_by_steps import by_steps_of_source
 from mdtensor.lower.gpu_candidates import gpu_candidates, misfit, ranked_on_gpu
-from mdtensor.lower.gpu_cost import read_by_steps, registers_of
+from mdtensor.lower.gpu_resources import read_by_steps, registers_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec

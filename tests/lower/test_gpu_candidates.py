@@ -20,7 +20,8 @@ from mdtensor.lower.gpu_candidates import (
     of_block,
     ranked_on_gpu,
 )
-from mdtensor.lower.gpu_cost import gpu_estimate, least_seconds, local_bytes, registers_of
+from mdtensor.lower.gpu_cost import gpu_estimate, least_seconds
+from mdtensor.lower.gpu_resources import local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import MOST_OF_CLUSTER

@@ -9,7 +9,7 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu_cost import tile_elements
+from mdtensor.lower.gpu_resources import tile_elements
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.side_by_side import places_as_source

@@ -10,7 +10,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_candidates import misfit
-from mdtensor.lower.gpu_cost import local_bytes
+from mdtensor.lower.gpu_resources import local_bytes
 from mdtensor.lower.passes.march_out import lengths_of_runs, runs_of
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of

@@ -1,0 +1,23 @@
+"""Configurations of the space of a GPU: the schedule of a schedule's configuration is that one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mdtensor.autotune.space import Space
+from mdtensor.lower.candidates import ranked
+from mdtensor.lower.gpu_configurations import configuration_on_gpu, schedule_on_gpu
+from mdtensor.lower.gpu_space import gpu_parameters
+from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_a_candidate_is_the_schedule_of_its_configuration(text: str) -> None:
+    problem = problem_of(text)
+    space = Space(gpu_parameters(problem, H200))
+    for _, schedule in ranked(problem, H200)[:8]:
+        place = space.nearest(configuration_on_gpu(problem, schedule), random.Random(0))
+        assert place is not None
+        assert schedule_on_gpu(problem, H200, place) == schedule
