@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 import numpy as np
 
 from mdtensor.api.arguments import Arguments, specs_of
-from mdtensor.api.einsum import Options, einsum
+from mdtensor.api.einsum import einsum
+from mdtensor.api.einsum_options import Options
 from mdtensor.api.operands import array_module, as_array, check_mask, no_kernels, reason_of_types
 from mdtensor.api.places import device_of_call
 from mdtensor.api.plan import Plan

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.computation import Computation, Step, call
-from mdtensor.api.einsum import checked_precision
+from mdtensor.api.einsum_options import checked_precision
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, check_types
 from mdtensor.api.recall import recalled

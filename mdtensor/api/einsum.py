@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api import dispatch, modes, pipeline, recall, statistics
+from mdtensor.api.einsum_options import Options, checked_order, checked_precision
 from mdtensor.api.family import Family, order_of
 from mdtensor.api.launch import Launch, launch_of, scalar_result
 from mdtensor.api.operands import (
@@ -22,7 +23,6 @@ from mdtensor.api.operands import (
     array_module,
     as_arrays,
     as_output,
-    check_types,
     no_kernels,
     read_only,
     reason_of_classes,
@@ -31,11 +31,10 @@ from mdtensor.api.operands import (
     split,
 )
 from mdtensor.api.path import Optimize, checked_optimize
-from mdtensor.api.prepare import Prepared, computation_dtype, prepare
+from mdtensor.api.prepare import Prepared, computation_dtype
 from mdtensor.api.recall import recalled
 from mdtensor.api.short_floats import are_short, in_single
-from mdtensor.errors import ShapeError
-from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
 from mdtensor.translate.md_hom import MDHom
@@ -47,7 +46,6 @@ Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 _numpy_einsum: Any = np.einsum
 _numpy_einsum_path: Any = np.einsum_path
 
-_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 _TABLE_SIZE = 4096
 
 # Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
@@ -150,7 +148,7 @@ def einsum(
         extents,
         dtype,
         acc_dtype,
-        _order(order),
+        checked_order(order),
         casting,
         checked_optimize(optimize),
         checked_precision(precision),
@@ -285,60 +283,6 @@ def _watched() -> bool:
     return executor is not None or modes.is_watching()
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of `einsum` that shape a plan, checked and hashable."""
-
-    dtype: np.dtype | None = None
-    order: str = "K"
-    casting: str = "safe"
-    optimize: Optimize = False
-    acc_dtype: np.dtype | None = None
-    precision: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        dtype: object = None,
-        order: str | None = "K",
-        casting: str = "safe",
-        optimize: Optimize = False,
-        acc_dtype: object = None,
-        precision: object = None,
-    ) -> Options:
-        """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
-        order = _order(order)
-        _check_casting(casting)
-        wanted, accumulated = (
-            None if given is None else as_dtype(given) for given in (dtype, acc_dtype)
-        )
-        if accumulated is not None:
-            check_types([accumulated])
-        checked = checked_precision(precision)
-        return cls(wanted, order, casting, checked_optimize(optimize), accumulated, checked)
-
-    @property
-    def in_order(self) -> tuple[Any, ...]:
-        """The options as `of` takes them."""
-        return tuple(getattr(self, each.name) for each in fields(self))
-
-    def prepared(
-        self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
-    ) -> Prepared:
-        """The plan of a call with these options."""
-        return prepare(
-            text,
-            specs,
-            dtype=self.dtype,
-            order=self.order,
-            casting=self.casting,
-            acc_dtype=self.acc_dtype,
-            precision=self.precision,
-            optimize=self.optimize,
-            out_spec=out_spec,
-        )
-
-
 def lookup_or_prepare(
     text: str, arrays: Sequence[Array], out: Array | None, options: Options
 ) -> Prepared:
@@ -439,23 +383,3 @@ def count_for_numpy(types: Sequence[np.dtype], reason: str) -> None:
     strange = [given for given in types if given.char not in COMPUTED]
     dtype = np.result_type(*types) if types and not strange else np.dtype(object)
     statistics.tally(statistics.NUMPY, strange[0] if strange else dtype, reason).calls += 1
-
-
-def _order(order: str | None) -> str:
-    letter = "K" if order is None else str(order).upper()
-    if letter not in ("C", "F", "A", "K"):
-        raise ShapeError(f"order is {order!r}", hint="one of 'C', 'F', 'A', 'K'")
-    return letter
-
-
-def _check_casting(casting: str) -> None:
-    if casting not in _CASTINGS:
-        raise ShapeError(f"casting is {casting!r}", hint=f"one of {', '.join(_CASTINGS)}")
-
-
-def checked_precision(precision: Any) -> str | None:
-    """What a caller gave as `precision`; raises ShapeError for what is none."""
-    if precision is not None and precision not in PRECISIONS:
-        words = ", ".join(map(repr, PRECISIONS))
-        raise ShapeError(f"precision is {precision!r}", hint=f"one of {words}, or None: float32")
-    return precision

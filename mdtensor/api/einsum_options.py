@@ -1,0 +1,93 @@
+"""The options of `einsum`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.operands import check_types
+from mdtensor.api.path import Optimize, checked_optimize
+from mdtensor.api.prepare import Prepared, prepare
+from mdtensor.errors import ShapeError
+from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.scalar_function import PRECISIONS
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `einsum` that shape a plan, checked and hashable."""
+
+    dtype: np.dtype | None = None
+    order: str = "K"
+    casting: str = "safe"
+    optimize: Optimize = False
+    acc_dtype: np.dtype | None = None
+    precision: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dtype: object = None,
+        order: str | None = "K",
+        casting: str = "safe",
+        optimize: Optimize = False,
+        acc_dtype: object = None,
+        precision: object = None,
+    ) -> Options:
+        """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
+        order = checked_order(order)
+        _check_casting(casting)
+        wanted, accumulated = (
+            None if given is None else as_dtype(given) for given in (dtype, acc_dtype)
+        )
+        if accumulated is not None:
+            check_types([accumulated])
+        checked = checked_precision(precision)
+        return cls(wanted, order, casting, checked_optimize(optimize), accumulated, checked)
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """The options as `of` takes them."""
+        return tuple(getattr(self, each.name) for each in fields(self))
+
+    def prepared(
+        self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
+    ) -> Prepared:
+        """The plan of a call with these options."""
+        return prepare(
+            text,
+            specs,
+            dtype=self.dtype,
+            order=self.order,
+            casting=self.casting,
+            acc_dtype=self.acc_dtype,
+            precision=self.precision,
+            optimize=self.optimize,
+            out_spec=out_spec,
+        )
+
+
+def checked_order(order: str | None) -> str:
+    """What a caller gave as `order`; raises ShapeError for what is none."""
+    letter = "K" if order is None else str(order).upper()
+    if letter not in ("C", "F", "A", "K"):
+        raise ShapeError(f"order is {order!r}", hint="one of 'C', 'F', 'A', 'K'")
+    return letter
+
+
+def _check_casting(casting: str) -> None:
+    if casting not in _CASTINGS:
+        raise ShapeError(f"casting is {casting!r}", hint=f"one of {', '.join(_CASTINGS)}")
+
+
+def checked_precision(precision: Any) -> str | None:
+    """What a caller gave as `precision`; raises ShapeError for what is none."""
+    if precision is not None and precision not in PRECISIONS:
+        words = ", ".join(map(repr, PRECISIONS))
+        raise ShapeError(f"precision is {precision!r}", hint=f"one of {words}, or None: float32")
+    return precision
