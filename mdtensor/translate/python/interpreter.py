@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
-from mdtensor.translate.python.expressions import Expressions
+from mdtensor.translate.python.calls import Calls
 from mdtensor.translate.python.functions import conjunction, negation
 from mdtensor.translate.python.local_functions import LocalFunction, bound, local_function
 from mdtensor.translate.python.operators import binary
@@ -52,7 +52,7 @@ class _Flow:
         return self.left_before or bool(self.returned)
 
 
-class Interpreter(Expressions):
+class Interpreter(Calls):
     """Runs statements of one function, and the functions that they call."""
 
     def execute(self, statements: Sequence[ast.stmt], environment: dict[str, Any]) -> Any:

@@ -1,0 +1,144 @@
+"""The values of calls: which functions are run here, by their statements, and which by Python."""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+from inspect import signature
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from mdtensor.translate.python.doubts import CHANGES
+from mdtensor.translate.python.expressions import Expressions
+from mdtensor.translate.python.functions import (
+    is_symbolic,
+    meaning,
+)
+from mdtensor.translate.python.local_functions import (
+    LocalFunction,
+    Scopes,
+    call_method,
+    is_method,
+    is_ours,
+    is_own,
+    is_plain,
+    local_function,
+)
+from mdtensor.translate.python.source import Source
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.tracing import while_tracing
+
+# Functions of objects, which tell nothing about elements.
+_OF_OBJECTS: Any = (isinstance, type, str, repr, hash, id)
+
+
+class Calls(Expressions):
+    """Calls functions on values of which some may be symbolic."""
+
+    def _called(self, node: ast.Call, variables: dict[str, Any]) -> Any:
+        function = self._value(node.func, variables)
+        args = self._elements(node.args, variables)
+        changed = _changed(function, args)
+        if changed is not None:
+            self._check_change(node, changed)
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            value = self._value(keyword.value, variables)
+            kwargs |= value if keyword.arg is None else {keyword.arg: value}
+        if self._is_conditional and isinstance(function, BuiltinFunctionType):
+            owner: object = function.__self__
+            kind = next((kind for kind in (list, dict, set) if isinstance(owner, kind)), None)
+            if kind is not None:
+                raise self._error(
+                    node,
+                    f"a {kind.__name__} is changed under a condition that may not hold",
+                    "use tuples, and choose values by 'a if condition else b'",
+                )
+        return self.call(node, function, args, kwargs)
+
+    def call(
+        self, node: ast.AST, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """What a function returns for values, of which some may be symbolic."""
+        if isinstance(function, partial):
+            given = (*function.args, *args), {**function.keywords, **kwargs}
+            return self.call(node, function.func, *given)
+        if isinstance(function, LocalFunction):
+            return self._interpreted(node, function, args, kwargs)
+        if function in _OF_OBJECTS and args and isinstance(args[0], Expr):
+            raise self._passed_over(
+                node,
+                f"{function.__name__} of {args[0]!r}, which is known only when the kernel runs",
+                "elements have a dtype, such as x.dtype.kind == 'f'",
+            )
+        symbolic = is_symbolic(args) or is_symbolic(list(kwargs.values()))
+        special = meaning(function) if symbolic else None
+        if special is not None:
+            try:
+                signature(special).bind(*args, **kwargs)
+            except TypeError:
+                message = f"{function.__name__} with these arguments cannot be traced"
+                raise self._error(node, message, "write it with if and loops") from None
+            return self._guarded(node, special, *args, **kwargs)
+        if symbolic and is_method(function):
+            self._from_around(function.__self__)
+            return self.call(node, function.__func__, [function.__self__, *args], kwargs)
+        if isinstance(function, FunctionType) and not is_own(function) and not is_plain(args):
+            local = local_function(function)
+            if local is not None:
+                return self._interpreted(node, local, args, kwargs, function.__code__)
+        method = call_method(function)
+        if symbolic and method is not None and not is_own(method):
+            self._from_around(function)
+            return self.call(node, method, [function, *args], kwargs)
+        if is_ours(function):
+            return self._guarded(node, function, *args, **kwargs)
+        called = [self._callable(node, arg) for arg in args]
+        with while_tracing():
+            return self._guarded(node, function, *called, **kwargs)
+
+    def _callable(self, node: ast.AST, value: Any) -> Any:
+        """A function that is handed to one that is no Python, such as `map`, is run here too."""
+        if not isinstance(value, LocalFunction | FunctionType):
+            return value
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            return self.call(node, value, args, kwargs)
+
+        return called
+
+    @abstractmethod
+    def _interpreted(
+        self,
+        node: ast.AST,
+        function: LocalFunction,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        code: object = None,
+    ) -> Any:
+        """Runs the statements of a function."""
+
+    def _function(
+        self, node: ast.FunctionDef | ast.Lambda, variables: dict[str, Any]
+    ) -> LocalFunction:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            raise self._error(node, "a decorated function cannot be traced in another one")
+        name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+        keyword_only = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        return LocalFunction(
+            Source(name, self.source.file, node),
+            Scopes(variables, self.namespace),
+            tuple(self._elements(node.args.defaults, variables)),
+            {arg.arg: self._value(d, variables) for arg, d in keyword_only if d is not None},
+        )
+
+
+def _changed(function: Any, args: Sequence[Any]) -> Any:
+    """The object that a call changes: that of a method which does so, or the first of setattr."""
+    if function is setattr or function is delattr:
+        return args[0] if args else None
+    if not isinstance(function, BuiltinFunctionType) or function.__name__ not in CHANGES:
+        return None
+    return None if isinstance(function.__self__, ModuleType) else function.__self__
