@@ -74,9 +74,9 @@ def render(
         prelude += "\n" + dialect.matrix_functions
     if any(renderer.has_panels for renderer in renderers):
         prelude += "\n" + dialect.panel_functions
-    byte = dialect.byte.partition("(")[0]
-    if byte and any(f"{byte}(" in kernel for kernel in kernels):
-        prelude += "\n" + dialect.byte_functions
+    for name, function in dialect.small_functions.items():
+        if any(f"{name}(" in kernel for kernel in kernels):
+            prelude += "\n" + function
     if any(renderer.hides_remainders for renderer in renderers):
         prelude += "\n" + dialect.remainder_functions
     return KernelSource(

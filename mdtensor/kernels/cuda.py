@@ -60,12 +60,21 @@ __device__ __forceinline__ void store_bfloats(float2 values, unsigned short* pla
 }"""
 
 # NVRTC 13 reads neighbouring bytes of local memory together, and takes differences of the first of
-# four for bytes that are extended already (docs/adr/0004): it may not know whence a number comes.
-_BYTE_FUNCTIONS = """\
-__device__ __forceinline__ signed char byte_of(int wide) {
+# four for bytes that are extended already; NVRTC 13.0 takes the magnitude of any number of 16 bits
+# for positive, which it makes of choices and differences (docs/adr/0004). They may not know whence
+# what these operations give, or choose first, has come:
+_SMALL = {
+    "byte_of": ("signed char", "int8", ("+", "-", "*")),
+    "short_of": ("short", "int16", ("-", "select")),
+}
+_SMALL_FUNCTIONS = {
+    name: f"""\
+__device__ __forceinline__ {kind} {name}(int wide) {{
   asm("" : "+r"(wide));
-  return (signed char)wide;
-}"""
+  return ({kind})wide;
+}}"""
+    for name, (kind, _, _) in _SMALL.items()
+}
 
 # NVRTC 13 crashes on places made of remainders that it knows as such, and needs in loops and behind
 # them (docs/adr/0004). Elsewhere what it knows of them saves registers.
@@ -306,8 +315,8 @@ CUDA = Dialect(
     lanes="xyzw",
     vectors=False,
     sizes_by_value=True,
-    byte="byte_of({value})",
-    byte_functions=_BYTE_FUNCTIONS,
+    small={(dtype, op): name for name, (_, dtype, ops) in _SMALL.items() for op in ops},
+    small_functions=_SMALL_FUNCTIONS,
     hidden_remainder="remainder_of({number}, {by})",
     remainder_functions=_REMAINDER_FUNCTIONS,
 )

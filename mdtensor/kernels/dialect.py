@@ -46,10 +46,11 @@ class Dialect:
     type, a value's bits as an unsigned number, and the value of such a number. `atomics` combine
     an integer of so many bytes into local memory. `matrix_functions` come before kernels with
     products of matrices, which are loops in a language without; `panel_functions` before kernels
-    with bulk copies, whose maps are `map_argument`s, in languages that have such. `byte` is an
-    integer as a signed byte, where a cast does not do; `byte_functions` come before kernels that
-    say it. `hidden_remainder` is that of an index below 2**32 divided by another one, for kernels
-    that store in loops and behind them, where the compiler may not know it; with its functions.
+    with bulk copies, whose maps are `map_argument`s, in languages that have such. `small` are
+    functions to small signed integers, by their types and the operations that these are made by,
+    where a cast does not do; the texts of these functions come before kernels that call them.
+    `hidden_remainder` is that of an index below 2**32 divided by another one, for kernels that
+    store in loops and behind them, where the compiler may not know it; with its functions.
     `cluster` has the attribute of a kernel whose groups are clusters, and the lines by which groups
     say that they have begun, wait for that, find the first one's memory, and meet; a language
     without clusters has none. `renewed` moves a variable to another register, by its type, where
@@ -104,8 +105,8 @@ class Dialect:
     in_order_alone: tuple[str, ...] = ()
     shuffle: str = ""
     fused: str = ""
-    byte: str = ""
-    byte_functions: str = ""
+    small: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    small_functions: Mapping[str, str] = field(default_factory=dict[str, str])
     hidden_remainder: str = ""
     remainder_functions: str = ""
     before_loops: tuple[str, ...] = ()

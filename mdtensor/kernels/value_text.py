@@ -287,9 +287,7 @@ class ValueText:
             return f"({kind}){text}" if lanes == 1 and dtype.itemsize < 4 else text
         if lanes == 1:
             text = f"({unsigned})({args[0]}) {symbol} ({unsigned})({args[1]})"
-            if dtype.itemsize == 1 and self.dialect.byte:
-                return self.dialect.byte.format(value=text)
-            return f"({kind})({text})"
+            return f"{self.dialect.small.get((dtype.name, symbol), f'({kind})')}({text})"
         as_unsigned = f"as_{unsigned}{lanes}"
         return f"as_{kind}({as_unsigned}({args[0]}) {symbol} {as_unsigned}({args[1]}))"
 
@@ -297,6 +295,8 @@ class ValueText:
         condition, *choices = calc.args
         then, otherwise = (self.value(choice, calc.lanes) for choice in choices)
         if calc.lanes == 1:
+            if hiding := self.dialect.small.get((calc.dtype.name, calc.op)):
+                then = f"{hiding}({then})"
             return self._narrowed(calc, f"({self.truth(condition)} ? {then} : {otherwise})")
         mask = self._mask(condition, calc.lanes, calc.dtype.itemsize)
         return f"select({otherwise}, {then}, {mask})"

@@ -43,8 +43,8 @@ def test_vectors_have_no_spelling():
         source("matmul_remainder", CUDA)
 
 
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2"])
-def test_signed_bytes_are_computed_from_numbers_of_unknown_origin(dtype):
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4"])
+def test_small_signed_numbers_are_computed_from_numbers_of_unknown_origin(dtype):
     md_hom = md_hom_from_reduction(
         Reduction("i->", lambda a: -a, combine="max"), [TensorSpec.of((64,), dtype)]
     )
@@ -52,3 +52,17 @@ def test_signed_bytes_are_computed_from_numbers_of_unknown_origin(dtype):
     text = program_of(problem, plain(problem, "gpu"), CUDA).text
     declared = "__device__ __forceinline__ signed char byte_of(int wide)"
     assert [declared in text, "byte_of((unsigned char)(" in text] == [dtype == "i1"] * 2
+    declared = "__device__ __forceinline__ short short_of(int wide)"
+    assert [declared in text, "short_of((unsigned int)(" in text] == [dtype == "i2"] * 2
+
+
+@pytest.mark.parametrize("dtype", ["i2", "i4"])
+def test_choices_among_numbers_of_16_bits_tell_nothing_of_them(dtype):
+    """So that no compiler makes a magnitude of one, however it is said."""
+    md_hom = md_hom_from_reduction(
+        Reduction("i->", lambda a: a * -1 if a < 0 else a, combine="max"),
+        [TensorSpec.of((64,), dtype)],
+    )
+    problem = problem_from_md_hom(md_hom)
+    text = program_of(problem, plain(problem, "gpu"), CUDA).text
+    assert ("? short_of(" in text) == (dtype == "i2")
