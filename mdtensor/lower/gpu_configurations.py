@@ -137,7 +137,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),
         "loop_order": schedule.loop_order,
         "reduce_order": schedule.reduce_order,
-        "reduced_last": problem.reduced[schedule.group_order[-1]],
+        "reduced_last": any(problem.reduced[d] for d in schedule.group_order[-1:]),
     }
     chunks = schedule.chunks or schedule.registers
     leads = schedule.lead or (0,) * len(schedule.parts)

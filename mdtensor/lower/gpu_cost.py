@@ -252,12 +252,9 @@ def _loads(problem: Problem, schedule: Schedule, number: int) -> tuple[float, bo
 
 def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
     """Lines of memory that a warp touches with one load."""
-    order = (*schedule.reduce_order, *schedule.loop_order)
-    if problem.reduced[schedule.group_order[-1]]:
-        order = (*schedule.loop_order, *schedule.reduce_order)
-    left, lines = 32, 1.0
+    left, lines = WARP, 1.0
     itemsize = problem.inputs[stream.buffer].itemsize
-    for d in reversed(order):
+    for d in reversed(_numbered(problem, schedule)):
         lanes = min(left, schedule.threads[d])
         left = max(1, left // lanes)
         if lanes > 1 and stream.uses(d):
@@ -281,14 +278,19 @@ def _lanes_of_warp(problem: Problem, schedule: Schedule) -> list[int]:
     """Work-items of a warp along every dim."""
     if schedule.warp:
         return list(schedule.warp)
-    order = (*schedule.reduce_order, *schedule.loop_order)
-    if problem.reduced[schedule.group_order[-1]]:
-        order = (*schedule.loop_order, *schedule.reduce_order)
     lanes, left = [1] * len(problem.extents), WARP
-    for d in reversed(order):
+    for d in reversed(_numbered(problem, schedule)):
         lanes[d] = min(left, schedule.threads[d])
         left = max(1, left // lanes[d])
     return lanes
+
+
+def _numbered(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
+    """The dims as work-items are numbered, of neighbours the last one."""
+    kept, reduced = schedule.loop_order, schedule.reduce_order
+    if schedule.group_order and problem.reduced[schedule.group_order[-1]]:
+        return (*kept, *reduced)
+    return (*reduced, *kept)
 
 
 def _transfer(

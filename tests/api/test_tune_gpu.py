@@ -72,6 +72,17 @@ def test_a_tuned_plan_is_right_and_a_resident_schedule_wins(
     assert (again.cached, again.trials) == (True, 0)
 
 
+def test_a_computation_of_one_element_is_tuned(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search_trials(monkeypatch, 4)
+    plan = mdt.compile("i,i->", mdt.spec((1,)), mdt.spec((1,)))
+    (report,) = plan.tune(300, quiet=True)
+    assert report.failed == 0
+    a = np.full(1, 3, np.float32)
+    assert plan(a, a) == 9
+
+
 def test_what_is_taken_untuned_is_measured_first_and_confirmed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,9 @@ from mdtensor.autotune.space import Space
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_configurations import configuration_on_gpu, schedule_on_gpu
 from mdtensor.lower.gpu_space import gpu_parameters
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
 
 
@@ -21,3 +24,14 @@ def test_a_candidate_is_the_schedule_of_its_configuration(text: str) -> None:
         place = space.nearest(configuration_on_gpu(problem, schedule), random.Random(0))
         assert place is not None
         assert schedule_on_gpu(problem, H200, place) == schedule
+
+
+def test_a_computation_without_dims_has_its_place() -> None:
+    specs = [TensorSpec.of((1,))] * 2
+    problem = problem_from_md_hom(md_hom_from_einsum("i,i->", specs))
+    assert not problem.extents
+    space = Space(gpu_parameters(problem, H200))
+    ((_, schedule),) = ranked(problem, H200)
+    place = space.nearest(configuration_on_gpu(problem, schedule), random.Random(0))
+    assert place is not None
+    assert schedule_on_gpu(problem, H200, place) == schedule
