@@ -28,20 +28,24 @@ def lane_width(problem: Problem, target: Target) -> int:
 def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:
     """Dims that can be lanes: those that some access walks with stride one, the output's first.
 
+    Where none does, as among complex numbers, those that are walked with a stride of two: sums are
+    worth gathering elements for, what is stored one by one is not.
     Where results lie next to each other along short dims only, which would leave lanes of vectors
     of `width` empty, also the longer ones whose neighbours a staged tile can bring together.
     """
+    walked = {s.constant for a in (*problem.writes, *problem.streams) for s in a.strides}
+    near = 1 if 1 in walked or not problem.contracted else 2
     written = [
         d
         for d in problem.result_dims
         if not (problem.keeps_order and problem.reduced[d])
-        and any(w.strides[d].constant == 1 for w in problem.writes)
+        and any(w.strides[d].constant == near for w in problem.writes)
     ]
     read = [
         d
         for d in problem.dims
         if not (problem.keeps_order and problem.reduced[d])
-        and any(stream.strides[d].constant == 1 for stream in problem.streams)
+        and any(stream.strides[d].constant == near for stream in problem.streams)
     ]
     far: list[int] = []
     if problem.contracted and not any(_is_long(problem, d, width) for d in written):

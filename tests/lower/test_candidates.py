@@ -43,8 +43,9 @@ CPU = Target(
 )
 
 
-def einsum(text: str, *shapes: tuple[int, ...]):
-    return problem_from_md_hom(md_hom_from_einsum(text, [TensorSpec.of(s) for s in shapes]))
+def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4"):
+    specs = [TensorSpec.of(shape, dtype) for shape in shapes]
+    return problem_from_md_hom(md_hom_from_einsum(text, specs))
 
 
 PROBLEMS = {
@@ -57,6 +58,7 @@ PROBLEMS = {
     "windows": einsum("h+r c, r c -> h c", (114, 32), (3, 32)),
     "scan": problem_from_md_hom(prefix_sums(1, 1 << 22, "j")),
     "capsules": einsum("pcib,kcbj->pkij", (12544, 27, 4, 4), (32, 27, 4, 4)),
+    "complex matmul": einsum("ij,jk->ik", (300, 301), (301, 305), dtype="c8"),
     "swapped axes": einsum("ij->ji", (1000, 1024)),
     "many streams": einsum(",".join(["ij"] * 16) + "->j", *[(1000, 2000)] * 16),
 }
@@ -257,3 +259,15 @@ def test_few_rows_read_columns_where_they_are_as_many_as_the_nearest_cache_holds
     assert not any(best.staged)
     assert best.tiles[1]
     assert best.tiles[2] == best.registers[2]
+
+
+def test_products_of_complex_numbers_have_lanes_along_every_second_element():
+    seconds, first = ranked(PROBLEMS["complex matmul"], CPU)[0]
+    assert (first.lane, first.width) == (2, 16)
+    scalar = replace(first, lane=-1, width=1, registers=(1, 1, 1))
+    assert seconds < 0.2 * estimate(PROBLEMS["complex matmul"], scalar, CPU)
+
+
+def test_what_is_stored_one_by_one_is_not_gathered_for():
+    product = einsum("ij,ij->ij", (300, 301), (300, 301), dtype="c8")
+    assert all(made.lane < 0 for made in cpu_candidates(product, CPU))
