@@ -35,6 +35,7 @@ from mdtensor.lower.group_nest import (
 )
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest import (
+    BOOL,
     Allocate,
     Block,
     Comment,
@@ -54,7 +55,10 @@ from mdtensor.lower.nest import (
     Step,
     Store,
     When,
+    register_dtype,
 )
+
+_FLAG = register_dtype(BOOL)  # of accumulators that say whether there was anything
 
 
 def render(
@@ -244,8 +248,10 @@ class _Renderer(ValueText):
             bounds = f"{loop.var} < {loop.stop!r}; {loop.var}++"
         else:
             bounds = f"{loop.var} + {loop.step!r} <= {loop.stop!r}; {loop.var} += {loop.step!r}"
-        head = (*self.dialect.before_loops, f"for ({begin}; {bounds}) {{")
-        return [*head, *self._block(loop.body), "}"]
+        before = [*self.dialect.before_loops]
+        if _stores_what_may_be_absent(loop):
+            before += self.dialect.before_partial_scans
+        return [*before, f"for ({begin}; {bounds}) {{", *self._block(loop.body), "}"]
 
     def _pointer(self, pointer: Pointer) -> str:
         where = self.dialect.regions[pointer.region]
@@ -325,3 +331,9 @@ class _Renderer(ValueText):
         if store.memory != store.value.dtype:
             text = f"({self.dialect.types[store.memory.name]})({text})"
         return [f"{store.buffer}[{index!r}] = {text};"]
+
+
+def _stores_what_may_be_absent(loop: Loop) -> bool:
+    """Whether each turn stores, and changes a flag; a sum of bytes may be taken for one."""
+    flags = any(isinstance(s, Set) and s.ref.dtype == _FLAG for s in loop.body)
+    return flags and any(isinstance(s, Store) for s in loop.body)

@@ -54,7 +54,8 @@ class Dialect:
     `cluster` has the attribute of a kernel whose groups are clusters, and the lines by which groups
     say that they have begun, wait for that, find the first one's memory, and meet; a language
     without clusters has none. `renewed` moves a variable to another register, by its type, where
-    that pays. `before_loops` are lines before each of them.
+    that pays. `before_loops` are lines before each of them, `before_partial_scans` those before
+    loops that combine and store in turn what there may not have been any of.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Dialect:
     hidden_remainder: str = ""
     remainder_functions: str = ""
     before_loops: tuple[str, ...] = ()
+    before_partial_scans: tuple[str, ...] = ()
     show_copies: str = ""
     await_out: tuple[str, ...] = ()
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -161,6 +161,8 @@ OPENCL = Dialect(
     # Schedules say what is a vector. Intel's compiler makes vectors of more, and crashes where a
     # reduction reads every second element, as products of complex numbers do.
     before_loops=("#pragma clang loop vectorize(disable)",),
+    # Intel's compiler takes the first turn out of these, and stores its results elsewhere.
+    before_partial_scans=("#pragma clang loop unroll(disable)",),
 )
 # For processors with such an instruction; others compute it by hundreds of theirs.
 OPENCL_FMA = replace(OPENCL, fused="fma({x}, {y}, {addend})")

@@ -267,6 +267,15 @@ def test_loops_and_branches():
     ]
 
 
+def test_loops_that_store_what_may_be_absent_are_not_unrolled():
+    flag, turn = Ref("some", np.dtype("u1")), Store("O0", F4, name("i"), Ref("x", F4))
+    unrolled = "#pragma clang loop unroll(disable)"
+    for body, expected in (((Set(flag, flag), turn), 1), ((Set(flag, flag),), 0), ((turn,), 0)):
+        scan = Loop("i", as_index(0), name("n"), as_index(1), body)
+        assert lines(scan).count(unrolled) == expected
+        assert unrolled not in lines(scan, dialect=CUDA)
+
+
 def test_index_calculations():
     lower = LetIndex("m", IndexCalc("min", name("i") + 4, name("n")))
     assert lines(lower) == ["const long m = (i + 4 < n ? i + 4 : n);"]
