@@ -21,7 +21,7 @@ from bench.workloads import Contraction
 
 # Seconds: until a process has its libraries and a device; what a case takes beside its search;
 # what torch's compiler takes of it. Each call is run so often, the first looks included.
-START, CASE, COMPILER, RUNS = 12.0, 3.0, 6.0, 40
+START, CASE, COMPILER, RUNS = 12.0, 3.0, 12.0, 40
 # A search that ended in less of its budget had nothing left to try.
 ENDED = 0.8
 # A task may take so many times as long as expected, and this much more, before it is ended.
