@@ -289,7 +289,7 @@ def _staged(problem: Problem, flat: Schedule, *, general: bool) -> Iterator[Sche
     if not problem.contracted or problem.reduced[flat.lane] or problem.scanned >= 0:
         return
     along = [
-        s.uses(flat.lane) and n < problem.finish_streams and problem.is_plain(n)
+        s.uses(flat.lane) and n < problem.finish_streams and bool(problem.places(n))
         for n, s in enumerate(problem.streams)
     ]
     if not any(along):

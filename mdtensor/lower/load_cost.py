@@ -62,7 +62,7 @@ def _load_cycles(case: Case, walk: Walk, *, staged: bool) -> float:
     """
     lane, width = case.schedule.lane, case.schedule.width
     itemsize, offsets = walk.itemsize, walk.places
-    if len({offset % width for offset in offsets}) < 2:
+    if staged or len({offset % width for offset in offsets}) < 2:
         steps = [stride for d, stride in enumerate(walk.strides) if d != lane]
         uneven = not staged and any(step * itemsize % LINE for step in steps)
         return LOAD + CROSSING * (uneven and width * itemsize / LINE)

@@ -163,6 +163,13 @@ class Problem:
         found = {(read.offset, bool(read.computed)) for read in self.reads if read.stream == stream}
         return len(found) == 1 and not found.pop()[1]
 
+    def places(self, stream: int) -> tuple[Index, ...]:
+        """The offsets at which the scalar function reads a stream; () where some are computed."""
+        found = [read for read in self.reads if read.stream == stream]
+        if any(read.computed for read in found):
+            return ()
+        return tuple(dict.fromkeys(as_index(read.offset) for read in found))
+
     @cached_property
     def dims(self) -> range:
         """Numbers of all dims."""

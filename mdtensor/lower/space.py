@@ -225,7 +225,7 @@ def _staging(problem: Problem) -> list[Parameter]:
         return ("", "scratch")
 
     for number, stream in enumerate(problem.streams):
-        possible = number < problem.finish_streams and problem.is_plain(number)
+        possible = number < problem.finish_streams and bool(problem.places(number))
         worthwhile = possible and problem.contracted and problem.scanned < 0
 
         def along(so_far: bool, region: str, lane: int, stream: Stream = stream) -> tuple[bool]:

@@ -26,6 +26,7 @@ def cycles_to_stage(problem: Problem, schedule: Schedule, shape: Shape, target: 
             continue
         stream = problem.streams[number]
         elements = math.prod(shape.extents[d] for d in problem.dims if stream.uses(d))
+        elements *= len(problem.places(number))
         inside = [n for n, d in enumerate(tiled) if stream.uses(d)]
         outer = tiled[: max(inside, default=-1) + 1]
         repeats = math.prod(

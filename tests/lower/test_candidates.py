@@ -271,3 +271,10 @@ def test_products_of_complex_numbers_have_lanes_along_every_second_element():
 def test_what_is_stored_one_by_one_is_not_gathered_for():
     product = einsum("ij,ij->ij", (300, 301), (300, 301), dtype="c8")
     assert all(made.lane < 0 for made in cpu_candidates(product, CPU))
+
+
+def test_both_halves_of_complex_numbers_are_staged_apart():
+    product = einsum("ij,jk->ik", (256, 256), (256, 256), dtype="c8")
+    _, first = ranked(product, CPU)[0]
+    assert first.staged == ("", "scratch")
+    assert first.width == 16

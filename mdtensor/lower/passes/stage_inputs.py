@@ -27,7 +27,7 @@ from mdtensor.lower.nest import (
     register_dtype,
 )
 from mdtensor.lower.passes.staged_layouts import ALIGNMENT, FULL, INNER, OUTER, Axis, Layout
-from mdtensor.lower.problem import Problem
+from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.zero_filled import place_of
@@ -62,19 +62,23 @@ def copy(
         together = _copy_together(layout, problem, schedule, tilings)
         alone = math.prod(schedule.threads) == 1
         return together if alone else [Barrier(), *together, Barrier()]
-    return [
-        Comment(f"stage {layout.pointer}"),
-        *_copy_loops(layout, problem, schedule, tilings),
-    ]
+    statements: list[Statement] = [Comment(f"stage {layout.pointer}")]
+    for source in sources_of(layout, problem):
+        statements += _copy_loops(layout, problem, schedule, tilings, source)
+    return statements
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a stream's elements are copied from: a buffer, its type, and an offset."""
+    """Where a stream's elements are copied from: a buffer, its type, and an offset.
+
+    They go to the staged tile from element `start` on.
+    """
 
     buffer: str
     memory: np.dtype
     offset: Index | int
+    start: Index | int = 0
 
     def load(self, layout: Layout, index: Index, lanes: int = 1, stride: Index | int = 1) -> Value:
         """Elements from the source, converted to the type of the staged tile."""
@@ -84,10 +88,26 @@ class Source:
 
 
 def source_of(layout: Layout, problem: Problem) -> Source:
-    """Where the elements of a staged tile come from."""
+    """Where the elements of a staged tile of one place come from."""
+    return sources_of(layout, problem)[0]
+
+
+def sources_of(layout: Layout, problem: Problem) -> list[Source]:
+    """Where the elements of a staged tile come from, place by place."""
     buffer = problem.streams[layout.stream].buffer
-    read = next(read for read in problem.reads if read.stream == layout.stream)
-    return Source(f"I{buffer}", problem.inputs[buffer], place_of(problem, read))
+    first: dict[Index, Read] = {}
+    for read in problem.reads:
+        if read.stream == layout.stream:
+            first.setdefault(as_index(read.offset), read)
+    return [
+        Source(
+            f"I{buffer}",
+            problem.inputs[buffer],
+            place_of(problem, read),
+            layout.start_of(place),
+        )
+        for place, read in first.items()
+    ]
 
 
 def _copy_together(
@@ -123,16 +143,19 @@ def _copy_together(
 
 
 def _copy_loops(
-    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+    layout: Layout,
+    problem: Problem,
+    schedule: Schedule,
+    tilings: Sequence[DimTiling],
+    source: Source,
 ) -> list[Statement]:
     """One work-item copies, in the order of the target; whole vectors along the lane dim."""
     stream, lane = problem.streams[layout.stream], schedule.lane
-    source = source_of(layout, problem)
     axes = list(layout.axes)
     vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
     if not vector:
         axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
-    from_address, to_address = as_index(source.offset), as_index(0)
+    from_address, to_address = as_index(source.offset), as_index(source.start)
     for axis in layout.axes:
         tiling = tilings[axis.dim]
         stride = stream.strides[axis.dim]

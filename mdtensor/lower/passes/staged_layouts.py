@@ -42,7 +42,9 @@ class Axis:
 class Layout:
     """Where the elements of a staged tile lie; axes outermost first, sizes in elements.
 
-    Along `early` dims the last tile begins so early that it is whole (see `early_tiles`).
+    Along `early` dims the last tile begins so early that it is whole (see `early_tiles`). A stream
+    that is read at several places has a tile for each, one after the other: the halves of complex
+    numbers, which lie between each other in memory, lie apart.
     """
 
     stream: int
@@ -52,6 +54,19 @@ class Layout:
     size: Index
     stages: int = 1
     early: frozenset[int] = frozenset()
+    places: tuple[Index, ...] = ()
+
+    def start_of(self, place: Index | int) -> Index:
+        """Where the tile of what is read at a place begins."""
+        if len(self.places) < 2:
+            return as_index(0)
+        return self.size_of_place * self.places.index(as_index(place))
+
+    @property
+    def size_of_place(self) -> Index:
+        """Elements of the tile of one place."""
+        outermost = self.axes[0] if self.axes else None
+        return as_index(1) if outermost is None else outermost.stride * outermost.extent
 
     @property
     def apart(self) -> int:
@@ -167,7 +182,9 @@ def _layout(
         }[part]
         axes.append(Axis(d, part, extent, stride))
         stride = stride * extent
-    return Layout(number, region, staged_dtype(problem, number), tuple(reversed(axes)), stride)
+    memory, places = staged_dtype(problem, number), problem.places(number)
+    size = stride * len(places)
+    return Layout(number, region, memory, tuple(reversed(axes)), size, places=places)
 
 
 def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:

@@ -194,7 +194,8 @@ class Body:
         index: Callable[[str], Value],
     ) -> Value:
         problem = self.frame.problem
-        offset = as_index(0) if read.stream in self.frame.layouts else place_of(problem, read)
+        layout = self.frame.layouts.get(read.stream)
+        offset = layout.start_of(read.offset) if layout else place_of(problem, read)
         for d, step in steps:
             if self.frame.is_clamped(d) and read.stream not in self.frame.layouts:
                 stride = self._stride(read.stream, d)

@@ -80,7 +80,10 @@ def validate_staging(problem: Problem, schedule: Schedule) -> None:
             raise LoweringError(f"{schedule.asm} has no memory region {region!r} to stage in")
         if not region or schedule.march:
             continue
-        if stream >= problem.finish_streams or not problem.is_plain(stream):
+        if stream >= problem.finish_streams or not problem.places(stream):
+            raise LoweringError("only streams whose places are not computed can be staged")
+        by_places = asm_of(schedule.asm).vectors and not schedule.resident
+        if not by_places and not problem.is_plain(stream):
             raise LoweringError("only streams that are read once a point can be staged")
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.generalised import generalised
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.lower.index import as_index
+from mdtensor.lower.problem import Computed, problem_from_md_hom
 from mdtensor.lower.rules.valid import validate
+from mdtensor.translate.scalar import const
 from tests.kernels.kernel_cases import CASES, cpu, einsum, gpu, matmul
 
 MATMUL = problem_from_md_hom(matmul(5, 9, 32).md_hom())
@@ -165,8 +167,21 @@ class TestAccumulation:
             validate(self.half, schedule)
 
 
-def test_a_stream_read_at_several_offsets_is_not_staged():
+def test_a_stream_read_at_several_offsets_is_staged_by_processors_alone():
+    problem = CASES["matmul_complex"].problem()
+    validate(problem, replace(PLAIN, staged=("", "scratch")))
     with pytest.raises(
         LoweringError, match="only streams that are read once a point can be staged"
     ):
-        lowered(CASES["matmul_complex"].problem(), replace(PLAIN, staged=("", "scratch")))
+        validate(problem, replace(GPU, staged=("", "local")))
+
+
+def test_a_stream_read_at_computed_places_is_not_staged():
+    problem = CASES["matmul_complex"].problem()
+    place = Computed(const(0, np.dtype("i8")), as_index(1), as_index(1))
+    computed = replace(problem.reads[-1], computed=(place,))
+    with pytest.raises(LoweringError, match="streams whose places are not computed can be staged"):
+        validate(
+            replace(problem, reads=(*problem.reads[:-1], computed)),
+            replace(PLAIN, staged=("", "scratch")),
+        )
