@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,13 @@ def rendered(run: Run, name: str, drawn: Sequence[str] = ()) -> str:
 def title_of(run: Run, name: str) -> str:
     """What a run measured, on what, and when."""
     device = f"{run.device['name']} × {run.device['cores']}"
-    return f"{_TITLES[_family(name)]}: {device}, {run.date[:10]}"
+    return f"{_TITLES[_family(name)]}: {device}, {days_of(run.cases) or run.date[:10]}"
+
+
+def days_of(cases: Iterable[CaseResult]) -> str:
+    """The day of some cases, or the first and the last one."""
+    days = sorted({case.date[:10] for case in cases})
+    return " to ".join(days[:1] + days[1:][-1:])
 
 
 def _lines(run: Run, name: str, drawn: Sequence[str]) -> Iterator[str]:
@@ -232,10 +238,11 @@ def _quoted(quote: Quote, run: Run, name: str) -> Iterator[str]:
         if case is not None and case.ours and case.peer and case.ratio:
             ours, peer = _time(case.ours.seconds), _time(case.peer.seconds)
             yield f"| {label} | {ours} | {peer} ({case.peer.engine}) | **{case.ratio:.2f}** |"
+    days = days_of(cases[wanted] for _, wanted in quote.cases if wanted in cases)
     yield ""
     yield (
-        f"{run.device['name']}, {run.device['cores']} cores, {run.date[:10]}; all cases, limits and"
-        f" versions: [bench/results](bench/results/README.md), from `{name}`."
+        f"{run.device['name']}, {run.device['cores']} cores, {days or run.date[:10]}; all cases,"
+        f" limits and versions: [bench/results](bench/results/README.md), from `{name}`."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,15 @@ def test_file_appears_whole(run: Run, tmp_path: Path) -> None:
     write(run, path)
     assert read(path) == run
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_titles_say_on_which_days_cases_were_measured(run: Run) -> None:
+    name = "2026-01-03-cpu-einsum.json"
+    assert render.title_of(run, name).endswith("CPU × 2, 2026-01-01")
+    large, small = run.cases
+    later = run.with_case(replace(small, date="2026-01-03T10:00:00+00:00"))
+    assert render.title_of(later, name).endswith(", 2026-01-01 to 2026-01-03")
+    assert render.title_of(replace(run, cases=()), name).endswith(", 2026-01-01")
+    assert render.days_of((large, replace(large, date="2026-01-02"), *later.cases)) == (
+        "2026-01-01 to 2026-01-03"
+    )
