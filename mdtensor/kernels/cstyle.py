@@ -13,8 +13,9 @@ from mdtensor.kernels.primitives import in_primitives
 from mdtensor.kernels.source import KernelSource
 from mdtensor.kernels.value_text import ValueText
 from mdtensor.kernels.vector_text import lanes_text
-from mdtensor.lower.bulk_nest import BulkStatement
-from mdtensor.lower.group_nest import (
+from mdtensor.lower.index import Index
+from mdtensor.lower.nest.bulk_statements import BulkStatement
+from mdtensor.lower.nest.group_statements import (
     Arrive,
     Atomic,
     Await,
@@ -33,9 +34,9 @@ from mdtensor.lower.group_nest import (
     Post,
     ShowCopies,
 )
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest import (
-    BOOL,
+from mdtensor.lower.nest.loop_nest import LoopNest
+from mdtensor.lower.nest.register_types import BOOL, register_dtype
+from mdtensor.lower.nest.statements import (
     Allocate,
     Block,
     Comment,
@@ -44,9 +45,7 @@ from mdtensor.lower.nest import (
     Let,
     LetHead,
     LetIndex,
-    Load,
     Loop,
-    LoopNest,
     Pointer,
     Prefetch,
     Renew,
@@ -55,8 +54,8 @@ from mdtensor.lower.nest import (
     Step,
     Store,
     When,
-    register_dtype,
 )
+from mdtensor.lower.nest.values import Load
 
 _FLAG = register_dtype(BOOL)  # of accumulators that say whether there was anything
 

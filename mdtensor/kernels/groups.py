@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.group_nest import (
+from mdtensor.lower.nest.group_statements import (
     Arrive,
     Atomic,
     Await,
@@ -17,7 +17,7 @@ from mdtensor.lower.group_nest import (
     OfFirst,
     Post,
 )
-from mdtensor.lower.nest import LoopNest
+from mdtensor.lower.nest.loop_nest import LoopNest
 
 
 def taken_number(nest: LoopNest, dialect: Dialect) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.bulk_nest import (
+from mdtensor.lower.index import Index
+from mdtensor.lower.nest.bulk_statements import (
     AwaitProducts,
     AwaitSignal,
     AwaitStores,
@@ -19,8 +20,7 @@ from mdtensor.lower.bulk_nest import (
     Signals,
     WarpBarrier,
 )
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest import Ref
+from mdtensor.lower.nest.values import Ref
 
 _ROW = 128  # bytes of a panel's row
 _GROUP = 8 * _ROW

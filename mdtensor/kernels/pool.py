@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.source import Entry
-from mdtensor.lower.nest import Allocate, LoopNest
+from mdtensor.lower.nest.loop_nest import LoopNest
+from mdtensor.lower.nest.statements import Allocate
 
 _LINE = 1024  # bytes at whose multiples arrays begin in a pool, as panels of bulk copies must
 

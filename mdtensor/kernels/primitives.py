@@ -11,20 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mdtensor.lower.nest import (
-    U8,
-    Calc,
-    Let,
-    Literal,
-    Ref,
-    Set,
-    Shift,
-    Slice,
-    Statement,
-    Store,
-    Value,
-    When,
-)
+from mdtensor.lower.nest.register_types import U8
+from mdtensor.lower.nest.statements import Let, Set, Statement, Store, When
+from mdtensor.lower.nest.values import Calc, Literal, Ref, Shift, Slice, Value
 
 LEVELS = 32
 """Nested operations after which a value gets a name, so that no line nests without end."""

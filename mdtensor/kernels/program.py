@@ -9,7 +9,7 @@ from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest import LoopNest
+from mdtensor.lower.nest.loop_nest import LoopNest
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.translate.rewrites.total_operators import forgets

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mdtensor.lower.bulk_nest import TensorMap
 from mdtensor.lower.index import ZERO, Index
-from mdtensor.lower.nest import Argument
+from mdtensor.lower.nest.bulk_statements import TensorMap
+from mdtensor.lower.nest.loop_nest import Argument
 
 # Bytes of which buffers' addresses are multiples where programs count on it.
 ALIGNMENT = 16

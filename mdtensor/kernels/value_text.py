@@ -12,13 +12,12 @@ from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.primitives import COMPARISONS, is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest import (
-    F16,
-    F32,
+from mdtensor.lower.nest.register_types import F16, F32, is_short_float
+from mdtensor.lower.nest.statements import IndexCalc
+from mdtensor.lower.nest.values import (
     Calc,
     FromIndex,
     Gather,
-    IndexCalc,
     Iota,
     Literal,
     Load,
@@ -28,7 +27,6 @@ from mdtensor.lower.nest import (
     Shuffle,
     Slice,
     Value,
-    is_short_float,
 )
 
 _BITS = {"and": "&", "or": "|", "xor": "^"}

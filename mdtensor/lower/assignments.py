@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mdtensor.lower.nest import Let, Ref, Set, Statement, Value
+from mdtensor.lower.nest.statements import Let, Set, Statement
+from mdtensor.lower.nest.values import Ref, Value
 
 
 def lets(refs: Iterable[Ref], values: Iterable[Value], *, mutable: bool = False) -> list[Statement]:

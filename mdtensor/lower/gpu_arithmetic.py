@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mdtensor.lower.choices import choice_of
-from mdtensor.lower.nest import F64
+from mdtensor.lower.nest.register_types import F64
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.work import nodes_of, operations
 from mdtensor.translate.scalar import BOOL, Expr

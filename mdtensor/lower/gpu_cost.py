@@ -24,7 +24,7 @@ from mdtensor.lower.gpu_resources import (
     tile_elements,
 )
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import WARP
-from mdtensor.lower.nest import F32, F64
+from mdtensor.lower.nest.register_types import F32, F64
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
     ROWS,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mdtensor.lower.gpu_bulk import bulk_bytes
 from mdtensor.lower.gpu_matrices import matrix_bytes
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.passes.march_out import lengths_of_runs, runs_of
 from mdtensor.lower.planes import planes_of
 from mdtensor.lower.problem import Problem

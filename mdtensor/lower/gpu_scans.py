@@ -15,7 +15,7 @@ from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_blocks import kept_order
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_points import GROUP_START
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.passes.look_back import WINDOW
 from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem

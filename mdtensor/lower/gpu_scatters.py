@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mdtensor.lower.gpu_blocks import kept_order
 from mdtensor.lower.gpu_candidates import misfit, part_counts
 from mdtensor.lower.gpu_cost import BASE, SECOND_KERNEL
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.passes.scatter_together import LOCAL_BYTES, atomic_operations
 from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem

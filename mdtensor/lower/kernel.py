@@ -15,7 +15,8 @@ import numpy as np
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import ZERO, Index, as_index, name, product, total
-from mdtensor.lower.nest import Argument, LoopNest, Statement
+from mdtensor.lower.nest.loop_nest import Argument, LoopNest
+from mdtensor.lower.nest.statements import Statement
 from mdtensor.lower.partial_results import Partials, number_among
 from mdtensor.lower.passes import stage_inputs, staged_layouts
 from mdtensor.lower.passes.bulk_tiles import bulk_tiles, maps_of

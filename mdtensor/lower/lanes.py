@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.translate.scalar import Expr
 

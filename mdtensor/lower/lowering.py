@@ -16,7 +16,8 @@ from mdtensor.lower.any_alignment import for_any_alignment
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index, product
 from mdtensor.lower.kernel import arguments_of, groups_of, kernel_of, part_bounds, size_names
-from mdtensor.lower.nest import Allocate, Argument, Block, LoopNest, Statement
+from mdtensor.lower.nest.loop_nest import Argument, LoopNest
+from mdtensor.lower.nest.statements import Allocate, Block, Statement
 from mdtensor.lower.partial_results import (
     Partials,
     by_a_kernel,

@@ -14,7 +14,8 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import ZERO, Index, as_index, name, product
-from mdtensor.lower.nest import Pointer, Statement, register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import Pointer, Statement
 from mdtensor.lower.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mdtensor.lower.lanes import most_lanes
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selected, selection_of

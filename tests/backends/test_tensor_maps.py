@@ -11,7 +11,7 @@ import pytest
 
 from mdtensor.backends.tensor_maps import TensorMaps
 from mdtensor.errors import LaunchError
-from mdtensor.lower.bulk_nest import TensorMap
+from mdtensor.lower.nest.bulk_statements import TensorMap
 
 HALF = np.dtype(np.float16)
 MAPS = (

@@ -12,30 +12,23 @@ from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.kernels.source import numbered
-from mdtensor.lower.group_nest import AwaitCopies, CommitCopies, CopyAsync
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
+from mdtensor.lower.nest.group_statements import AwaitCopies, CommitCopies, CopyAsync
+from mdtensor.lower.nest.loop_nest import Argument, LoopNest
+from mdtensor.lower.nest.statements import (
     Allocate,
-    Argument,
-    Calc,
     Declare,
     If,
     IndexCalc,
     Let,
     LetIndex,
-    Literal,
-    Load,
     Loop,
-    LoopNest,
-    Pack,
-    Ref,
     Set,
-    Slice,
     Statement,
     Step,
     Store,
-    Value,
 )
+from mdtensor.lower.nest.values import Calc, Literal, Load, Pack, Ref, Slice, Value
 
 F4, F2, I1, U1, I4, I8, U8, F8 = (
     np.dtype(t) for t in ("f4", "f2", "i1", "u1", "i4", "i8", "u8", "f8")

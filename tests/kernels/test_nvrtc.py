@@ -13,7 +13,9 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest import Calc, FromIndex, Gather, Iota, Load, LoopNest, Shift, Store
+from mdtensor.lower.nest.loop_nest import LoopNest
+from mdtensor.lower.nest.statements import Store
+from mdtensor.lower.nest.values import Calc, FromIndex, Gather, Iota, Load, Shift
 from tests.kernels.kernel_cases import GPU_CASES, source
 from tests.lower import fuzz
 from tests.lower.fuzz_cuda import alone

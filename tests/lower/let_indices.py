@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest import IndexCalc, LetIndex, Statement
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
 
 
 def number(index: Index, known: Mapping[str, int]) -> int:

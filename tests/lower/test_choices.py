@@ -19,7 +19,7 @@ from mdtensor.lower.choices import choice_of, right_wins
 from mdtensor.lower.compared_words import with_compared_words
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.narrow_places import with_narrow_places
-from mdtensor.lower.nest import Set, Statement, When
+from mdtensor.lower.nest.statements import Set, Statement, When
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.translate.combine import Operator, named, operator_from_function
 from mdtensor.translate.trees import evaluate

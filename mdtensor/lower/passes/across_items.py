@@ -13,22 +13,21 @@ from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.assignments import sets_at_once
-from mdtensor.lower.group_nest import Barrier, Exchange
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
+from mdtensor.lower.nest.group_statements import Barrier, Exchange
+from mdtensor.lower.nest.statements import (
     EXCHANGE,
     Allocate,
     If,
     IndexCalc,
     Let,
     LetIndex,
-    Load,
-    Ref,
     Set,
     Statement,
     Store,
 )
-from mdtensor.lower.values import combined
+from mdtensor.lower.nest.values import Load, Ref
+from mdtensor.lower.value_from_expr import combined
 from mdtensor.translate.combine import Operator
 
 PLACE = "place"  # number of a work-item among those that share its points

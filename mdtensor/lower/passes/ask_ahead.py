@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest import Load, Prefetch, Statement
+from mdtensor.lower.nest.statements import Prefetch, Statement
+from mdtensor.lower.nest.values import Load
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import F32
+from mdtensor.lower.nest.register_types import F32
 from mdtensor.lower.passes.matrix_tile import COLUMNS, Factors, is_turned, matrices_of, rows_of
 from mdtensor.lower.passes.matrix_tile import ROWS as LANES
 from mdtensor.lower.problem import Axis, Problem

@@ -11,20 +11,11 @@ import itertools
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.bulk_nest import AwaitStores, BulkStore, TensorMap, WarpBarrier
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
-    F32,
-    Allocate,
-    If,
-    IndexCalc,
-    LetIndex,
-    Pack,
-    Ref,
-    Statement,
-    Store,
-    register_dtype,
-)
+from mdtensor.lower.nest.bulk_statements import AwaitStores, BulkStore, TensorMap, WarpBarrier
+from mdtensor.lower.nest.register_types import F32, register_dtype
+from mdtensor.lower.nest.statements import Allocate, If, IndexCalc, LetIndex, Statement, Store
+from mdtensor.lower.nest.values import Pack, Ref
 from mdtensor.lower.passes.bulk_form import is_array
 from mdtensor.lower.passes.frame import Frame, Piece, Tile
 from mdtensor.lower.passes.matrix_tile import rows_of

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mdtensor.lower.bulk_nest import (
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest.bulk_statements import (
     AwaitProducts,
     AwaitSignal,
     BulkCopy,
@@ -23,8 +24,8 @@ from mdtensor.lower.bulk_nest import (
     Signals,
     TensorMap,
 )
-from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import F32, Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.nest.register_types import F32
+from mdtensor.lower.nest.statements import Allocate, If, IndexCalc, LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes.bulk_form import (
     ROW_BYTES,
     ROWS,

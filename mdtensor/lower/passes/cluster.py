@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdtensor.lower.group_nest import BeginCluster, MeetCluster, OfFirst
 from mdtensor.lower.index import ZERO, as_index, name
-from mdtensor.lower.nest import Allocate, Statement, register_dtype
+from mdtensor.lower.nest.group_statements import BeginCluster, MeetCluster, OfFirst
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import Allocate, Statement
 from mdtensor.lower.partial_results import Partials, local_name, number_among
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.lower.assignments import lets
-from mdtensor.lower.nest import Ref, Shuffle, Slice, Statement, Value
+from mdtensor.lower.nest.statements import Statement
+from mdtensor.lower.nest.values import Ref, Shuffle, Slice, Value
 from mdtensor.lower.passes.transpose_rows import picks
-from mdtensor.lower.values import combined
+from mdtensor.lower.value_from_expr import combined
 from mdtensor.translate.combine import Operator
 
 # The vectors of one element of the result each, lane for lane.

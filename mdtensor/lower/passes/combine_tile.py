@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import LetIndex, Loop, Statement, Step
+from mdtensor.lower.nest.statements import LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes.early_tiles import first_copied
 from mdtensor.lower.passes.frame import Frame, Tile
 from mdtensor.lower.passes.matrix_tile import matrix_product

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import LetIndex, Loop, Statement
+from mdtensor.lower.nest.statements import LetIndex, Loop, Statement
 from mdtensor.lower.passes.frame import Frame, has_singles
 from mdtensor.lower.passes.stream_pointers import stream_pointers
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest import register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stage_inputs import Source, source_of
 from mdtensor.lower.passes.staged_layouts import Axis, Layout

@@ -11,25 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.group_nest import CopyAsync
 from mdtensor.lower.index import ZERO, Index, as_index, name
-from mdtensor.lower.nest import (
-    Calc,
-    Declare,
-    If,
-    IndexCalc,
-    LetIndex,
-    Literal,
-    Load,
-    Pack,
-    Ref,
-    Set,
-    Slice,
-    Statement,
-    Store,
-    Value,
-    register_dtype,
-)
+from mdtensor.lower.nest.group_statements import CopyAsync
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import Declare, If, IndexCalc, LetIndex, Set, Statement, Store
+from mdtensor.lower.nest.values import Calc, Literal, Load, Pack, Ref, Slice, Value
 from mdtensor.lower.passes.copied_tile import CopiedTile, copied_tile
 from mdtensor.lower.passes.early_tiles import early_start
 from mdtensor.lower.passes.frame import Frame

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import Pointer
+from mdtensor.lower.nest.statements import Pointer
 from mdtensor.lower.partial_results import Partials
 from mdtensor.lower.passes.frame import Frame
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdtensor.lower.index import Index, name
-from mdtensor.lower.nest import IndexCalc, LetIndex
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex
 from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

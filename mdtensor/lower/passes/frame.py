@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, name
-from mdtensor.lower.nest import Ref, register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.values import Ref
 from mdtensor.lower.passes.staged_layouts import Layout
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest import I64, U8, Calc, FromIndex, Literal, Value
+from mdtensor.lower.nest.register_types import I64, U8
+from mdtensor.lower.nest.values import Calc, FromIndex, Literal, Value
 from mdtensor.lower.problem import Axis
 
 

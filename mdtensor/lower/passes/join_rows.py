@@ -14,18 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from mdtensor.lower.nest import (
-    Block,
-    Declare,
-    If,
-    Pointer,
-    Ref,
-    Set,
-    Shuffle,
-    Slice,
-    Statement,
-    Store,
-)
+from mdtensor.lower.nest.statements import Block, Declare, If, Pointer, Set, Statement, Store
+from mdtensor.lower.nest.values import Ref, Shuffle, Slice
 from mdtensor.lower.passes.frame import powers_of_two
 
 

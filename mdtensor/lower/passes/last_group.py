@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mdtensor.lower.group_nest import Arrive
 from mdtensor.lower.index import ZERO, Index, as_index, name, product
-from mdtensor.lower.nest import Allocate, If, LetIndex, Pointer, Statement
+from mdtensor.lower.nest.group_statements import Arrive
+from mdtensor.lower.nest.statements import Allocate, If, LetIndex, Pointer, Statement
 from mdtensor.lower.partial_results import (
     Partials,
     by_one_group,

@@ -11,30 +11,24 @@ from __future__ import annotations
 import math
 
 from mdtensor.lower.assignments import lets, sets, sets_at_once
-from mdtensor.lower.group_nest import Await, Barrier, Exchange, Post
 from mdtensor.lower.index import Index, as_index, name, product
-from mdtensor.lower.nest import (
+from mdtensor.lower.nest.group_statements import Await, Barrier, Exchange, Post
+from mdtensor.lower.nest.register_types import I32, I64, U8, register_dtype
+from mdtensor.lower.nest.statements import (
     EXCHANGE,
-    I32,
-    I64,
-    U8,
     Allocate,
-    Calc,
     If,
     IndexCalc,
     Let,
     LetIndex,
-    Literal,
-    Load,
     Loop,
-    Ref,
     Statement,
     Step,
     Store,
-    register_dtype,
 )
+from mdtensor.lower.nest.values import Calc, Literal, Load, Ref
 from mdtensor.lower.passes.frame import Frame
-from mdtensor.lower.values import combined, identity_of
+from mdtensor.lower.value_from_expr import combined, identity_of
 
 WINDOW = 32  # groups, one for each work-item of a warp
 _TOTAL, _SUM = 1, 2

@@ -12,7 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from mdtensor.lower.index import Index, name, total
-from mdtensor.lower.nest import Let, Load, Pointer, Set, Statement
+from mdtensor.lower.nest.statements import Let, Pointer, Set, Statement
+from mdtensor.lower.nest.values import Load
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.stream_pointers import stream_pointer
 

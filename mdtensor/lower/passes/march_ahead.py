@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mdtensor.lower.group_nest import AwaitCopies, Barrier, CommitCopies, CopyAsync
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import (
+from mdtensor.lower.nest.group_statements import AwaitCopies, Barrier, CommitCopies, CopyAsync
+from mdtensor.lower.nest.statements import (
     Allocate,
     If,
     IndexCalc,
     Let,
     LetIndex,
-    Load,
     Pointer,
     Statement,
     Step,
 )
+from mdtensor.lower.nest.values import Load
 from mdtensor.lower.passes.turns import wrapped
 from mdtensor.lower.planes import Planes
 from mdtensor.lower.tiling import DimTiling

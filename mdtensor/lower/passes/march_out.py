@@ -12,21 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.group_nest import (
+from mdtensor.lower.index import Index, as_index, name, total
+from mdtensor.lower.nest.group_statements import (
     AwaitCopiesOut,
     Barrier,
     CopyOut,
     ShowCopies,
 )
-from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import (
-    Allocate,
-    If,
-    LetIndex,
-    Pointer,
-    Statement,
-    Step,
-)
+from mdtensor.lower.nest.statements import Allocate, If, LetIndex, Pointer, Statement, Step
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.turns import wrapped
 from mdtensor.lower.planes import marched_dim, points_along

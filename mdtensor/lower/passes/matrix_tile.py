@@ -18,9 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.group_nest import MatrixOperand, MatrixProduct
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import F32, F64, Ref, Statement, is_short_float
+from mdtensor.lower.nest.group_statements import MatrixOperand, MatrixProduct
+from mdtensor.lower.nest.register_types import F32, F64, is_short_float
+from mdtensor.lower.nest.statements import Statement
+from mdtensor.lower.nest.values import Ref
 from mdtensor.lower.passes.frame import Frame, Tile
 from mdtensor.lower.passes.staged_layouts import FULL, INNER, Layout
 from mdtensor.lower.passes.stream_pointers import READ_STAGE

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mdtensor.lower.assignments import lets
-from mdtensor.lower.nest import Statement
+from mdtensor.lower.nest.statements import Statement
 from mdtensor.lower.passes.combining_loops import combining_loops
 from mdtensor.lower.passes.frame import Frame, Tile, single_accumulators
 from mdtensor.lower.passes.stream_pointers import bases
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.values import identity_of
+from mdtensor.lower.value_from_expr import identity_of
 
 
 def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import IndexCalc, LetIndex, Loop, Statement
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Loop, Statement
 from mdtensor.lower.tiling import DimTiling
 
 

@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import Block, If, IndexCalc, LetHead, LetIndex, Loop, Statement, Step
+from mdtensor.lower.nest.statements import (
+    Block,
+    If,
+    IndexCalc,
+    LetHead,
+    LetIndex,
+    Loop,
+    Statement,
+    Step,
+)
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, powers_of_two
 from mdtensor.lower.passes.join_rows import begun_rows, declared, ended_rows, joined_rows, kept_rows

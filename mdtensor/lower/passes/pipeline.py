@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdtensor.lower.group_nest import AwaitCopies, Barrier, CommitCopies
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.nest.group_statements import AwaitCopies, Barrier, CommitCopies
+from mdtensor.lower.nest.statements import If, IndexCalc, LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether
 from mdtensor.lower.passes.frame import Frame

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import If, LetIndex, Loop, Statement
+from mdtensor.lower.nest.statements import If, LetIndex, Loop, Statement
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Tile, tile_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdtensor.lower.assignments import lets
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import IndexCalc, LetIndex, Statement
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
 from mdtensor.lower.passes.combine_tile import CombineTile
 from mdtensor.lower.passes.copy_together import CopyTogether, copy_of
 from mdtensor.lower.passes.destinations import Destination
@@ -23,7 +23,7 @@ from mdtensor.lower.passes.reduced_tiles import reduced_tiles
 from mdtensor.lower.passes.staged_layouts import INNER
 from mdtensor.lower.passes.stream_pointers import stream_pointer
 from mdtensor.lower.passes.write_resident import sharing_of, write_results
-from mdtensor.lower.values import identity_of
+from mdtensor.lower.value_from_expr import identity_of
 
 Counts = Mapping[int, int]
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.lower.assignments import lets, sets
-from mdtensor.lower.group_nest import Await, Post
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import If, Let, Load, Loop, Ref, Statement, Store, register_dtype
+from mdtensor.lower.nest.group_statements import Await, Post
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import If, Let, Loop, Statement, Store
+from mdtensor.lower.nest.values import Load, Ref
 from mdtensor.lower.partial_results import Partials
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.look_back import words_of
-from mdtensor.lower.values import combined, identity_of
+from mdtensor.lower.value_from_expr import combined, identity_of
 
 _SUM = 1
 Tuples = tuple[Ref, ...]

@@ -15,27 +15,16 @@ from dataclasses import dataclass, replace
 
 from mdtensor.lower.assignments import lets, sets, sets_at_once
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
-    Let,
-    Literal,
-    Load,
-    Loop,
-    Pointer,
-    Ref,
-    Shift,
-    Slice,
-    Statement,
-    Store,
-    Value,
-    register_dtype,
-)
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import Let, Loop, Pointer, Statement, Store
+from mdtensor.lower.nest.values import Literal, Load, Ref, Shift, Slice, Value
 from mdtensor.lower.passes.combining_loops import combining_loops
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, Tile
 from mdtensor.lower.passes.stream_pointers import bases
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.write_outputs import finish_values, load_at, stores
-from mdtensor.lower.values import combined, identity_of
+from mdtensor.lower.value_from_expr import combined, identity_of
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import param
 

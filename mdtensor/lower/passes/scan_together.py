@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mdtensor.lower.assignments import lets, sets, sets_at_once
-from mdtensor.lower.group_nest import Barrier, Exchange
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
+from mdtensor.lower.nest.group_statements import Barrier, Exchange
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import (
     EXCHANGE,
     Allocate,
     Declare,
@@ -23,14 +24,11 @@ from mdtensor.lower.nest import (
     IndexCalc,
     Let,
     LetIndex,
-    Load,
     Loop,
-    Ref,
     Statement,
     Store,
-    Value,
-    register_dtype,
 )
+from mdtensor.lower.nest.values import Load, Ref, Value
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, tile_of
 from mdtensor.lower.passes.look_back import look_back, window
@@ -39,7 +37,7 @@ from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.write_outputs import finish_values, stores
 from mdtensor.lower.tiling import DimTiling
-from mdtensor.lower.values import combined, identity_of
+from mdtensor.lower.value_from_expr import combined, identity_of
 from mdtensor.translate.combine import Operator
 
 _ONE = Piece(0, 1, 1)

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 
 from mdtensor.lower.assignments import lets
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import I64, If, Let, LetIndex, Load, Loop, Ref, Statement, Store
+from mdtensor.lower.nest.register_types import I64
+from mdtensor.lower.nest.statements import If, Let, LetIndex, Loop, Statement, Store
+from mdtensor.lower.nest.values import Load, Ref
 from mdtensor.lower.passes.combining_loops import combining_loops
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, tile_of
 from mdtensor.lower.passes.stream_pointers import bases
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.values import combined, identity_of
+from mdtensor.lower.value_from_expr import combined, identity_of
 
 _ONE = Piece(0, 1, 1)
 

@@ -10,27 +10,17 @@ from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.assignments import lets
-from mdtensor.lower.group_nest import Atomic, Barrier
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import (
-    I64,
-    Allocate,
-    If,
-    Let,
-    LetIndex,
-    Load,
-    Loop,
-    Ref,
-    Statement,
-    Store,
-    register_dtype,
-)
+from mdtensor.lower.nest.group_statements import Atomic, Barrier
+from mdtensor.lower.nest.register_types import I64, register_dtype
+from mdtensor.lower.nest.statements import Allocate, If, Let, LetIndex, Loop, Statement, Store
+from mdtensor.lower.nest.values import Load, Ref
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, tile_of
 from mdtensor.lower.passes.partition import tile_loops, whole_part
 from mdtensor.lower.passes.tile_accesses import room_in, tile_pointers, wide
 from mdtensor.lower.passes.tile_body import Body
-from mdtensor.lower.values import identity_of
+from mdtensor.lower.value_from_expr import identity_of
 from mdtensor.translate.combine import Operator
 
 _ONE = Piece(0, 1, 1)

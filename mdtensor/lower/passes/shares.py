@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mdtensor.lower.index import ZERO, Index, as_index, name
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Statement
+from mdtensor.lower.nest.statements import If, IndexCalc, LetIndex, Statement
 from mdtensor.lower.passes.walks import Walk, Walks
 
 # A piece's number among all of the tile, and the number of them that it must be below.

@@ -9,23 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import (
+from mdtensor.lower.nest.group_statements import Barrier
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import (
     Allocate,
-    Calc,
     Comment,
     If,
     IndexCalc,
     LetIndex,
-    Load,
     Loop,
     Pointer,
     Statement,
     Store,
-    Value,
-    register_dtype,
 )
+from mdtensor.lower.nest.values import Calc, Load, Value
 from mdtensor.lower.passes.staged_layouts import ALIGNMENT, FULL, INNER, OUTER, Axis, Layout
 from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule

@@ -13,10 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest import (
-    BOOL,
-    register_dtype,
-)
+from mdtensor.lower.nest.register_types import BOOL, register_dtype
 from mdtensor.lower.passes.early_tiles import early_dims
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import IndexCalc, LetIndex, Pointer, Statement
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Pointer, Statement
 from mdtensor.lower.passes.early_tiles import FIRST_COPIED
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.staged_layouts import FULL, INNER, OUTER, Layout

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from mdtensor.lower.assignments import sets
 from mdtensor.lower.choices import Choice
-from mdtensor.lower.nest import Let, Ref, Statement, Value, When
-from mdtensor.lower.values import value_of
+from mdtensor.lower.nest.statements import Let, Statement, When
+from mdtensor.lower.nest.values import Ref, Value
+from mdtensor.lower.value_from_expr import value_of
 
 
 def take_tuple(

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import IndexCalc, LetIndex, Statement
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
 from mdtensor.lower.passes.combine_tile import lanes_in_tile
 from mdtensor.lower.passes.destinations import Destination, Destinations, at_first_point
 from mdtensor.lower.passes.frame import Frame

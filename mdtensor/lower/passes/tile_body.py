@@ -9,20 +9,9 @@ from dataclasses import dataclass, field
 from mdtensor.lower.assignments import sets, sets_at_once
 from mdtensor.lower.choices import choice_of
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import (
-    I64,
-    U8,
-    Calc,
-    FromIndex,
-    Gather,
-    Iota,
-    Let,
-    Literal,
-    Load,
-    Ref,
-    Statement,
-    Value,
-)
+from mdtensor.lower.nest.register_types import I64, U8
+from mdtensor.lower.nest.statements import Let, Statement
+from mdtensor.lower.nest.values import Calc, FromIndex, Gather, Iota, Literal, Load, Ref, Value
 from mdtensor.lower.passes.ask_ahead import asked_ahead
 from mdtensor.lower.passes.frame import Frame, Piece, Steps, Tile, single_accumulators
 from mdtensor.lower.passes.inside_axes import all_inside, axis_indices
@@ -31,7 +20,7 @@ from mdtensor.lower.passes.stream_pointers import memory_of
 from mdtensor.lower.passes.take_tuple import take_tuple
 from mdtensor.lower.passes.traversal import traversed
 from mdtensor.lower.problem import Read
-from mdtensor.lower.values import combined, is_elementwise, value_of
+from mdtensor.lower.value_from_expr import combined, is_elementwise, value_of
 from mdtensor.lower.zero_filled import place_of
 from mdtensor.translate.scalar_function import ScalarFunction
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.nest.statements import If, IndexCalc, LetIndex, Loop, Statement, Step
 from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.destinations import Destination, at_first_point
 from mdtensor.lower.passes.frame import Frame, powers_of_two, tile_of

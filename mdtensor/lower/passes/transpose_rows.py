@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest import Let, Ref, Shuffle, Slice, Statement, Store
+from mdtensor.lower.nest.statements import Let, Statement, Store
+from mdtensor.lower.nest.values import Ref, Shuffle, Slice
 
 # Bytes within which a shuffle moves elements by the cheapest instructions.
 BLOCK = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Statement, Step
+from mdtensor.lower.nest.statements import If, IndexCalc, LetIndex, Statement, Step
 from mdtensor.lower.passes.frame import Frame
 
 TURN = "turn"

@@ -10,17 +10,9 @@ from types import MappingProxyType
 import numpy as np
 
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest import (
-    Let,
-    Load,
-    Pack,
-    Ref,
-    Slice,
-    Statement,
-    Store,
-    is_short_float,
-    register_dtype,
-)
+from mdtensor.lower.nest.register_types import is_short_float, register_dtype
+from mdtensor.lower.nest.statements import Let, Statement, Store
+from mdtensor.lower.nest.values import Load, Pack, Ref, Slice
 
 BYTES = 16
 _MOST = 4  # elements that a vector type of every dialect can hold

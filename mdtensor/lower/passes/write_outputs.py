@@ -6,22 +6,11 @@ import math
 from collections.abc import Sequence
 
 from mdtensor.lower.assignments import lets, sets_at_once
-from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import Index, as_index, name, total
-from mdtensor.lower.nest import (
-    Allocate,
-    If,
-    IndexCalc,
-    LetIndex,
-    Load,
-    Ref,
-    Set,
-    Slice,
-    Statement,
-    Store,
-    Value,
-    register_dtype,
-)
+from mdtensor.lower.nest.group_statements import Barrier
+from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.nest.statements import Allocate, If, IndexCalc, LetIndex, Set, Statement, Store
+from mdtensor.lower.nest.values import Load, Ref, Slice, Value
 from mdtensor.lower.passes.combine_lanes import combined_lanes
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import (
@@ -36,7 +25,7 @@ from mdtensor.lower.passes.partition import tiles_after
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.transpose_rows import transposed_rows
 from mdtensor.lower.rules.rows import is_multiple
-from mdtensor.lower.values import combined
+from mdtensor.lower.value_from_expr import combined
 
 
 def write_tile(

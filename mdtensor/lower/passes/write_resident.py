@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdtensor.lower.group_nest import AwaitCluster
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import If, IndexCalc, LetIndex, Renew, Statement, Store
+from mdtensor.lower.nest.group_statements import AwaitCluster
+from mdtensor.lower.nest.statements import If, IndexCalc, LetIndex, Renew, Statement, Store
 from mdtensor.lower.passes.across_items import PLACE, Sharing
 from mdtensor.lower.passes.destinations import Destination, at_first_point
 from mdtensor.lower.passes.frame import Frame, Piece, Tile

@@ -7,8 +7,9 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.group_nest import Exchange
-from mdtensor.lower.nest import Ref, indented
+from mdtensor.lower.nest.group_statements import Exchange
+from mdtensor.lower.nest.statements import indented
+from mdtensor.lower.nest.values import Ref
 from mdtensor.lower.passes.across_items import Sharing
 from mdtensor.translate.combine import named
 from tests.kernels.kernel_cases import Case, einsum, gpu, largest

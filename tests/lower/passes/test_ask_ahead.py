@@ -8,7 +8,8 @@ import pytest
 
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import Load, Prefetch
+from mdtensor.lower.nest.statements import Prefetch
+from mdtensor.lower.nest.values import Load
 from mdtensor.lower.passes.ask_ahead import asked_ahead, innermost
 from mdtensor.lower.passes.frame import Frame, tile_of
 from mdtensor.lower.passes.micro_kernel import compute_tile

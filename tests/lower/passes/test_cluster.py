@@ -13,9 +13,9 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.group_nest import AwaitCluster, BeginCluster, MeetCluster
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest import Allocate
+from mdtensor.lower.nest.group_statements import AwaitCluster, BeginCluster, MeetCluster
+from mdtensor.lower.nest.statements import Allocate
 from tests.kernels.test_nvrtc import compiled
 from tests.lower.passes import test_last_group as last
 

@@ -7,7 +7,8 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from mdtensor.lower.nest import Calc, Let, Ref, Shuffle, Slice, Statement, Value
+from mdtensor.lower.nest.statements import Let, Statement
+from mdtensor.lower.nest.values import Calc, Ref, Shuffle, Slice, Value
 from mdtensor.lower.passes.combine_lanes import combined_lanes
 from mdtensor.translate.combine import Operator, named
 from mdtensor.translate.scalar import param, select

@@ -10,7 +10,9 @@ import pytest
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import F32, Let, Literal, Pointer, Ref, Shuffle, Store, indented
+from mdtensor.lower.nest.register_types import F32
+from mdtensor.lower.nest.statements import Let, Pointer, Store, indented
+from mdtensor.lower.nest.values import Literal, Ref, Shuffle
 from mdtensor.lower.passes.join_rows import begun_rows, ended_rows, joined_rows, kept_rows
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule

@@ -12,9 +12,9 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.group_nest import Arrive
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest import Allocate
+from mdtensor.lower.nest.group_statements import Arrive
+from mdtensor.lower.nest.statements import Allocate
 from tests.kernels.kernel_cases import Case, dense_layer, einsum, gpu, largest, matmul
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase, single_case

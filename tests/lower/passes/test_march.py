@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import Let, Load, Ref, Set
+from mdtensor.lower.nest.statements import Let, Set
+from mdtensor.lower.nest.values import Load, Ref
 from mdtensor.lower.passes.march import handed_on, of_first_block
 
 F4 = np.dtype("f4")

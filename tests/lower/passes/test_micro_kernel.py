@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mdtensor.lower.nest import Calc, Let, Loop, indented
+from mdtensor.lower.nest.statements import Let, Loop, indented
+from mdtensor.lower.nest.values import Calc
 from mdtensor.lower.passes.frame import tile_of
 from mdtensor.lower.passes.micro_kernel import compute_tile
 from tests.lower.passes.frames import frame_of

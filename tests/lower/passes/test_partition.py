@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.backends.evaluate import evaluated
-from mdtensor.lower.nest import Comment, IndexCalc, LetIndex, indented
+from mdtensor.lower.nest.statements import Comment, IndexCalc, LetIndex, indented
 from mdtensor.lower.passes.partition import cache_tiles, group_bounds, tiles_before
 from mdtensor.lower.tiling import tilings_of
 from tests.lower.passes.frames import frame_of

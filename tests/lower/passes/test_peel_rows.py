@@ -7,7 +7,7 @@ import pytest
 
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import Comment, indented
+from mdtensor.lower.nest.statements import Comment, indented
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.peel_rows import peeled_loops
 from tests.kernels.kernel_cases import CASES, source

@@ -10,7 +10,7 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest import Comment, indented
+from mdtensor.lower.nest.statements import Comment, indented
 from mdtensor.lower.partial_results import partials_of
 from mdtensor.lower.passes.scan_in_turn import taken_over
 from mdtensor.lower.rules.valid import validate

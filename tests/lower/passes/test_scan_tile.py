@@ -7,19 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import (
-    Calc,
-    If,
-    Let,
-    Loop,
-    Ref,
-    Set,
-    Shift,
-    Slice,
-    Statement,
-    Store,
-    indented,
-)
+from mdtensor.lower.nest.statements import If, Let, Loop, Set, Statement, Store, indented
+from mdtensor.lower.nest.values import Calc, Ref, Shift, Slice
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import tile_of
 from mdtensor.lower.passes.scan_tile import scan_of_partials, scan_tile

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import indented
+from mdtensor.lower.nest.group_statements import Barrier
+from mdtensor.lower.nest.statements import indented
 from mdtensor.lower.passes.stage_inputs import copy, declare
 from mdtensor.lower.passes.staged_layouts import layouts_of
 from mdtensor.lower.tiling import tilings_of

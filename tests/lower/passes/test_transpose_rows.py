@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest import Let, Ref, Shuffle, Slice, Statement, Store, Value
+from mdtensor.lower.nest.statements import Let, Statement, Store
+from mdtensor.lower.nest.values import Ref, Shuffle, Slice, Value
 from mdtensor.lower.passes.transpose_rows import picks, transposed_rows
 
 F32, START = np.dtype("f4"), name("start")

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.index import as_index
-from mdtensor.lower.nest import F32, Let, Literal, Pack, Ref, Statement, Store
+from mdtensor.lower.nest.register_types import F32
+from mdtensor.lower.nest.statements import Let, Statement, Store
+from mdtensor.lower.nest.values import Literal, Pack, Ref
 from mdtensor.lower.passes.wide_accesses import wide_stores
 from tests.kernels.kernel_cases import dense_layer, gpu
 from tests.kernels.test_nvrtc import compiled

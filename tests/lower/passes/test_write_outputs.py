@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mdtensor.lower.group_nest import Barrier
 from mdtensor.lower.index import as_index, name
-from mdtensor.lower.nest import If, Store, indented
+from mdtensor.lower.nest.group_statements import Barrier
+from mdtensor.lower.nest.statements import If, Store, indented
 from mdtensor.lower.passes.destinations import Destination
 from mdtensor.lower.passes.frame import tile_of
 from mdtensor.lower.passes.write_outputs import item_turns, shared_memory, write_tile

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mdtensor.lower.index import Index
-
-if TYPE_CHECKING:
-    from mdtensor.lower.nest import Ref
+from mdtensor.lower.nest.values import Ref
 
 
 @dataclass(frozen=True, slots=True)

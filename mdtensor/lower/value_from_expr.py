@@ -9,17 +9,8 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import name
-from mdtensor.lower.nest import (
-    BOOL,
-    I64,
-    U8,
-    Calc,
-    FromIndex,
-    Iota,
-    Literal,
-    Value,
-    register_dtype,
-)
+from mdtensor.lower.nest.register_types import BOOL, I64, U8, register_dtype
+from mdtensor.lower.nest.values import Calc, FromIndex, Iota, Literal, Value
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, Number
 

@@ -1,22 +1,18 @@
 """Statements by which work-items of a group, and groups, work together.
 
 They wait for each other, bring tiles to local memory, tell each other values, and multiply
-matrices. What bulk copies add to that is in `lower.bulk_nest`.
+matrices. What bulk copies add to that is in `bulk_statements`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mdtensor.lower.index import Index
-
-if TYPE_CHECKING:
-    from mdtensor.lower.nest import Ref
-
-_F16 = np.dtype(np.float16)
+from mdtensor.lower.nest.register_types import F16
+from mdtensor.lower.nest.values import Ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +189,7 @@ class MatrixOperand:
     across: int
     along: int
     offsets: tuple[int, ...]
-    memory: np.dtype = _F16
+    memory: np.dtype = F16
 
 
 @dataclass(frozen=True, slots=True)
