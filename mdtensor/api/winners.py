@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import TypeVar
 
 import mdtensor
 from mdtensor.backends.compiled import Compiled, Files, folder_of_kept
@@ -24,8 +24,10 @@ from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
+K = TypeVar("K")
+
 # Where problems become programs.
-_FOLDERS = ("lower", "lower/passes", "kernels", "backends", "translate", "translate/rewrites")
+_FOLDERS = ("lower", "kernels", "backends", "translate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,7 @@ class Winners:
         return self._kept(problem, schedule) or self._made(problem, schedule, source)
 
     def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
-        content = self._programs().get(self._key_of_program(problem, schedule))
-        kept: _Winner | None = None if content is None else pickle.loads(content)
+        kept = _loaded(self._programs().get(self._key_of_program(problem, schedule)), _Winner)
         if kept is None or (kept.problem, kept.schedule) != (problem, schedule):
             return None
         return kept.compiled
@@ -96,11 +97,10 @@ class Winners:
 
     def choice(self, problem: Problem) -> tuple[float, Schedule] | None:
         """The schedule that an earlier process chose for a problem, and its expected seconds."""
-        content = Files(folder_of_kept("choices")).get(self._key(problem))
-        if content is None:
+        kept = _loaded(Files(folder_of_kept("choices")).get(self._key(problem)), _Choice)
+        if kept is None or kept.problem != problem:
             return None
-        kept: _Choice = pickle.loads(content)
-        return (kept.seconds, kept.schedule) if kept.problem == problem else None
+        return kept.seconds, kept.schedule
 
     def keep_choice(self, problem: Problem, seconds: float, schedule: Schedule) -> None:
         """Keeps a schedule that was chosen, for later processes."""
@@ -112,13 +112,37 @@ class Winners:
         return "\n".join((*head, problem_key(problem)))
 
 
+def _loaded(content: bytes | None, kind: type[K]) -> K | None:
+    """What a file holds; None where nothing is kept that this code can read.
+
+    A process that began before mdtensor was replaced may have kept its own classes under a key of
+    the new files.
+    """
+    if content is None:
+        return None
+    try:
+        kept = pickle.loads(content)
+    except Exception:  # whatever the classes of other code raise
+        return None
+    return kept if isinstance(kept, kind) else None
+
+
 @cache
 def _state_of_the_code() -> str:
     """What changes when the files do that make programs: as for bytecode, their times and sizes."""
     found = [mdtensor.__version__]
     for folder in _FOLDERS:
-        with os.scandir(Path(mdtensor.__file__).parent / folder) as entries:
-            files = [entry.stat() for entry in entries if entry.name.endswith(".py")]
+        files = list(_files(os.path.join(os.path.dirname(mdtensor.__file__), folder)))
         times, sizes = (sum([f.st_mtime_ns for f in files]), sum([f.st_size for f in files]))
         found.append(f"{len(files)} files {times} {sizes}")
     return ", ".join(found)
+
+
+def _files(folder: str) -> Iterator[os.stat_result]:
+    """The files of Python in a folder and those below."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.stat()
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)

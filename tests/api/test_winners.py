@@ -15,6 +15,7 @@ import mdtensor as mdt
 from mdtensor.api import pipeline, winners
 from mdtensor.api.winners import Winners
 from mdtensor.autotune.store import Store
+from mdtensor.backends.compiled import _digest
 from mdtensor.errors import CompileError
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.key import problem_key
@@ -95,7 +96,35 @@ def test_a_file_that_is_written_changes_the_state_of_the_code(
     (tmp_path / "lower" / "pass.py").write_text("pass")
     written = state()
     (tmp_path / "lower" / "pass.py").write_text("...  ")
-    assert len({before, written, state()}) == 3
+    rewritten = state()
+    (tmp_path / "lower" / "below").mkdir()
+    (tmp_path / "lower" / "below" / "pass.py").write_text("pass")
+    assert len({before, written, rewritten, state()}) == 4
+
+
+@pytest.mark.parametrize("content", [b"cmdtensor.lower.gone\nNoClass\n.", b"", b"I1\n."])
+def test_what_other_code_kept_is_made_again(
+    lowered: Callable[..., bool], tmp_path: Path, content: bytes
+) -> None:
+    assert lowered(problem_of())
+    (file,) = (tmp_path / "programs" / "winners").iterdir()
+    file.write_bytes(_digest(content) + b"\n" + content)
+    assert lowered(problem_of())
+    assert not lowered(problem_of())
+
+
+def test_a_choice_that_other_code_kept_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    problem = problem_of()
+    kept = Winners(pipeline.engine_for().device, "here")
+    kept.keep_choice(problem, 1.0, plain(problem))
+    assert kept.choice(problem) == (1.0, plain(problem))
+    (file,) = (tmp_path / "programs" / "choices").iterdir()
+    content = b"cmdtensor.lower.gone\nNoClass\n."
+    file.write_bytes(_digest(content) + b"\n" + content)
+    assert kept.choice(problem) is None
 
 
 def test_what_was_damaged_or_is_refused_is_compiled_again(
