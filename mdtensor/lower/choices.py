@@ -13,7 +13,7 @@ from mdtensor.lower.problem import Problem
 from mdtensor.lower.simplified import FALSE, TRUE, any_of, both, either, negated, simplified
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, param
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import nodes, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
     asked: list[tuple[int, ...]] = []
     left = list(range(width))
     for condition in conditions:
-        asked.append(tuple(n for n in left if _has(condition, own[n])))
+        asked.append(tuple(n for n in left if own[n] in nodes(condition)))
         left = [n for n in left if n not in asked[-1]]
     return Choice(conditions, tuple(asked), results)
 
@@ -67,8 +67,8 @@ def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:
         weaker = _weaker(wins, others, holds=True)
         if _has_order(weaker, held[n]):
             found.append(weaker)
-    cheapest = min(found, key=_size, default=wins)
-    return cheapest if 2 * _size(cheapest) <= _size(wins) else None
+    cheapest = min(found, key=lambda condition: condition.size, default=wins)
+    return cheapest if 2 * cheapest.size <= wins.size else None
 
 
 def _weaker(condition: Expr, others: list[Expr], *, holds: bool) -> Expr:
@@ -78,19 +78,14 @@ def _weaker(condition: Expr, others: list[Expr], *, holds: bool) -> Expr:
     if condition.op in ("and", "or"):
         lhs, rhs = (_weaker(arg, others, holds=holds) for arg in condition.args)
         return (both if (condition.op == "and") == holds else any_of)(lhs, rhs)
-    if any(_has(condition, value) for value in others):
+    if any(value in nodes(condition) for value in others):
         return TRUE
     return condition if holds else negated(condition)
 
 
 def _has_order(condition: Expr, value: Expr) -> bool:
-    if condition.op in ("lt", "le", "gt", "ge"):
-        return value in condition.args
-    return any(_has_order(arg, value) for arg in condition.args)
-
-
-def _size(expr: Expr) -> int:
-    return 1 + sum(map(_size, expr.args))
+    orders = (node for node in nodes(condition) if node.op in ("lt", "le", "gt", "ge"))
+    return any(value in order.args for order in orders)
 
 
 def right_wins(operator: Operator, *, in_order: bool = False) -> Expr | None:
@@ -129,7 +124,3 @@ def _with_names(expr: Expr, names: dict[Expr, Expr]) -> Expr:
         expr.value,
         weak=expr.weak,
     )
-
-
-def _has(expr: Expr, part: Expr) -> bool:
-    return expr == part or any(_has(arg, part) for arg in expr.args)

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdtensor.lower.problem import Problem
 from mdtensor.translate.scalar import BOOL, Expr, cast
+from mdtensor.translate.trees import rewritten
 
 _WORD = np.dtype(np.int32)
 _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
@@ -19,20 +20,18 @@ _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 def with_compared_words(problem: Problem) -> Problem:
     """The same computation, whose scalar function compares words; itself where it does."""
-    results = tuple(map(_in_words, problem.scalar.results))
+    results = tuple(rewritten(result, _in_words) for result in problem.scalar.results)
     if all(a is b for a, b in zip(results, problem.scalar.results, strict=True)):
         return problem
     return replace(problem, scalar=replace(problem.scalar, results=results))
 
 
-def _in_words(expr: Expr) -> Expr:
-    if not expr.args:
-        return expr
-    args = tuple(map(_in_words, expr.args))
-    if expr.op in _COMPARISONS and expr.dtype == BOOL:
-        args = tuple(map(_word, args))
-    same = all(a is b for a, b in zip(args, expr.args, strict=True))
-    return expr if same else replace(expr, args=args)
+def _in_words(node: Expr) -> Expr:
+    if node.op not in _COMPARISONS or node.dtype != BOOL:
+        return node
+    args = tuple(map(_word, node.args))
+    same = all(a is b for a, b in zip(args, node.args, strict=True))
+    return node if same else replace(node, args=args)
 
 
 def _word(expr: Expr) -> Expr:

@@ -12,7 +12,7 @@ are to add up fit. Only what is written has the type that was asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mdtensor.lower.problem import Finish, Problem
@@ -21,7 +21,7 @@ from mdtensor.lower.steps import I32, LEAST, MOST, Steps, counted, steps_of
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import F64, I64, Expr, Number, cast, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import rewritten, substitute
 
 _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _EITHER = frozenset(("select", "min", "max"))
@@ -116,7 +116,14 @@ def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Place
     params = [param(n, dtype) for n, dtype in enumerate(types * 2)]
 
     def retyped(results: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(_retyped(result, params) for result in results)
+        return tuple(rewritten(result, retype) for result in results)
+
+    def retype(node: Expr) -> Expr:
+        """What takes one of several values has their type."""
+        if node.op == "param":
+            return params[node.number]
+        is_either = node.op in _EITHER or node.op == "add"
+        return replace(node, dtype=node.args[-1].dtype) if is_either else node
 
     return replace(
         best,
@@ -125,17 +132,6 @@ def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Place
         identity=neutral,
         in_order=None if best.in_order is None else retyped(best.in_order),
     )
-
-
-def _retyped(expr: Expr, params: Sequence[Expr]) -> Expr:
-    """The expression on parameters of other types; what takes one of several has their type."""
-    if expr.op == "param":
-        return params[expr.number]
-    if not expr.args:
-        return expr
-    args = tuple(_retyped(arg, params) for arg in expr.args)
-    is_either = expr.op in _EITHER or expr.op == "add"
-    return replace(expr, args=args, dtype=args[-1].dtype if is_either else expr.dtype)
 
 
 def _neutral(value: Number, steps: Steps) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,7 @@ from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
 from mdtensor.translate.rewrites.total_operators import with_total_operators
 from mdtensor.translate.scalar import Expr, const
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import dims_in
+from mdtensor.translate.trees import dims_in, rewritten
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 _MOST_POINTS = (1 << 63) - 1  # what kernels count in
@@ -320,15 +320,15 @@ class _Views:
 
 def _on_dims(function: ScalarFunction, labels: Sequence[str]) -> ScalarFunction:
     """The function where the indices of dims that are dropped are 0."""
-    return replace(function, results=tuple(_on(result, labels) for result in function.results))
+    return function.mapped(lambda result: _on(result, labels))
 
 
 def _on(expr: Expr, labels: Sequence[str]) -> Expr:
-    if expr.op == "index" and expr.value not in labels:
-        return const(0, expr.dtype)
-    if not expr.args:
-        return expr
-    return replace(expr, args=tuple(_on(arg, labels) for arg in expr.args))
+    def kept(node: Expr) -> Expr:
+        is_dropped = node.op == "index" and node.value not in labels
+        return const(0, node.dtype) if is_dropped else node
+
+    return rewritten(expr, kept)
 
 
 def _linear(access: Access, buffer: Buffer, views: _Views) -> tuple[list[int], int]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.translate.scalar import BOOL, Expr, cast, const
+from mdtensor.translate.trees import rewritten
 
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt,
@@ -33,20 +34,7 @@ def simplified(expr: Expr) -> Expr:
     >>> simplified(equal(select(agree, const(14, "i4"), const(3, "i4")), const(14, "i4")))
     (p0 == p1)
     """
-    return _simplified(expr, {})
-
-
-def _simplified(expr: Expr, known: dict[int, tuple[Expr, Expr]]) -> Expr:
-    # By identity: parts that are shared stay shared, and hashes of trees take long.
-    if not expr.args:
-        return expr
-    if (found := known.get(id(expr))) is not None:
-        return found[1]
-    args = tuple(_simplified(arg, known) for arg in expr.args)
-    same = all(a is b for a, b in zip(args, expr.args, strict=True))
-    result = _rule(expr if same else replace(expr, args=args))
-    known[id(expr)] = (expr, result)  # an id is its object's only as long as that lives
-    return result
+    return rewritten(expr, _rule)
 
 
 def _rule(expr: Expr) -> Expr:

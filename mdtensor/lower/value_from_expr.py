@@ -13,6 +13,7 @@ from mdtensor.lower.nest.register_types import BOOL, I64, U8, register_dtype
 from mdtensor.lower.nest.values import Calc, FromIndex, Iota, Literal, Value
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, Number
+from mdtensor.translate.trees import params_in
 
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
@@ -101,11 +102,5 @@ def combined(
 def is_elementwise(operator: Operator) -> bool:
     """Whether element n of the result depends on elements n of the operands only."""
     width = len(operator.dtypes)
-    return all(used <= {n, n + width} for n, used in enumerate(map(_params, operator.results)))
-
-
-def _params(expr: Expr) -> set[int]:
-    if expr.op == "param":
-        assert isinstance(expr.value, int)
-        return {expr.value}
-    return set[int]().union(*(_params(arg) for arg in expr.args))
+    used = map(params_in, operator.results)
+    return all({n, n + width}.issuperset(params) for n, params in enumerate(used))

@@ -32,7 +32,7 @@ from mdtensor.translate.scalar import (
     param,
     select,
 )
-from mdtensor.translate.trees import evaluate, substitute
+from mdtensor.translate.trees import evaluate, rewritten, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,17 +294,17 @@ def _is_symmetric(results: Sequence[Expr]) -> bool:
     width = len(results)
     dtypes = [result.dtype for result in results]
     swapped = [param((n + width) % (2 * width), dtypes[n % width]) for n in range(2 * width)]
-    return all(_sorted(result) == _sorted(substitute(result, swapped)) for result in results)
+    return all(
+        rewritten(result, _sorted) == rewritten(substitute(result, swapped), _sorted)
+        for result in results
+    )
 
 
-def _sorted(expr: Expr) -> Expr:
-    """The expression with the operands of symmetric operations in one order."""
-    if not expr.args:
-        return expr
-    args = [_sorted(arg) for arg in expr.args]
-    if expr.op in _SYMMETRIC:
-        args.sort(key=repr)
-    return Expr(expr.op, tuple(args), expr.dtype, expr.value)
+def _sorted(node: Expr) -> Expr:
+    """The operation with its operands in one order, where it is symmetric."""
+    if node.op not in _SYMMETRIC:
+        return node
+    return replace(node, args=tuple(sorted(node.args, key=repr)))
 
 
 def _of_type(value: object, dtype: np.dtype, position: int, name: str) -> Expr:

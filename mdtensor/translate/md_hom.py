@@ -175,7 +175,7 @@ def _stays(dim: Dim) -> bool:
 
 
 def _renamed(function: ScalarFunction, names: dict[str, str]) -> ScalarFunction:
-    return replace(function, results=tuple(with_dims(expr, names) for expr in function.results))
+    return function.mapped(lambda result: with_dims(result, names))
 
 
 def _check_names(md_hom: MDHom) -> None:

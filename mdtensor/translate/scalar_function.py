@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mdtensor.specs import as_dtype
 from mdtensor.translate.scalar import BOOL, F32, Expr, apply, cast, param
+from mdtensor.translate.trees import nodes, rewritten
 
 PRECISIONS = ("tf32",)
 
@@ -32,25 +33,25 @@ class ScalarFunction:
     @property
     def precision(self) -> str | None:
         """To what hardware may round factors; None where they are taken as they are."""
-        return "tf32" if any(map(_rounds, self.results)) else None
+        rounds = any(node.op in PRECISIONS for result in self.results for node in nodes(result))
+        return "tf32" if rounds else None
+
+    def mapped(self, change: Callable[[Expr], Expr]) -> ScalarFunction:
+        """The function whose results are changed."""
+        return replace(self, results=tuple(map(change, self.results)))
 
     def exact(self) -> ScalarFunction:
         """The function with its factors as they are."""
         if self.precision is None:
             return self
-        return replace(self, results=tuple(map(_exact, self.results)))
+        return self.mapped(lambda result: rewritten(result, _exact))
 
     def __repr__(self) -> str:
         return self.name if self.precision is None else f"{self.name}_{self.precision}"
 
 
-def _rounds(expr: Expr) -> bool:
-    return expr.op in PRECISIONS or any(map(_rounds, expr.args))
-
-
-def _exact(expr: Expr) -> Expr:
-    args = tuple(map(_exact, expr.args))
-    return args[0] if expr.op in PRECISIONS else replace(expr, args=args) if args else expr
+def _exact(node: Expr) -> Expr:
+    return node.args[0] if node.op in PRECISIONS else node
 
 
 def factor(element: Expr, precision: str | None) -> Expr:

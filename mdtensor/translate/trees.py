@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -48,13 +48,53 @@ def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return values.astype(dtype, copy=False)
 
 
-def substitute(expr: Expr, params: Sequence[Expr]) -> Expr:
-    """The expression with its parameters replaced."""
-    if expr.op == "param":
-        return params[expr.number]
-    if not expr.args:
-        return expr
-    return replace(expr, args=tuple(substitute(arg, params) for arg in expr.args))
+def nodes(expr: Expr) -> Iterator[Expr]:
+    """All nodes of an expression, each before its arguments."""
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(node.args)
+
+
+def rewritten(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `rule` applied to its nodes, to each one after its arguments.
+
+    Nodes that several others share stay shared, and what the rule leaves as it is stays itself.
+
+    >>> from mdtensor.translate.scalar import param
+    >>> a, b = param(0, "f4"), param(1, "f4")
+    >>> rewritten(a * b + 1, lambda node: b if node == a else node)
+    ((p1 * p1) + 1)
+    """
+    found: dict[int, Expr] = {}  # by identity, since hashes of trees take long
+
+    def visit(node: Expr) -> Expr:
+        if (known := found.get(id(node))) is not None:
+            return known
+        args = tuple(map(visit, node.args))
+        same = all(map(operator.is_, args, node.args))
+        found[id(node)] = result = rule(node if same else replace(node, args=args))
+        return result
+
+    return visit(expr)
+
+
+def substitute(expr: Expr, params: Sequence[Expr] | Mapping[int, Expr]) -> Expr:
+    """The expression with its parameters replaced, those that a mapping has by position."""
+    by_position = params if isinstance(params, Mapping) else dict(enumerate(params))
+    return rewritten(
+        expr, lambda node: by_position.get(node.number, node) if node.op == "param" else node
+    )
+
+
+def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The expression with other names for some dims."""
+
+    def renamed(node: Expr) -> Expr:
+        return index_of(names[str(node.value)]) if node.value in names else node
+
+    return rewritten(expr, lambda node: renamed(node) if node.op == "index" else node)
 
 
 def params_in(expr: Expr) -> tuple[int, ...]:
@@ -64,26 +104,9 @@ def params_in(expr: Expr) -> tuple[int, ...]:
     >>> params_in(param(2, "f4") * param(0, "f4") + param(2, "f4"))
     (2, 0)
     """
-    return tuple(dict.fromkeys(_values_of("param", expr)))
+    return tuple(dict.fromkeys(node.number for node in nodes(expr) if node.op == "param"))
 
 
 def dims_in(expr: Expr) -> tuple[str, ...]:
     """Names of the dims whose indices an expression takes, in order of first occurrence."""
-    return tuple(dict.fromkeys(_values_of("index", expr)))
-
-
-def _values_of(op: str, expr: Expr) -> Iterator[Any]:
-    if expr.op == op:
-        yield expr.value
-    for arg in expr.args:
-        yield from _values_of(op, arg)
-
-
-def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The expression on dims of other names."""
-    if expr.op == "index":
-        assert isinstance(expr.value, str)
-        return index_of(names[expr.value])
-    if not expr.args:
-        return expr
-    return replace(expr, args=tuple(with_dims(arg, names) for arg in expr.args))
+    return tuple(dict.fromkeys(str(node.value) for node in nodes(expr) if node.op == "index"))

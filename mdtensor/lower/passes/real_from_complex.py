@@ -18,6 +18,7 @@ from mdtensor.translate.combine import Combine, Concat, Operator
 from mdtensor.translate.md_hom import Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, Number, apply, cast, const, param, truth
 from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import nodes
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 T = TypeVar("T")
@@ -46,22 +47,15 @@ def real_from_complex(md_hom: MDHom) -> MDHom:
     )
 
 
-def _types_in(expr: Expr) -> Iterator[np.dtype]:
-    yield expr.dtype
-    for arg in expr.args:
-        yield from _types_in(arg)
-
-
 def _types(md_hom: MDHom) -> Iterator[np.dtype]:
     """All types of buffers, of results, and of what is computed on the way."""
     for buffer in (*md_hom.inputs, *md_hom.outputs):
         yield buffer.spec.dtype
     last = () if md_hom.epilogue is None else md_hom.epilogue.function.results
-    for result in (*md_hom.scalar.results, *last):
-        yield from _types_in(result)
-    for operator in md_hom.operators:
-        for result in operator.results:
-            yield from _types_in(result)
+    combined = (result for operator in md_hom.operators for result in operator.results)
+    for result in (*md_hom.scalar.results, *last, *combined):
+        for node in nodes(result):
+            yield node.dtype
 
 
 def _real_function(function: ScalarFunction, stored: Sequence[np.dtype]) -> ScalarFunction:

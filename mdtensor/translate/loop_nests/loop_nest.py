@@ -8,8 +8,7 @@ is its table and its stores, in the order of the text (002, section 7.2.2: the a
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -131,13 +130,3 @@ class Nest:
         """The parameter that stands for a new entry."""
         self.entries.append(entry)
         return Expr("param", (), entry.dtype, len(self.entries) - 1)
-
-
-def renumbered(expr: Expr, entries: Mapping[int, Expr]) -> Expr:
-    """The expression with some of its parameters replaced."""
-    if expr.op == "param":
-        return entries.get(expr.number, expr)
-    if not expr.args:
-        return expr
-    args = tuple(renumbered(arg, entries) for arg in expr.args)
-    return expr if args == expr.args else replace(expr, args=args)

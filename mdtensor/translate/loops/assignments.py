@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from mdtensor.errors import ProgramError
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.carried import as_carried
-from mdtensor.translate.loop_nests.loop_nest import Loop, Loops, Nest, Read, Store, renumbered
+from mdtensor.translate.loop_nests.loop_nest import Loop, Loops, Nest, Read, Store
 from mdtensor.translate.loop_nests.reductions import reduction
 from mdtensor.translate.loop_nests.updates import update_of
 from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, apply, param
+from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import AffineIndex
 
 _GATHER = (
@@ -75,7 +76,7 @@ def _reduced(nest: Nest, source: Source, time: int, kept: Loops, rest: Loops) ->
     """The value of an element after all iterations of the loops that its index does not have."""
     store = nest.stores[time]
     held = own_reads(nest, store, time)
-    value = renumbered(store.value, {n: _parameter(nest, held[0]) for n in held[1:]})
+    value = substitute(store.value, {n: _parameter(nest, held[0]) for n in held[1:]})
     update = update_of(value, held[0]) if held else None
     names = " and ".join(repr(loop.variable) for loop in rest)
     if update is None:

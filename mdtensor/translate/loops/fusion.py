@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read, Reduced, renumbered
+from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read, Reduced
 from mdtensor.translate.loop_nests.updates import identity
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.scalar import Expr, apply, cast
-from mdtensor.translate.trees import dims_in, params_in, with_dims
+from mdtensor.translate.trees import params_in, rewritten, substitute, with_dims
 
 
 def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:
@@ -68,7 +68,7 @@ def _joined(
         return None
     held = nest.entries[own[0]].dtype if own else first.value.dtype
     moved = cast(on_loops(nest, first.value, loops), held)
-    return replace(second, value=simplified(renumbered(second.value, dict.fromkeys(own, moved))))
+    return replace(second, value=simplified(substitute(second.value, dict.fromkeys(own, moved))))
 
 
 def _matching(first: Assignment, second: Assignment) -> dict[str, Loop] | None:
@@ -96,31 +96,33 @@ def on_loops(nest: Nest, value: Expr, loops: Mapping[str, Loop]) -> Expr:
     if all(dim == loop.name for dim, loop in loops.items()):
         return value
     entries: dict[int, Expr] = {}
+    names = {dim: loop.name for dim, loop in loops.items()}
+
+    def moved(expr: Expr) -> Expr:
+        return with_dims(substitute(expr, entries), names)
+
     for position in nest.entries_of(value):
         match nest.entries[position]:
             case Read() as read:
-                index = tuple(_renamed(renumbered(axis, entries), loops) for axis in read.index)
+                index = tuple(map(moved, read.index))
                 inside = tuple(loops.get(loop.name, loop) for loop in read.loops)
                 new = nest.add(replace(read, index=index, loops=inside))
             case Reduced() as reduced:
-                term = _renamed(renumbered(reduced.term, entries), loops)
                 outer = tuple(loops.get(loop.name, loop) for loop in reduced.outer)
-                new = nest.add(replace(reduced, term=term, outer=outer))
+                new = nest.add(replace(reduced, term=moved(reduced.term), outer=outer))
             case _:
                 continue
         entries[position] = new
-    return _renamed(renumbered(value, entries), loops)
-
-
-def _renamed(expr: Expr, loops: Mapping[str, Loop]) -> Expr:
-    names = {dim: dim for dim in dims_in(expr)} | {dim: loop.name for dim, loop in loops.items()}
-    return with_dims(expr, names)
+    return moved(value)
 
 
 def simplified(expr: Expr) -> Expr:
     """Without what does nothing: neutral operands, selections that exclude each other."""
-    args = tuple(map(simplified, expr.args))
-    expr = expr if args == expr.args else replace(expr, args=args)
+    return rewritten(expr, _simpler)
+
+
+def _simpler(expr: Expr) -> Expr:
+    """An operation on operands that are simplified."""
     if expr.op in ("add", "mul", "min", "max"):
         return _without_neutral(expr)
     if expr.op == "select":

@@ -13,7 +13,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read, renumbered
+from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read
 from mdtensor.translate.loops.dependences import Touch, repeated
 from mdtensor.translate.loops.md_hom_from_assignment import Reader, name_of, out_of_reach
 from mdtensor.translate.md_hom import Dim, MDHom
@@ -23,6 +23,7 @@ from mdtensor.translate.operators.operators import OperatorFunction, operator_of
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, as_expr, cast
 from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 Given = TensorSpec | np.dtype
@@ -110,7 +111,7 @@ def md_hom_of_results(
         _check_reach(source, result, buffers[places[result.output]], extents)
     reader = Reader(nest, source, array, extents)
     view, params = reader.view([result.value for result in results])
-    values = tuple(renumbered(result.value, params) for result in results)
+    values = tuple(substitute(result.value, params) for result in results)
     types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
     return MDHom(
         tuple(dims),

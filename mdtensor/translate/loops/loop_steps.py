@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
-from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced, renumbered
+from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.fusion import version_of
 from mdtensor.translate.loops.md_hom_from_assignment import (
@@ -23,7 +23,7 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, const, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import dims_in, params_in
+from mdtensor.translate.trees import dims_in, params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -148,7 +148,7 @@ class Apart:
 def _around(nest: Nest, value: Expr) -> Expr:
     """A value with constants for its reductions: what is computed when they are done."""
     reduced = [n for n in params_in(value) if isinstance(nest.entries[n], Reduced)]
-    return renumbered(value, {n: const(0, nest.entries[n].dtype) for n in reduced})
+    return substitute(value, {n: const(0, nest.entries[n].dtype) for n in reduced})
 
 
 def _dims_of(nest: Nest, value: Expr) -> set[str]:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced, renumbered
+from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.dependences import stays_inside
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import I64, Expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import params_in
+from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 Array = Callable[[Read], tuple[str, TensorSpec]]
@@ -49,7 +49,7 @@ class Reader:
             assert isinstance(read, Read)
             name, spec = self.array(read)
             index = tuple(
-                self.axis(renumbered(expr, params), read, axis, position in exposed)
+                self.axis(substitute(expr, params), read, axis, position in exposed)
                 for axis, expr in enumerate(read.index)
             )
             accesses.append(Access(self._number(name, spec), index))
@@ -132,7 +132,7 @@ def md_hom_from_assignment(
     reader = Reader(nest, source, array, extents)
     results = tuple(entry.term for entry in reduced) or (value,)
     view, params = reader.view(results)
-    scalar = _function(reader, view, tuple(renumbered(r, params) for r in results))
+    scalar = _function(reader, view, tuple(substitute(r, params) for r in results))
     epilogue = _epilogue(reader, value, scalar) if reduced else None
     combine = CC
     if reduced:
@@ -178,7 +178,7 @@ def _epilogue(reader: Reader, value: Expr, scalar: ScalarFunction) -> Epilogue |
     width = len(finished)
     shifted = {n: param(p.number + width, p.dtype) for n, p in params.items()}
     types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
-    result = renumbered(value, finished | shifted)
+    result = substitute(value, finished | shifted)
     return Epilogue(
         ScalarFunction((*scalar.result_dtypes, *types), (result,), name_of([result])), view
     )

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from mdtensor.translate.combine import Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.scalar import Expr, index_of, param
+from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import rewritten, substitute
 from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
 
 
@@ -22,7 +22,7 @@ def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
     lasts = {dim.name: dim.extent - 1 for dim in md_hom.dims if dim.name in names}
 
     def mirrored(function: ScalarFunction) -> ScalarFunction:
-        return replace(function, results=tuple(_mirrored(e, lasts) for e in function.results))
+        return function.mapped(lambda result: _mirrored(result, lasts))
 
     def access(given: Access) -> Access:
         return Access(given.buffer, tuple(_mirrored_axis(axis, lasts) for axis in given.index))
@@ -80,13 +80,12 @@ def _with_exchanged_operands(operator: Operator) -> Operator:
 
 
 def _mirrored(expr: Expr, lasts: dict[str, int]) -> Expr:
-    def mirror(node: Expr) -> Expr:
-        if node.op == "index" and node.value in lasts:
-            assert isinstance(node.value, str)
-            return lasts[node.value] - index_of(node.value)
-        return node if not node.args else replace(node, args=tuple(map(mirror, node.args)))
+    def mirrored(node: Expr) -> Expr:
+        if node.op != "index" or node.value not in lasts:
+            return node
+        return lasts[str(node.value)] - node
 
-    return mirror(expr)
+    return rewritten(expr, mirrored)
 
 
 def _mirrored_axis(
