@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.translate.operations import UFUNCS
 
+Result_co = TypeVar("Result_co", covariant=True)
 
-class Arithmetic(ABC):
+
+class Arithmetic(ABC, Generic[Result_co]):
     """Gives a class all of Python's arithmetic; `applied(op, *operands)` makes the result.
 
     `==` and `!=` are left alone, since they say whether two symbolic values are the same one.
@@ -22,115 +24,115 @@ class Arithmetic(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def applied(self, op: str, *operands: Any) -> Any:
+    def applied(self, op: str, *operands: Any) -> Result_co:
         """The symbolic value of an operation of `translate.operations` on operands."""
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Result_co:
         return self.applied("add", self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Result_co:
         return self.applied("add", other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Result_co:
         return self.applied("sub", self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Result_co:
         return self.applied("sub", other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Result_co:
         return self.applied("mul", self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: object) -> Result_co:
         return self.applied("mul", other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Result_co:
         return self.applied("div", self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> Result_co:
         return self.applied("div", other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Result_co:
         return self.applied("floordiv", self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: object) -> Result_co:
         return self.applied("floordiv", other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Result_co:
         return self.applied("mod", self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: object) -> Result_co:
         return self.applied("mod", other, self)
 
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+    def __divmod__(self, other: object) -> tuple[Result_co, Result_co]:
         return self.applied("floordiv", self, other), self.applied("mod", self, other)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: object) -> Result_co:
         return self.applied("pow", self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: object) -> Result_co:
         return self.applied("pow", other, self)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: object) -> Result_co:
         return self.applied("and", self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: object) -> Result_co:
         return self.applied("and", other, self)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Result_co:
         return self.applied("or", self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Result_co:
         return self.applied("or", other, self)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: object) -> Result_co:
         return self.applied("xor", self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: object) -> Result_co:
         return self.applied("xor", other, self)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: object) -> Result_co:
         return self.applied("lshift", self, other)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: object) -> Result_co:
         return self.applied("lshift", other, self)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: object) -> Result_co:
         return self.applied("rshift", self, other)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: object) -> Result_co:
         return self.applied("rshift", other, self)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Result_co:
         return self.applied("neg", self)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Self:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Result_co:
         return self.applied("abs", self)
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Result_co:
         return self.applied("invert", self)
 
-    def __floor__(self) -> Any:
+    def __floor__(self) -> Result_co:
         return self.applied("floor", self)
 
-    def __ceil__(self) -> Any:
+    def __ceil__(self) -> Result_co:
         return self.applied("ceil", self)
 
-    def __trunc__(self) -> Any:
+    def __trunc__(self) -> Result_co:
         return self.applied("trunc", self)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: object) -> Result_co:
         return self.applied("lt", self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: object) -> Result_co:
         return self.applied("le", self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: object) -> Result_co:
         return self.applied("gt", self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: object) -> Result_co:
         return self.applied("ge", self, other)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:

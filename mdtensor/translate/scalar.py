@@ -32,7 +32,7 @@ _ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "a
 
 
 @dataclass(frozen=True, slots=True)
-class Expr(Arithmetic):
+class Expr(Arithmetic["Expr"]):
     """A node: a parameter, a constant, the value of an index, or an operation on nodes.
 
     `value` is the position of a parameter, the value of a constant, or the name of a dim. A `weak`

@@ -29,12 +29,12 @@ class Recorder(Protocol):
         ...
 
 
-class _Whole(Arithmetic):
+class _Whole(Arithmetic[NoReturn]):
     """What is no single element, so that nothing can be computed with it."""
 
     __slots__ = ()
 
-    def applied(self, op: str, *operands: Any) -> Any:
+    def applied(self, op: str, *operands: Any) -> NoReturn:
         """Refused."""
         raise TranslationError(
             f"{self!r} is used as a whole in an operation", hint="loop over its elements"

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -75,13 +75,13 @@ def symbol_of(dtype: np.dtype, operand: Operand, what: str = "", path: Path = ()
     return operand.value(Column(path))
 
 
-class _Part(Arithmetic):
+class _Part(Arithmetic[NoReturn]):
     """What is no number: arithmetic and conditions on it are errors."""
 
     __slots__ = ()
     __hash__: ClassVar[Any] = None
 
-    def applied(self, op: str, *operands: Any) -> Any:
+    def applied(self, op: str, *operands: Any) -> NoReturn:
         """Raises the error that this is no number."""
         raise FieldError(f"operation {op!r} takes numbers, not {self!r}", hint=self._way_out())
 

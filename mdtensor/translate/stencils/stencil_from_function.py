@@ -63,7 +63,7 @@ def stencil_from_function(
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Arithmetic):
+class Field(Arithmetic[NoReturn]):
     """An array as a stencil function sees it: `u[-1, 0]` is the element above the point."""
 
     buffer: int
