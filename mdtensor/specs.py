@@ -51,6 +51,23 @@ def kind_of(dtype: np.dtype) -> str:
     return "f" if dtype.name == "bfloat16" else dtype.kind
 
 
+_SHORT = frozenset(("float16", "bfloat16"))
+
+
+def is_short_float(dtype: np.dtype) -> bool:
+    """Whether a type is one of 16 bits, in which numbers are kept and not computed."""
+    return dtype.itemsize == 2 and dtype.name in _SHORT
+
+
+def computed_dtype(dtype: np.dtype) -> np.dtype:
+    """The type in which numbers of a type are computed: float32 for floats of 16 bits.
+
+    >>> computed_dtype(np.dtype("f2")), computed_dtype(np.dtype("f8"))
+    (dtype('float32'), dtype('float64'))
+    """
+    return np.dtype(np.float32) if is_short_float(dtype) else dtype
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Element type, shape and strides (in elements) of an array.

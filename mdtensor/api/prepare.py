@@ -17,7 +17,7 @@ import numpy as np
 from mdtensor.api import in_flight
 from mdtensor.api.path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, PathError, ShapeError
-from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides
+from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides, is_short_float
 from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
 from mdtensor.translate.einsum.md_hom_from_einsum import (
@@ -203,8 +203,7 @@ def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
     """Whether a kernel may convert elements as it reads them, with NumPy's results."""
     if given == computed:
         return True
-    short = computed.name in ("float16", "bfloat16")
-    rounds = short and not np.can_cast(given, computed)
+    rounds = is_short_float(computed) and not np.can_cast(given, computed)
     return np.can_cast(given, computed, "same_kind") and not rounds
 
 

@@ -12,7 +12,7 @@ from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.primitives import COMPARISONS, is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest.register_types import F16, F32, is_short_float
+from mdtensor.lower.nest.register_types import F16, F32
 from mdtensor.lower.nest.statements import IndexCalc
 from mdtensor.lower.nest.values import (
     Calc,
@@ -28,6 +28,7 @@ from mdtensor.lower.nest.values import (
     Slice,
     Value,
 )
+from mdtensor.specs import is_short_float
 
 _BITS = {"and": "&", "or": "|", "xor": "^"}
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "rem": "%"}

@@ -10,7 +10,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.nest.register_types import F16, F32, is_short_float, register_dtype
+from mdtensor.lower.nest.register_types import F16, F32, register_dtype
+from mdtensor.specs import is_short_float
 from tests.kernels.kernel_cases import einsum, gpu
 from tests.kernels.test_nvrtc import ARCHITECTURES, compiled
 from tests.lower.fuzz import Case

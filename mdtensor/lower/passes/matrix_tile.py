@@ -20,7 +20,7 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.nest.group_statements import MatrixOperand, MatrixProduct
-from mdtensor.lower.nest.register_types import F32, F64, is_short_float
+from mdtensor.lower.nest.register_types import F32, F64
 from mdtensor.lower.nest.statements import Statement
 from mdtensor.lower.nest.values import Ref
 from mdtensor.lower.passes.frame import Frame, Tile
@@ -29,6 +29,7 @@ from mdtensor.lower.passes.stream_pointers import READ_STAGE
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
+from mdtensor.specs import is_short_float
 from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr
 

@@ -10,9 +10,10 @@ from types import MappingProxyType
 import numpy as np
 
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest.register_types import is_short_float, register_dtype
+from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.nest.statements import Let, Statement, Store
 from mdtensor.lower.nest.values import Load, Pack, Ref, Slice
+from mdtensor.specs import is_short_float
 
 BYTES = 16
 _MOST = 4  # elements that a vector type of every dialect can hold

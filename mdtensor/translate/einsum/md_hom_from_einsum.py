@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.specs import TensorSpec, as_dtype, computed_dtype
 from mdtensor.translate.combine import CC, Combine, Pointwise, named
 from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
@@ -135,9 +135,9 @@ def accumulation_dtype(dtype: np.dtype) -> np.dtype:
     Floats of 16 bits are computed in float32. Bytes are computed in 16 bits, which processors
     multiply faster; what is stored, the lower byte, is the same.
     """
-    short = {"float16": np.float32, "bfloat16": np.float32}
-    wider = (short | {"int8": np.int16, "uint8": np.uint16}).get(dtype.name)
-    return dtype if wider is None else np.dtype(wider)
+    if dtype.kind in "iu" and dtype.itemsize == 1:
+        return np.dtype(f"{dtype.kind}2")
+    return computed_dtype(dtype)
 
 
 def buffers(specs: Sequence[TensorSpec]) -> tuple[Buffer, ...]:

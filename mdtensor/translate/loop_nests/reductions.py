@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-
+from mdtensor.specs import computed_dtype
 from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read, Reduced
 from mdtensor.translate.loop_nests.updates import operator
 from mdtensor.translate.scalar import Expr, apply, cast
@@ -53,9 +52,8 @@ def _is_fixed(nest: Nest, factor: Expr) -> bool:
 
 
 def _reduction(nest: Nest, op: str, term: Expr, loops: Loops, outer: Loops) -> Expr:
-    wide = np.dtype(np.float32) if term.dtype == np.float16 else term.dtype
     inner = nest.entries[term.number] if term.op == "param" else None
     if isinstance(inner, Reduced) and inner.operator == operator(op, term):
         return nest.add(Reduced(inner.operator, (*loops, *inner.loops), outer, inner.term))
-    term = cast(term, wide)
+    term = cast(term, computed_dtype(term.dtype))
     return nest.add(Reduced(operator(op, term), loops, outer, term))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import TranslationError
-from mdtensor.specs import TensorSpec
+from mdtensor.specs import TensorSpec, computed_dtype
 from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read
@@ -49,7 +49,7 @@ class Result:
         dtype: np.dtype,
         node: ast.AST,
     ) -> Result:
-        """With the value in the output's type, float32 for float16."""
+        """With the value in the output's type, float32 for floats of 16 bits."""
         found: list[AffineIndex] = []
         for axis in index:
             affine = affine_from_expr(axis)
@@ -60,8 +60,8 @@ class Result:
                     "indices of outputs are sums of multiples of the loops' variables",
                 )
             found.append(affine)
-        wide = np.dtype(np.float32) if dtype == np.float16 else dtype
-        return cls(output, tuple(found), cast(cast(as_expr(value), dtype), wide), node)
+        stored = cast(as_expr(value), dtype)
+        return cls(output, tuple(found), cast(stored, computed_dtype(dtype)), node)
 
 
 def combines_of(results: Sequence[Result], combinations: Sequence[Combination]) -> list[Combine]:

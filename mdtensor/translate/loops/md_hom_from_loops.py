@@ -32,8 +32,8 @@ def md_hom_from_loops(
 
     `arguments` are specs of inputs and the values of all other parameters. Where only the type
     of an output is given, its shape is what the loops write. The elements of the tuple that
-    operators combine are in the order of `outputs`, in their types; float16 is combined in
-    float32.
+    operators combine are in the order of `outputs`, in their types; floats of 16 bits are
+    combined in float32.
 
     Raises ProgramError where a statement is not understood, and where loops, operators and
     indices do not fit together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -56,16 +57,24 @@ def test_a_nest_with_operators() -> None:
     )
 
 
-def test_prefix_sums_and_half_floats() -> None:
-    half = TensorSpec.of((5, 5), "f2")
+@pytest.mark.parametrize("short", [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)], ids=str)
+def test_floats_of_16_bits_are_combined_in_float32(short: np.dtype) -> None:
+    def products_of_rows(w, M, v):
+        for i in range(5):
+            for k in range(5):
+                w[i] += M[i, k] * v[k]
+
+    row = TensorSpec.of((5,), short)
+    matrix = TensorSpec.of((5, 5), short)
     md_hom = md_hom_from_loops(
-        program_of(matvec),
-        {"M": half, "v": TensorSpec.of((5,), "f2")},
-        {"w": np.dtype("f2")},
-        (ps("add"), pw("add")),
+        program_of(matvec), {"M": matrix, "v": row}, {"w": short}, (ps("add"), pw("add"))
     )
     assert str(md_hom) == "md_hom[i:4, k:5](f, (ps(add), pw(add)))"
     assert md_hom.scalar.result_dtypes == (np.dtype("f4"),)
+    (md_hom,) = _steps(products_of_rows, w=row, M=matrix, v=row)
+    assert str(md_hom) == "md_hom[i:5, k:5](f, (cc, pw(add)))"
+    assert md_hom.scalar.result_dtypes == (np.dtype("f4"),)
+    assert md_hom.written_dtypes == (short,)
 
 
 def test_initial_value_update_and_rest_are_one_md_hom() -> None:
