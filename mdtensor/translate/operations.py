@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -29,49 +29,69 @@ class Rule(Enum):
     PART = "the type of a real or imaginary part"
 
 
+class Form(Enum):
+    """What an operation becomes where it is none of its own."""
+
+    ITSELF = "the operand itself"
+    ZERO = "0, or false"
+    ONE = "1, or true"
+    LENGTH = "the length of real and imaginary part"
+    REFUSED = "an error, as in NumPy"
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `symbol` is its infix spelling, in Python as in C."""
+    """One operation; `symbol` is its infix spelling, in Python as in C.
+
+    `on` says what it becomes on operands of some of NumPy's kinds: a form, or the operation of
+    another name. On booleans, for which it says nothing, all but comparisons widen.
+    """
 
     arity: int
     rule: Rule
     evaluate: Callable[..., Any]
     symbol: str = ""
+    on: Mapping[str, Form | str] = field(default_factory=dict[str, "Form | str"])
 
 
 def _unchanged(values: Values) -> Values:
     return values
 
 
+def _on(**forms: Form | str) -> Mapping[str, Form | str]:
+    """Forms by kind, from those of several kinds; V is that of bfloat16."""
+    return {kind: form for kinds, form in forms.items() for kind in kinds}
+
+
 _ARITHMETIC = {
-    "add": Operation(2, Rule.SAME, np.add, "+"),
-    "sub": Operation(2, Rule.SAME, np.subtract, "-"),
-    "mul": Operation(2, Rule.SAME, np.multiply, "*"),
+    "add": Operation(2, Rule.SAME, np.add, "+", _on(b="or")),
+    "sub": Operation(2, Rule.SAME, np.subtract, "-", _on(b=Form.REFUSED)),
+    "mul": Operation(2, Rule.SAME, np.multiply, "*", _on(b="and")),
     "div": Operation(2, Rule.REAL, np.divide, "/"),
     "mod": Operation(2, Rule.SAME, np.mod, "%"),
     "floordiv": Operation(2, Rule.SAME, np.floor_divide, "//"),
     "fmod": Operation(2, Rule.SAME, np.fmod),
     "pow": Operation(2, Rule.SAME, np.power, "**"),
-    "neg": Operation(1, Rule.SAME, np.negative),
-    "abs": Operation(1, Rule.SAME, np.abs),
-    "conj": Operation(1, Rule.SAME, np.conjugate),
-    "sign": Operation(1, Rule.SAME, np.sign),
-    "min": Operation(2, Rule.SAME, np.minimum),
-    "max": Operation(2, Rule.SAME, np.maximum),
-    "fmin": Operation(2, Rule.SAME, np.fmin),
-    "fmax": Operation(2, Rule.SAME, np.fmax),
+    "neg": Operation(1, Rule.SAME, np.negative, on=_on(b=Form.REFUSED)),
+    "abs": Operation(1, Rule.SAME, np.abs, on=_on(bu=Form.ITSELF, c=Form.LENGTH)),
+    "conj": Operation(1, Rule.SAME, np.conjugate, on=_on(biufV=Form.ITSELF)),
+    "sign": Operation(1, Rule.SAME, np.sign, on=_on(b=Form.REFUSED)),
+    "min": Operation(2, Rule.SAME, np.minimum, on=_on(b="and")),
+    "max": Operation(2, Rule.SAME, np.maximum, on=_on(b="or")),
+    "fmin": Operation(2, Rule.SAME, np.fmin, on=_on(b="and", iu="min")),
+    "fmax": Operation(2, Rule.SAME, np.fmax, on=_on(b="or", iu="max")),
     "select": Operation(3, Rule.SAME, np.where),
-    "real": Operation(1, Rule.PART, np.real),
-    "imag": Operation(1, Rule.PART, np.imag),
+    "real": Operation(1, Rule.PART, np.real, on=_on(biufV=Form.ITSELF)),
+    "imag": Operation(1, Rule.PART, np.imag, on=_on(biufV=Form.ZERO)),
     "tf32": Operation(1, Rule.SAME, _unchanged),
 }
 _BITS = {
-    "and": Operation(2, Rule.BITS, np.bitwise_and, "&"),
-    "or": Operation(2, Rule.BITS, np.bitwise_or, "|"),
-    "xor": Operation(2, Rule.BITS, np.bitwise_xor, "^"),
+    "and": Operation(2, Rule.BITS, np.bitwise_and, "&", _on(b="and")),
+    "or": Operation(2, Rule.BITS, np.bitwise_or, "|", _on(b="or")),
+    "xor": Operation(2, Rule.BITS, np.bitwise_xor, "^", _on(b="xor")),
     "lshift": Operation(2, Rule.BITS, np.left_shift, "<<"),
     "rshift": Operation(2, Rule.BITS, np.right_shift, ">>"),
-    "invert": Operation(1, Rule.BITS, np.invert),
+    "invert": Operation(1, Rule.BITS, np.invert, on=_on(b="not")),
 }
 _TRUTH = {
     "lt": Operation(2, Rule.TRUTH, np.less, "<"),
@@ -81,9 +101,9 @@ _TRUTH = {
     "eq": Operation(2, Rule.TRUTH, np.equal, "=="),
     "ne": Operation(2, Rule.TRUTH, np.not_equal, "!="),
     "not": Operation(1, Rule.TRUTH, np.logical_not),
-    "isnan": Operation(1, Rule.TRUTH, np.isnan),
-    "isinf": Operation(1, Rule.TRUTH, np.isinf),
-    "isfinite": Operation(1, Rule.TRUTH, np.isfinite),
+    "isnan": Operation(1, Rule.TRUTH, np.isnan, on=_on(biu=Form.ZERO)),
+    "isinf": Operation(1, Rule.TRUTH, np.isinf, on=_on(biu=Form.ZERO)),
+    "isfinite": Operation(1, Rule.TRUTH, np.isfinite, on=_on(biu=Form.ONE)),
 }
 _UNARY_MATHS: Mapping[str, Callable[..., Any]] = {
     "exp": np.exp,
@@ -108,14 +128,12 @@ _UNARY_MATHS: Mapping[str, Callable[..., Any]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "fabs": np.fabs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
     "rint": np.rint,
     # NumPy has none of its own.
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
     "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
 }
+_ROUNDINGS: Mapping[str, np.ufunc] = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 _BINARY_MATHS: Mapping[str, Callable[..., Any]] = {
     "atan2": np.arctan2,
     "hypot": np.hypot,
@@ -128,10 +146,12 @@ OPERATIONS: Mapping[str, Operation] = (
     | _BITS
     | _TRUTH
     | {name: Operation(1, Rule.REAL, function) for name, function in _UNARY_MATHS.items()}
+    | {
+        name: Operation(1, Rule.REAL, function, on=_on(iu=Form.ITSELF))
+        for name, function in _ROUNDINGS.items()
+    }
     | {name: Operation(2, Rule.REAL, function) for name, function in _BINARY_MATHS.items()}
 )
-ROUNDINGS = frozenset(("floor", "ceil", "trunc"))
-"""Operations that leave integers as they are."""
 
 UFUNCS: Mapping[np.ufunc, str] = {
     operation.evaluate: name

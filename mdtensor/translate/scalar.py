@@ -17,7 +17,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
-from mdtensor.translate.operations import OPERATIONS, ROUNDINGS, Rule
+from mdtensor.translate.operations import OPERATIONS, Form, Rule
 from mdtensor.translate.tracing import TRACED, unknown
 
 Number = bool | int | float | complex
@@ -28,7 +28,6 @@ BOOL, I64 = np.dtype(np.bool_), np.dtype(np.int64)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 LARGEST, DEEPEST = 20_000, 200
-_ON_BOOLEANS = {"add": "or", "mul": "and", "min": "and", "max": "or", "fmin": "and", "fmax": "or"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +233,13 @@ def apply(op: str, *args: Operand) -> Expr:
         # A sum that begins with 0 begins with its first term; conditions are counted, though.
         if other.dtype != BOOL and any(map(_is_weak_zero, nodes)):
             return other
-    common = _common(op, nodes)
+    common = (truth(nodes[0]),) if op == "not" else _common(op, nodes)
     dtype = common[0].dtype
-    if dtype == BOOL:
-        return _on_booleans(op, common)
-    special = _special(op, common)
-    if special is not None:
-        return special
+    if (form := operation.on.get(dtype.kind)) is not None:
+        return _in_form(op, form, common)
+    if dtype == BOOL and operation.rule is not Rule.TRUTH:
+        wide = F64 if operation.rule is Rule.REAL else np.dtype(np.int8)
+        return apply(op, *(cast(node, wide) for node in common))
     match operation.rule:
         case Rule.TRUTH:
             return Expr(op, common, BOOL)
@@ -339,51 +338,25 @@ def _widened(node: Expr, dtype: np.dtype) -> Expr:
     return Expr("cast", (node,), dtype, weak=True)
 
 
-def _on_booleans(op: str, nodes: tuple[Expr, ...]) -> Expr:
-    """Operations on conditions, as NumPy has them on booleans."""
-    rule = OPERATIONS[op].rule
-    if op in _ON_BOOLEANS:
-        return Expr(_ON_BOOLEANS[op], nodes, BOOL)
-    if op == "invert":
-        return Expr("not", nodes, BOOL)
-    if op in ("sub", "neg", "sign"):
-        raise TranslationError(
-            f"operation {op!r} is not defined on booleans, as in NumPy",
-            hint="convert them to integers, or use ^ and ~",
-        )
-    if op in ("abs", "real", "conj"):
-        return nodes[0]
-    if op in ("imag", "isnan", "isinf"):
-        return const(False, BOOL)
-    if op == "isfinite":
-        return const(True, BOOL)
-    if rule is Rule.TRUTH or op in ("and", "or", "xor"):
-        return Expr(op, nodes, BOOL)
-    to = F64 if rule is Rule.REAL else np.dtype(np.int8)
-    return apply(op, *(cast(node, to) for node in nodes))
-
-
-def _special(op: str, nodes: tuple[Expr, ...]) -> Expr | None:
-    """What an operation becomes on operands for which there is a simpler one."""
+def _in_form(op: str, form: Form | str, nodes: tuple[Expr, ...]) -> Expr:
+    """What an operation becomes on operands of a kind that has a simpler form."""
     dtype = nodes[0].dtype
-    whole = dtype.kind in "iu"
-    if op == "not":
-        return Expr("not", (truth(nodes[0]),), BOOL)
-    if (whole and op in ROUNDINGS) or (dtype.kind != "c" and op in ("real", "conj")):
-        return nodes[0]
-    if dtype.kind == "u" and op == "abs":
-        return nodes[0]
-    if whole and op in ("isnan", "isinf"):
-        return const(False, BOOL)
-    if whole and op == "isfinite":
-        return const(True, BOOL)
-    if whole and op in ("fmin", "fmax"):
-        return Expr(op[1:], nodes, dtype)
-    if dtype.kind != "c" and op == "imag":
-        return const(0, dtype)
-    if dtype.kind == "c" and op == "abs":
-        return apply("hypot", apply("real", nodes[0]), apply("imag", nodes[0]))
-    return None
+    match form:
+        case Form.ITSELF:
+            return nodes[0]
+        case Form.ZERO | Form.ONE:
+            to = BOOL if OPERATIONS[op].rule is Rule.TRUTH else dtype
+            value = form is Form.ONE
+            return const(value if to == BOOL else int(value), to)
+        case Form.LENGTH:
+            return apply("hypot", apply("real", nodes[0]), apply("imag", nodes[0]))
+        case Form.REFUSED:
+            raise TranslationError(
+                f"operation {op!r} is not defined on booleans, as in NumPy",
+                hint="convert them to integers, or use ^ and ~",
+            )
+        case other:
+            return Expr(other, nodes, dtype)
 
 
 _EXPANDED_POWERS = 4
