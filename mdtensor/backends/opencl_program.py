@@ -19,6 +19,10 @@ from mdtensor.kernels.source import ALIGNMENT, KernelSource
 if TYPE_CHECKING:
     from mdtensor.backends.pyopencl import OpenCLDevice
 
+# Calls of a thread until a program has kernel objects of its own there. Making one takes 0.1 ms,
+# and three to five times that after other work; setting again what it would keep takes 6 µs.
+CALLS_BY_SHARED = 32
+
 
 class Kernels:
     """Makes the kernel objects of a program, which hold the arguments of a launch.
@@ -74,6 +78,10 @@ class OpenCLProgram:
         self.queue = device.inline_queue if inline else device.queue
         self.waits = self.queue is device.queue
         self.local = threading.local()
+        # Of arguments that are addresses of arrays: position, kind, and a place for the value.
+        self._packed: list[Any] = []
+        for position in range(kernels.arrays):
+            self._packed += position, ADDRESS, 0
 
     @cached_property
     def _for_unaligned(self) -> OpenCLProgram:
@@ -87,25 +95,32 @@ class OpenCLProgram:
         return OpenCLProgram(self.device, self.kernels, self.source, sizes, inline)
 
     def launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
-        """Kernels with their fixed arguments set: shared ones for the first call of a thread."""
-        if getattr(self.local, "is_known", False):
-            self.local.launches = self.prepared(self.kernels.made())
-            return self.local.launches
-        self.local.is_known = True
-        return self.prepared(self.kernels.shared())
+        """Kernels with their fixed arguments set: shared ones for the first calls of a thread."""
+        self.local.calls = calls = getattr(self.local, "calls", 0) + 1
+        if calls <= CALLS_BY_SHARED:
+            return self.prepared(self.kernels.shared())
+        self.local.launches = self.prepared(self.kernels.made())
+        return self.local.launches
 
     def prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
         """These kernels with scratch memory, counters and sizes set, and how each is launched."""
+        try:
+            fixed = self.local.fixed
+        except AttributeError:
+            fixed = self.local.fixed = self._fixed()
+        first = self.kernels.arrays  # scratch memory, counters and sizes come after them
+        for kernel in kernels:
+            self.device.set_arguments(kernel, first, fixed)
+        return list(zip(kernels, self.groups, self.kernels.threads, strict=True))
+
+    def _fixed(self) -> list[Any]:
+        """Scratch memory, counters and sizes of this thread, as arguments."""
         memory, scratch = self.device.scratch(self.scratch_bytes, inline=not self.waits)
         arrays: list[np.ndarray] = [self.sizes] if len(self.sizes) else []
         if self.counter_count:
             arrays.insert(0, np.zeros(self.counter_count, np.uint32))
-        fixed = [scratch, *map(self.device.argument, arrays)]
-        first = self.kernels.arrays  # scratch memory, counters and sizes come after them
-        for kernel in kernels:
-            self.device.set_arguments(kernel, first, fixed)
-        self.local.keep = (memory, arrays, fixed)  # of which kernels have but the addresses
-        return list(zip(kernels, self.groups, self.kernels.threads, strict=True))
+        self.local.keep = (memory, arrays)  # of which arguments may be but the addresses
+        return [scratch, *map(self.device.argument, arrays)]
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
@@ -130,15 +145,12 @@ class OpenCLProgram:
 
     def addresses(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         """Position, kind and value of the arguments that the arrays are."""
-        svm = self.device.cl.SVM
-        arguments: list[Any] = []
-        for position, array in enumerate(arrays):
-            try:
-                address = svm(array).svm_ptr
-            except ValueError:  # PyOpenCL takes only memory that is contiguous and writeable
-                address = array.__array_interface__["data"][0]
-            arguments += position, ADDRESS, address
-        return tuple(arguments)
+        svm, packed = self.device.cl.SVM, self._packed.copy()
+        try:
+            packed[2::3] = [svm(array).svm_ptr for array in arrays]
+        except ValueError:  # PyOpenCL takes only memory that is contiguous and writeable
+            packed[2::3] = [array.__array_interface__["data"][0] for array in arrays]
+        return tuple(packed)
 
     @property
     def has_choices(self) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from mdtensor.backends import hardware
 from mdtensor.backends import pyopencl as backend
 from mdtensor.backends.compiled import Compiled, MachineCode
+from mdtensor.backends.opencl_program import CALLS_BY_SHARED
 from mdtensor.backends.opencl_target import target_of
 from mdtensor.backends.select import open_compiler
 from mdtensor.errors import CompileError, LaunchError
@@ -262,3 +263,22 @@ class TestWithoutSharedMemory:
         program = compiled(device, plain_case(einsum))
         with pytest.raises(LaunchError, match="negative strides need a device with system SVM"):
             fuzz.check_program(program, einsum, 0)
+
+
+def test_kernel_objects_are_made_for_programs_that_a_thread_calls_often(device, monkeypatch):
+    case = Case(matmul(4, 9, 16), cpu(3, (1,), inline=True))
+    program = compiled(device, case)
+    made: list[int] = []
+    make = program.kernels.made
+    monkeypatch.setattr(program.kernels, "made", lambda: made.append(1) or make())
+    a, b = np.ones((4, 9), "f4"), np.ones((9, 16), "f4")
+    launch, result = program.launcher(), np.empty((4, 16), "f4")
+    for number in range(CALLS_BY_SHARED + 5):
+        result[...] = np.nan
+        launch(a, b, result)
+        assert (result == 9).all()
+        assert len(made) == (number >= CALLS_BY_SHARED)
+    thread = threading.Thread(target=launch, args=(a, b, result))
+    thread.start()
+    thread.join()
+    assert len(made) == 2, "another thread begins with objects that its programs share"
