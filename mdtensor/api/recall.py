@@ -159,39 +159,33 @@ def recalled(
         first: Any = _ABSENT,
         second: Any = _ABSENT,
         third: Any = _ABSENT,
+        fourth: Any = _ABSENT,
         /,
         *more: Any,
         **options: Any,
     ) -> Any:
-        kind = _type_of(third)
-        is_typical = type(first) is str and kind is type(second) and not more and not options
-        if is_typical and (kind is _ndarray or kind is dispatch.cupy_array):
-            # Most calls; what follows does the same.
-            # fmt: off
-            if kind is _ndarray:
-                key = (
-                    first, second.shape, second.strides, second.dtype,
-                    third.shape, third.strides, third.dtype,
-                )
-            else:
-                order = dispatch.order_of
-                key = (
-                    first, second.shape, order(second) or second.strides, second.dtype,
-                    second.data.device_id, third.shape, order(third) or third.strides,
-                    third.dtype, third.data.device_id, dispatch.current_device(),
-                )
-            # fmt: on
+        key = None if more or type(first) is not str else _typical(first, second, third, fourth)
+        if options and key is not None:
+            key = _with_out(key, options)
+        if key is not None and not _active:  # most calls; what follows does the same
             launch = known_get(key)
-            if not _active:
-                if launch is None and at_once is not None:
-                    launch = kept_at_once(key, (first, second, third), options)
-                if launch is not None:
+            if launch is None and at_once is not None and third is not _ABSENT:
+                launch = kept_at_once(key, _present(first, second, third, fourth), options)
+            if launch is not None:
+                if options:
+                    arrays = (*_present(second, third, fourth), options["out"])
+                    result = launch(*arrays)
+                elif third is _ABSENT:
+                    result = launch(second)
+                elif fourth is _ABSENT:
                     result = launch(second, third)
-                    if result is not REFUSED:
-                        return result
-        args = (first, second, third, *more)
-        if third is _ABSENT:
-            args = args[: 0 if first is _ABSENT else 1 if second is _ABSENT else 2]
+                else:
+                    result = launch(second, third, fourth)
+                if result is OUT:
+                    return options["out"]
+                if result is not REFUSED:
+                    return result
+        args = (*_present(first, second, third, fourth), *more)
         try:
             key, arrays = described(args, options)
             launch = known_get(key)
@@ -217,6 +211,56 @@ def recalled(
         return _in_full(whole, known, described, args, options)
 
     return cast("Callable[P, Any]", called)
+
+
+def _present(*arguments: Any) -> tuple[Any, ...]:
+    """The arguments that a call has, of which the first ones are there."""
+    count = len(arguments)
+    while count and arguments[count - 1] is _ABSENT:
+        count -= 1
+    return arguments[:count]
+
+
+# fmt: off
+def _typical(first: str, second: Any, third: Any, fourth: Any) -> tuple[object, ...] | None:
+    """The key of a call on a string and one to three arrays of NumPy, or two of CuPy's; or None.
+
+    It is what `described` gives for them.
+    """
+    kind = _type_of(second)
+    if kind is not _ndarray:
+        if kind is not dispatch.cupy_array or kind is not type(third) or fourth is not _ABSENT:
+            return None
+        order = dispatch.order_of
+        return (
+            first, second.shape, order(second) or second.strides, second.dtype,
+            second.data.device_id, third.shape, order(third) or third.strides,
+            third.dtype, third.data.device_id, dispatch.current_device(),
+        )
+    if third is _ABSENT:
+        return first, second.shape, second.strides, second.dtype
+    if type(third) is _ndarray:
+        if fourth is _ABSENT:
+            return (
+                first, second.shape, second.strides, second.dtype,
+                third.shape, third.strides, third.dtype,
+            )
+        if type(fourth) is _ndarray:
+            return (
+                first, second.shape, second.strides, second.dtype,
+                third.shape, third.strides, third.dtype,
+                fourth.shape, fourth.strides, fourth.dtype,
+            )
+    return None
+# fmt: on
+
+
+def _with_out(key: tuple[object, ...], options: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """The key of a call that has but an `out` of NumPy's besides; or None."""
+    out = options.get("out") if len(options) == 1 else None
+    if type(out) is not _ndarray:
+        return None
+    return *key, _NAMED, "out", out.shape, out.strides, out.dtype
 
 
 def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) -> None:
