@@ -6,6 +6,7 @@ computations that were built, the arrays, the kernels, the counting.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ import numpy as np
 
 from mdtensor.api import dispatch, modes, recall, statistics
 from mdtensor.api.families import Families, Member
-from mdtensor.api.in_flight import Begun, Step
+from mdtensor.api.in_flight import Begun, Chain, Step
 from mdtensor.api.operands import (
     Array,
     addressable,
@@ -260,9 +261,13 @@ def _ready_with(
         number = next(n for n, other in enumerate(steps) if other is step)
         return programs[number].beginner(behind=behind)
 
+    count, pipeline = computation.operands, importlib.import_module("mdtensor.api.pipeline")
+    chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
+    whole, counted = None, None
+    if xp is np and len(steps) > 1 and not any(_interpreted(step) for step in steps):
+        whole, counted = pipeline.joined(chain), functools.partial(pipeline.counted, chain, "numpy")
     return Ready(
-        computation.operands,
-        steps,
+        chain,
         computation.results,
         [allocator(spec, xp) for spec in computation.temporaries],
         computation.fills,
@@ -270,6 +275,8 @@ def _ready_with(
         lambda spec: allocator(spec, xp),
         launch,
         begun,
+        None if whole is None else whole.launcher(),
+        counted,
     )
 
 

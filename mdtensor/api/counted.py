@@ -7,7 +7,7 @@ worth a kernel with its own constants. Launches count until tables are emptied f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mdtensor.backends.protocol import Program
@@ -52,11 +52,17 @@ class Counted:
         return self._counting(self.program.remembering_launcher(check))
 
     def _counting(self, launch: Callable[..., None]) -> Callable[..., None]:
-        numbers, last, tell = self._numbers, self._launches, self._tell
+        return counting(launch, self._numbers, self._launches, self._tell)
 
-        def counted(*arrays: Array) -> None:
-            launch(*arrays)
-            if next(numbers) == last:
-                tell()
 
-        return counted
+def counting(
+    launch: Callable[..., None], numbers: Iterator[int], last: int, tell: Callable[[], None]
+) -> Callable[..., None]:
+    """The same launch, which takes a number every time, and tells once it took the last one."""
+
+    def counted(*arrays: Array) -> None:
+        launch(*arrays)
+        if next(numbers) == last:
+            tell()
+
+    return counted

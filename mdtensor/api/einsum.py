@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.api import dispatch, modes, pipeline, recall, statistics
 from mdtensor.api.einsum_options import Options, checked_order, checked_precision
 from mdtensor.api.family import Family, order_of
-from mdtensor.api.launch import Launch, launch_of, scalar_result
+from mdtensor.api.launch import Launch, Launches, launches_of, scalar_result
 from mdtensor.api.operands import (
     COMPUTED,
     Array,
@@ -214,18 +214,18 @@ def _einsum(
     if out is None:
         prepared = lookup_or_prepare(text, arrays, None, options)
         if prepared.steps and not _watched():
-            launch = launch_of(prepared, kind, xp)
+            launches = launches_of(prepared, kind, xp)
             if xp is np and not prepared.result.shape:
-                launch = scalar_result(launch)
-            result = launch(*arrays)
+                launches = replace(launches, new=scalar_result(launches.new))
+            result = launches.new(*arrays)
             if plain:
                 _found_family(operands)
-            return _noted(launch, arrays, None, result)
+            return _noted(launches, arrays, None, result)
         result = execute(prepared, arrays, None, xp)
         return result[()] if xp is np and result.ndim == 0 else result
     prepared = _fill(text, arrays, out, options, xp)
     if prepared is not None and prepared.steps and not _watched() and recall.is_noting():
-        _noted(launch_of(prepared, kind, xp), arrays, out, out)
+        _noted(launches_of(prepared, kind, xp), arrays, out, out)
     return out
 
 
@@ -246,13 +246,10 @@ def _in_single(text: str, arrays: list[Array], out: Array | None, options: Optio
     return out
 
 
-def _noted(launch: Launch, arrays: Sequence[Array], out: Array | None, result: Array) -> Array:
+def _noted(launches: Launches, arrays: Sequence[Array], out: Array | None, result: Array) -> Array:
     """The result of a call that can be recalled."""
-
-    def into(*arrays: Array) -> None:
-        launch(*arrays[:-1], out=arrays[-1])
-
-    recall.note(recall.Noted(launch, into, arrays, () if out is None else (out,), result))
+    targets = () if out is None else (out,)
+    recall.note(recall.Noted(launches.new, launches.into, arrays, targets, result))
     return result
 
 
@@ -319,7 +316,7 @@ def execute(
         slots[number] = slots[number].astype(dtype, order="C")
     result = slots[0]
     if modes.is_watching():
-        modes.saw_call(prepared.as_steps(len(arrays)), "numpy" if xp is np else "cupy")
+        modes.saw_call(prepared.chain.steps, "numpy" if xp is np else "cupy")
     for number, step in enumerate(prepared.steps, start=1):
         direct = number == len(prepared.steps) and prepared.into_out and out is not None
         result = out if direct else allocate(step.result, xp)

@@ -31,6 +31,7 @@ from mdtensor.api.general_kernels import (
 )
 from mdtensor.api.gpu_kernels import GpuKernels
 from mdtensor.api.improvement import WORTH_OWN_KERNEL, Improvement, Served
+from mdtensor.api.joined import Joined
 from mdtensor.api.seen_winners import SeenWinners
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
@@ -75,6 +76,7 @@ class Engine:
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
         self.improvement = Improvement(device, self._tell, self._seen_winners.look)
+        self.joined = Joined(device, self.problem_of, self._winning, self._tell)
         self.on_gpu = GpuKernels(device, self._winners, self.structure, self._tell)
         self._first = threading.RLock()  # for the first kernel of a structure
         keep_over_forks(self._first)
@@ -131,6 +133,16 @@ class Engine:
             return Choice(problem, schedule, "tuned", row.seconds, source, program)
         except (LoweringError, CompileError):
             return None  # a winner that no longer compiles is no better than none
+
+    def _winning(self, problem: Problem) -> Schedule | None:
+        """The schedule that the store knows for this problem and device."""
+        row = self._seen_winners.winner(problem_key(problem))
+        if row is None:
+            return None
+        try:
+            return Schedule.from_json(row.schedule)
+        except LoweringError:
+            return None
 
     def specialised(
         self, problem: Problem, schedule: Schedule, origin: str, seconds: float
@@ -258,6 +270,7 @@ class Engine:
     def settle(self, timeout: float = 60.0) -> None:
         """Waits until the better kernels that calls asked for are compiled."""
         self.improvement.settle(timeout)
+        self.joined.settle(timeout)
         self.on_gpu.settle(timeout)
 
 

@@ -34,7 +34,7 @@ WORTH_OFTEN = 0.1
 _MAX_VARIANTS = 6
 _MAX_OWN = 64  # problems with kernels of their own that nobody tuned
 # Seconds between the steps of a ranking: other threads come first.
-_BREATH = 0.0005
+BREATH = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,5 +144,5 @@ class Improvement:
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The schedule that the cost model ranks first, for a thread that nobody waits for."""
-        pause = lambda: time.sleep(_BREATH)  # noqa: E731
+        pause = lambda: time.sleep(BREATH)  # noqa: E731
         return ranked(problem, self.target, general=general, pause=pause)[0]

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.views import Access, AffineIndex
 
@@ -29,6 +30,25 @@ class Step:
     md_hom: MDHom
     operands: tuple[int, ...]
     results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The steps of a call, in order, over slots of which the first ones are the operands."""
+
+    steps: tuple[Step, ...]
+    operands: int
+    results: tuple[int, ...]
+
+    @property
+    def between(self) -> dict[int, TensorSpec]:
+        """The arrays that are neither operands nor results."""
+        return {
+            slot: buffer.spec
+            for step in self.steps
+            for slot, buffer in zip(step.results, step.md_hom.outputs, strict=True)
+            if slot not in self.results
+        }
 
 
 # What begins a step, and what waits for it: see `Program.beginner`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,43 +11,85 @@ import numpy as np
 from mdtensor.api import pipeline, statistics
 from mdtensor.api.operands import allocator
 from mdtensor.api.prepare import Prepared
+from mdtensor.backends.protocol import Program
 
 Array = Any
 Launch = Callable[..., Array]
+Into = Callable[..., None]
 
 
-def launch_of(prepared: Prepared, arrays: str, xp: Any) -> Launch:
-    """A function of the operands, and of `out=` where the caller has one, that runs the steps.
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What runs a call: `new` makes the result of operands, `into` has it behind them.
 
-    The function does not check its arguments: they have the specs of the plan, and `out` shares
-    no memory with them.
+    Neither checks its arguments: they have the specs of the plan, and the result that is given
+    shares no memory with the others.
     """
-    tally = statistics.tally(statistics.GENERATED, prepared.dtype)
-    if not prepared.is_single and xp is not np:
-        pipeline.choose_ahead([step.md_hom for step in prepared.steps], arrays)
-    programs = [
-        pipeline.choice_for(step.md_hom, arrays).program.launcher() for step in prepared.steps
-    ]
-    makers = [allocator(step.result, xp) for step in prepared.steps]
-    if prepared.is_single:
-        return single_launch(programs[0], makers[0], tally, len(prepared.steps[0].operands))
 
-    def run(*operands: Array, out: Array | None = None) -> Array:
-        slots: list[Array] = list(operands)
-        for number, dtype in prepared.converted:
-            slots[number] = slots[number].astype(dtype, order="C")
-        result: Array = None
-        last = len(programs) - 1
+    new: Launch
+    into: Into
+
+
+def launches_of(prepared: Prepared, arrays: str, xp: Any) -> Launches:
+    """What runs the steps of a prepared call on arrays of NumPy, or of CuPy's current device."""
+    tally = statistics.tally(statistics.GENERATED, prepared.dtype)
+    program = _whole(prepared, arrays)
+    run = _stepwise(prepared, arrays, xp) if program is None else program.launcher()
+    new = single_launch(run, allocator(prepared.result, xp), tally, prepared.operands)
+    if prepared.converted:
+        return Launches(_converting(new, prepared), _converting(counting(run, tally), prepared))
+    return Launches(new, counting(run, tally))
+
+
+def _whole(prepared: Prepared, arrays: str) -> Program | None:
+    """The one program that runs all steps, if there is one."""
+    if prepared.is_single:
+        return pipeline.choice_for(prepared.steps[0].md_hom, arrays).program
+    return pipeline.joined(prepared.chain, arrays)
+
+
+def _stepwise(prepared: Prepared, arrays: str, xp: Any) -> Into:
+    """A function that runs the steps one by one, and drops what no later step reads."""
+    pipeline.choose_ahead([step.md_hom for step in prepared.steps], arrays)
+    found = [pipeline.choice_for(step.md_hom, arrays).program for step in prepared.steps]
+    programs = [program.launcher() for program in found]
+    makers = [allocator(step.result, xp) for step in prepared.steps]
+    last = len(programs) - 1
+
+    def into(*given: Array) -> None:
+        *slots, out = given
         for number, step in enumerate(prepared.steps):
-            result = out if out is not None and number == last else makers[number]()
-            programs[number](*(slots[slot] for slot in step.operands), result)
+            result = out if number == last else makers[number]()
+            programs[number](*[slots[slot] for slot in step.operands], result)
             for slot in step.operands:
                 slots[slot] = None
             slots.append(result)
-        tally.calls += 1
-        return result
 
-    return run
+    if any(program.beginner()[1] is not None for program in found):
+        return into
+    return pipeline.counted(prepared.chain, arrays, into)
+
+
+def _converting(launch: Callable[..., Any], prepared: Prepared) -> Callable[..., Any]:
+    """The same on operands that are copied to other types first."""
+
+    def converting(*arrays: Array) -> Any:
+        given = list(arrays)
+        for number, dtype in prepared.converted:
+            given[number] = given[number].astype(dtype, order="C")
+        return launch(*given)
+
+    return converting
+
+
+def counting(run: Into, tally: statistics.Tally) -> Into:
+    """What runs a call into given results, which is one more that was generated."""
+
+    def into(*arrays: Array) -> None:
+        run(*arrays)
+        tally.calls += 1
+
+    return into
 
 
 def single_launch(
@@ -57,14 +100,14 @@ def single_launch(
 ) -> Launch:
     """A function of so many operands that makes the result and runs one program."""
 
-    def launch(*operands: Array, out: Array | None = None) -> Array:
-        result = make() if out is None else out
+    def launch(*operands: Array) -> Array:
+        result = make()
         program(*operands, result)
         tally.calls += 1
         return result
 
-    def launch_of_two(a: Array, b: Array, out: Array | None = None) -> Array:
-        result = make() if out is None else out
+    def launch_of_two(a: Array, b: Array) -> Array:
+        result = make()
         program(a, b, result)
         tally.calls += 1
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,8 +13,10 @@ from typing import Any
 from mdtensor.api import dispatch, modes
 from mdtensor.api.choice import Choice
 from mdtensor.api.engine import Engine
+from mdtensor.api.in_flight import Chain
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
+from mdtensor.backends.protocol import Program
 from mdtensor.backends.select import VARIABLE, open_device
 from mdtensor.lower.key import problem_key
 from mdtensor.translate.md_hom import MDHom
@@ -130,6 +132,20 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
         if generation == dispatch.generation():  # else better ones may exist
             _programs[key] = choice
     return choice
+
+
+def joined(chain: Chain, arrays: str = "numpy") -> Program | None:
+    """The one program of a call of several, where it has one."""
+    use_store = modes.current_mode() != "off"
+    return engine_for(arrays).joined.program(chain, use_store=use_store)
+
+
+def counted(chain: Chain, arrays: str, run: Callable[..., None]) -> Callable[..., None]:
+    """What runs a call of several programs in the calling thread, which get one where that pays."""
+    engine = engine_for(arrays)
+    if engine.target.kind == "gpu":
+        return run
+    return engine.joined.counted(chain, run, use_store=modes.current_mode() != "off")
 
 
 def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdtensor.api import dispatch, modes, pipeline
 from mdtensor.api.einsum import execute
-from mdtensor.api.launch import launch_of
+from mdtensor.api.launch import launches_of
 from mdtensor.api.modes import Steps
 from mdtensor.api.operands import array_module
 from mdtensor.api.plan import Plan
@@ -29,14 +29,14 @@ class EinsumPlan(Plan):
 
     def calls(self) -> list[Steps]:
         """The steps of the path of contraction."""
-        return [self._prepared.as_steps(len(self.specs))]
+        return [self._prepared.chain.steps]
 
     def _first(self, operands: Sequence[Array]) -> Array:
         xp = array_module(operands)
         if modes.is_watching() or not self.md_homs:
             return execute(self._prepared, operands, None, xp)
         generation = dispatch.generation()
-        launch = launch_of(self._prepared, pipeline.kind_of(operands[0]), xp)
+        launch = launches_of(self._prepared, pipeline.kind_of(operands[0]), xp).new
         self._keep(generation, launch)
         return launch(*operands)
 

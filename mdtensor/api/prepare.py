@@ -64,12 +64,19 @@ class Prepared:
             return False
         return self.steps[0].operands == tuple(range(len(self.steps[0].operands)))
 
-    def as_steps(self, operands: int) -> tuple[in_flight.Step, ...]:
-        """The steps for so many operands as steps of any other call."""
-        return tuple(
-            in_flight.Step(step.md_hom, step.operands, (operands + number,))
-            for number, step in enumerate(self.steps)
+    @property
+    def operands(self) -> int:
+        """The number of operands, of which each is read by one step, as each step's result is."""
+        return sum([len(step.operands) for step in self.steps]) - len(self.steps) + 1
+
+    @property
+    def chain(self) -> in_flight.Chain:
+        """The steps as those of any other call."""
+        steps = tuple(
+            in_flight.Step(step.md_hom, step.operands, (slot,))
+            for slot, step in enumerate(self.steps, start=self.operands)
         )
+        return in_flight.Chain(steps, self.operands, (self.operands + len(steps) - 1,))
 
 
 def prepare(

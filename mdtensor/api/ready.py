@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import statistics
-from mdtensor.api.in_flight import Begins, Launch, Step, launched, run_all
-from mdtensor.api.launch import scalar_result, single_launch
+from mdtensor.api.in_flight import Begins, Chain, Launch, Step, launched, run_all
+from mdtensor.api.launch import counting, scalar_result, single_launch
 from mdtensor.api.operands import Array
 from mdtensor.specs import TensorSpec
 
@@ -21,13 +21,14 @@ class Ready:
     """`new` is a function of operands that makes the results, `into` one of operands and results.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
-    shares memory with another array. `only` runs the single program that there is, if so.
+    shares memory with another array. `only` runs the single program that there is, if so. `whole`
+    runs all steps of a call of several at once, where that is known; else `counted` takes what runs
+    them one by one, where the calling thread does that.
     """
 
     def __init__(
         self,
-        operands: int,
-        steps: Sequence[Step],
+        chain: Chain,
         results: Sequence[TensorSpec],
         temporaries: Sequence[Make],
         fills: Sequence[float | None],
@@ -35,39 +36,37 @@ class Ready:
         made: Callable[[TensorSpec], Make],
         launch: Callable[[Step], Run],
         begun: Begins,
+        whole: Run | None = None,
+        counted: Callable[[Run], Run] | None = None,
     ) -> None:
         tally = statistics.tally(statistics.GENERATED, results[0].dtype)
+        operands = chain.operands
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
-        slots = [(*step.operands, *step.results) for step in steps]
+        slots = [(*step.operands, *step.results) for step in chain.steps]
         is_simple = slots == [tuple(range(operands + 1))] and len(results) == 1 and not filled
         self.results = tuple(results)
-        self.only: Run | None = launch(steps[0]) if is_simple else None
+        self.only: Run | None = launch(chain.steps[0]) if is_simple else None
         makers = [made(spec) for spec in results]
-        if self.only is not None:
-            self.into = _counted(self.only, tally)
-            self.new = single_launch(self.only, makers[0], tally, operands)
+        run = self.only
+        if whole is not None:
+            every = Launch(whole, None, tuple(range(operands + len(results))))
+            run = _in_steps((every,), (), filled) if filled else whole
+        elif run is None:
+            launches = launched(chain.steps, begun)
+            run = _in_steps(launches, temporaries, filled)
+            if counted is not None and all(each.finish is None for each in launches):
+                run = counted(run)
+        self.into = counting(run, tally)
+        if len(results) > 1:
+            self.new = _several(_into_several(self.into, makers), on_host=xp is np)
         else:
-            self.into = _in_steps(launched(steps, begun), temporaries, filled, tally)
-            self.new = _into_new(self.into, makers)
-        if len(results) == 1 and xp is np and not results[0].shape:
-            self.new = scalar_result(self.new)
-        elif len(results) > 1:
-            self.new = _several(self.new, on_host=xp is np)
-
-
-def _counted(run: Run, tally: statistics.Tally) -> Run:
-    def into(*arrays: Array) -> None:
-        run(*arrays)
-        tally.calls += 1
-
-    return into
+            self.new = single_launch(run, makers[0], tally, operands)
+            if xp is np and not results[0].shape:
+                self.new = scalar_result(self.new)
 
 
 def _in_steps(
-    launches: Sequence[Launch],
-    temporaries: Sequence[Make],
-    filled: Sequence[tuple[int, float]],
-    tally: statistics.Tally,
+    launches: Sequence[Launch], temporaries: Sequence[Make], filled: Sequence[tuple[int, float]]
 ) -> Run:
     """Runs steps on operands, results and new arrays for what lies between them."""
 
@@ -77,27 +76,17 @@ def _in_steps(
         for slot, fill in filled:
             arrays[slot].fill(fill)
         run_all(launches, slots)
-        tally.calls += 1
 
     return into
 
 
-def _into_new(into: Run, makers: Sequence[Make]) -> Callable[..., Any]:
-    """The result, or a list of several."""
-    if len(makers) > 1:
+def _into_several(into: Run, makers: Sequence[Make]) -> Callable[..., list[Array]]:
+    """A function of operands that makes the results, of which there are several."""
 
-        def new_ones(*operands: Array) -> list[Array]:
-            results = [make() for make in makers]
-            into(*operands, *results)
-            return results
-
-        return new_ones
-    (make,) = makers
-
-    def new(*operands: Array) -> Array:
-        result = make()
-        into(*operands, result)
-        return result
+    def new(*operands: Array) -> list[Array]:
+        results = [make() for make in makers]
+        into(*operands, *results)
+        return results
 
     return new
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.joined import Wired, joined
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.nest.loop_nest import LoopNest
 from mdtensor.lower.problem import Problem
@@ -44,3 +46,28 @@ def program_of(
     if aligned == nests:
         return rendered(nests)
     return replace(rendered(aligned), unaligned=rendered(nests))
+
+
+def joined_program_of(
+    steps: Sequence[tuple[Problem, Schedule, tuple[int, ...]]],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    between: Mapping[int, int],
+    dialect: Dialect,
+    heads: Sequence[str],
+) -> KernelSource:
+    """One program that computes problems in their order, each by its schedule.
+
+    Numbers stand for the arrays of each problem; those `between` have so many bytes. Raises
+    LoweringError where a schedule is not one of the calling thread alone, or does not fit.
+    """
+    parts: list[Wired] = []
+    for (problem, schedule, arrays), head in zip(steps, heads, strict=True):
+        (kernel, *others) = lowered(problem, schedule, head)
+        if others or not schedule.inline or schedule.streaming:
+            raise LoweringError("only what the calling thread runs as one kernel is joined")
+        parts.append(Wired(kernel, arrays))
+    fragile = any(p.operator is not None and forgets(p.operator) for p, _, _ in steps)
+    return replace(
+        render([joined(parts, inputs, outputs, between)], dialect, inline=True), fragile=fragile
+    )
