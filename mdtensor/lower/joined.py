@@ -12,7 +12,8 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import ZERO, as_index
-from mdtensor.lower.nest import Argument, Block, LoopNest, Pointer, Statement
+from mdtensor.lower.nest.loop_nest import Argument, LoopNest
+from mdtensor.lower.nest.statements import Block, Pointer, Statement
 
 _LINE = 64  # bytes, at whose multiples what lies between kernels begins
 _BYTE = np.dtype(np.uint8)
