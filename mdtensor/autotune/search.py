@@ -13,14 +13,14 @@ from typing import Any, Literal, TypeAlias
 
 from mdtensor.autotune.space import Configuration, Space
 from mdtensor.autotune.techniques import TECHNIQUES, MakeTechnique, Technique
-from mdtensor.autotune.trial import Measured, Status, Trial
+from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.errors import TuningError
-
-__all__ = ["Measure", "Measured", "SearchOutcome", "Status", "Stopped", "Trial", "search"]
 
 Measure: TypeAlias = Callable[[Configuration], Trial]
 Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
 Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
+# Who proposes, and the index of the configuration.
+Proposal: TypeAlias = tuple[str, int]
 # What configurations cost, by index; None for those that are still to be measured.
 Costs: TypeAlias = dict[int, float | None]
 # What a model says that a configuration costs, in any unit.
@@ -113,13 +113,12 @@ def search(
         for index, cost in tuple(costs.items()):
             chosen.tell(index, cost or 0.0)
         screen = _Screen(space, chosen, costs, expected, draws)
-        proposals = _proposals(space, seeds, screen, costs, rng)
+        draw = _Draw(space, _proposals(space, seeds, screen, costs, rng), costs, prepare)
         if apart and ahead:
-            left = lambda: budget_s - (clock() - began)  # noqa: E731
-            drawn = _drawn_together(space, proposals, costs, prepare, ahead, left)
+            proposals = draw.together(ahead, lambda: budget_s - (clock() - began))
         else:
-            drawn = _drawn_ahead(space, proposals, costs, prepare, ahead)
-        for proposer, index in drawn:
+            proposals = draw.ahead(ahead)
+        for proposer, index in proposals:
             if max_trials is not None and len(trials) >= max_trials:
                 stopped = "max_trials"
                 break
@@ -139,56 +138,49 @@ def search(
     return SearchOutcome(tuple(trials), stopped, clock() - began)
 
 
-def _drawn_ahead(
-    space: Space,
-    proposals: Iterator[tuple[str, int]],
-    costs: Costs,
-    prepare: Prepare | None,
-    ahead: int,
-) -> Iterator[tuple[str, int]]:
-    """The proposals, each drawn when so many others are still to be measured; ready ones first."""
-    waiting: list[tuple[tuple[str, int], Future[Any] | None]] = []
-    more = True
-    while more or waiting:
-        while more and len(waiting) <= ahead:
-            proposal = next(proposals, None)
-            more = proposal is not None
-            if proposal is not None:
-                costs[proposal[1]] = None
-                future = None if prepare is None else prepare(space.configuration(proposal[1]))
-                waiting.append((proposal, future))
-        if waiting:
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Draws proposals before they are measured, and has each of them prepared."""
+
+    space: Space
+    proposals: Iterator[Proposal]
+    costs: Costs
+    prepare: Prepare | None
+
+    def ahead(self, many: int) -> Iterator[Proposal]:
+        """Each is drawn when so many others are still to be measured; ready ones come first."""
+        waiting: list[tuple[Proposal, Future[Any] | None]] = []
+        while True:
+            waiting += self._drawn(many + 1 - len(waiting))
+            if not waiting:
+                return
             yield waiting.pop(_first_ready([future for _, future in waiting]))[0]
 
+    def together(self, many: int, left: Callable[[], float]) -> Iterator[Proposal]:
+        """So many are drawn at a time, each time when all that were drawn are measured.
 
-def _drawn_together(
-    space: Space,
-    proposals: Iterator[tuple[str, int]],
-    costs: Costs,
-    prepare: Prepare | None,
-    many: int,
-    left: Callable[[], float],
-) -> Iterator[tuple[str, int]]:
-    """The proposals, so many drawn at a time; each time when all that were drawn are measured.
+        Fewer are drawn where, by what the last ones took, there are not enough seconds `left`.
+        """
+        each = 0.0
+        while True:
+            before = left()
+            fitting = min(many, max(1, int(before / each))) if each > 0 else many
+            drawn = list(self._drawn(fitting, prepared=before > 0))
+            if not drawn:
+                return
+            futures = [future for _, future in drawn if future is not None]
+            wait(futures, timeout=max(0.0, before))
+            yield from (proposal for proposal, _ in drawn)
+            each = (before - left()) / len(drawn)
 
-    Fewer are drawn where, by what the last ones took, there are not enough seconds `left`.
-    """
-    each = 0.0
-    while True:
-        before = left()
-        fitting = min(many, max(1, int(before / each))) if each > 0 else many
-        drawn: list[tuple[str, int]] = []
-        futures: list[Future[Any] | None] = []
-        for proposal in islice(proposals, fitting):
-            costs[proposal[1]] = None
-            drawn.append(proposal)
-            if prepare is not None and before > 0:
-                futures.append(prepare(space.configuration(proposal[1])))
-        if not drawn:
-            return
-        wait([future for future in futures if future is not None], timeout=max(0.0, before))
-        yield from drawn
-        each = (before - left()) / len(drawn)
+    def _drawn(
+        self, many: int, *, prepared: bool = True
+    ) -> Iterator[tuple[Proposal, Future[Any] | None]]:
+        prepare = self.prepare if prepared else None
+        for proposal in islice(self.proposals, many):
+            _, index = proposal
+            self.costs[index] = None
+            yield proposal, None if prepare is None else prepare(self.space.configuration(index))
 
 
 def _first_ready(futures: Sequence[Future[Any] | None]) -> int:
@@ -220,7 +212,7 @@ class _Screen:
     expected: Expected | None
     draws: int
 
-    def ask(self) -> tuple[list[tuple[str, int]], bool]:
+    def ask(self) -> tuple[list[Proposal], bool]:
         """The best new proposal, if there was any; whether the technique has proposed something.
 
         What it proposes again costs what it cost.
@@ -250,7 +242,7 @@ def _proposals(
     screen: _Screen,
     costs: Costs,
     rng: Random,
-) -> Iterator[tuple[str, int]]:
+) -> Iterator[Proposal]:
     """Who proposes and what: the seeds, then what the technique asks for, none of it known."""
     if not space:
         return

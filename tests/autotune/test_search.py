@@ -8,9 +8,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from mdtensor.autotune.search import Trial, search
+from mdtensor.autotune.search import search
 from mdtensor.autotune.space import Space
 from mdtensor.autotune.techniques import TECHNIQUES, Bandit, RandomSearch
+from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
 from mdtensor.lower.parameter import Parameter
 
