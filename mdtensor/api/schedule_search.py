@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -175,12 +175,7 @@ def searched(
         for seed in seeds[len(first) :][: measurer.ahead]:
             candidates.prepare_schedule(candidates.schedule_of(seed))
     try:
-        engine.settle(_SETTLE)
-        measurer.opened()
-        made = {untuned: candidates.measure_anyway(untuned)}
-        for schedule in first[:_OUTSIDE]:
-            if schedule not in made and candidates.place_of(space, schedule) is None:
-                made[schedule] = candidates.measure_schedule(schedule)
+        made = _measured_first(candidates, space, first)
     except KeyboardInterrupt:
         return SearchOutcome((), "interrupted", time.monotonic() - started), None
     known = _placed(candidates, space, made.items())
@@ -201,34 +196,17 @@ def searched(
         technique=_technique(candidates, ranking),
     )
     earlier = {schedule: trial for _, schedule, trial in before} | made
-    new: dict[Schedule, Measured] = {}
-    for each in outcome.trials:  # a schedule counts once, in whichever places of the space it is
-        schedule = candidates.schedule_of(each.configuration)
-        if schedule not in earlier:
-            new.setdefault(schedule, each)
-    trials = earlier | {schedule: each.trial for schedule, each in new.items()}
-    found = [(schedule, trial) for schedule, trial in trials.items() if trial.status == "ok"]
-    outcome = replace(
-        outcome,
-        trials=(
-            *(
-                Measured(configuration_from(problem, schedule), trial, "first", 0.0)
-                for schedule, trial in made.items()
-            ),
-            *new.values(),
-        ),
+    new = _by_schedule(candidates, outcome.trials, earlier)
+    alone = tuple(
+        Measured(configuration_from(problem, schedule), trial, "first", 0.0)
+        for schedule, trial in made.items()
     )
-    if not found:
+    outcome = replace(outcome, trials=(*alone, *new.values()))
+    trials = earlier | {schedule: each.trial for schedule, each in new.items()}
+    rivals = _rivals(candidates, trials, {untuned, *favourites[:1]})
+    if not rivals:
         return outcome, None
-    found.sort(key=lambda pair: pair[1].cost)
-    # With what is taken untuned, so that nothing becomes slower, and with what the model takes
-    # for the best, whose one trial may have met a slow moment.
-    always = {untuned, *favourites[:1]}
-    fastest = measurer.different(schedule for schedule, _ in found)[:_CONFIRMED]
-    rivals = {
-        schedule: trial for schedule, trial in found if schedule in always or schedule in fastest
-    }
-    schedule, seconds = _confirmed(candidates, tuple(rivals.items()), untuned)
+    schedule, seconds = _confirmed(candidates, rivals, untuned)
     engine.store.set_winner(
         candidates.key,
         engine.environment,
@@ -239,6 +217,45 @@ def searched(
         confirmed=not outcome.interrupted,
     )
     return outcome, seconds
+
+
+def _measured_first(
+    candidates: _Candidates, space: Space, first: Sequence[Schedule]
+) -> dict[Schedule, Trial]:
+    """Trials of the first schedule, which is taken untuned, and of those outside of the space."""
+    candidates.engine.settle(_SETTLE)
+    candidates.measurer.opened()
+    made = {first[0]: candidates.measure_anyway(first[0])}
+    for schedule in first[:_OUTSIDE]:
+        if schedule not in made and candidates.place_of(space, schedule) is None:
+            made[schedule] = candidates.measure_schedule(schedule)
+    return made
+
+
+def _by_schedule(
+    candidates: _Candidates, trials: Iterable[Measured], earlier: Collection[Schedule]
+) -> dict[Schedule, Measured]:
+    """New trials, of which a schedule counts once, in whichever places of the space it is."""
+    new: dict[Schedule, Measured] = {}
+    for each in trials:
+        schedule = candidates.schedule_of(each.configuration)
+        if schedule not in earlier:
+            new.setdefault(schedule, each)
+    return new
+
+
+def _rivals(
+    candidates: _Candidates, trials: Mapping[Schedule, Trial], always: Collection[Schedule]
+) -> list[tuple[Schedule, Trial]]:
+    """The fastest few that differ, the best first, and those that are compared `always`.
+
+    These are what is taken untuned, so that nothing becomes slower, and what the model takes for
+    the best, whose one trial may have met a slow moment.
+    """
+    found = [(schedule, trial) for schedule, trial in trials.items() if trial.status == "ok"]
+    found.sort(key=lambda pair: pair[1].cost)
+    fastest = candidates.measurer.different(schedule for schedule, _ in found)[:_CONFIRMED]
+    return [pair for pair in found if pair[0] in always or pair[0] in fastest]
 
 
 def _technique(candidates: _Candidates, ranking: Sequence[tuple[float, Schedule]]) -> MakeTechnique:
