@@ -21,7 +21,7 @@ from mdtensor.lower.steps import I32, LEAST, MOST, Steps, counted, steps_of
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import F64, I64, Expr, Number, cast, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import rewritten, substitute
+from mdtensor.translate.trees import rewritten
 
 _COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _EITHER = frozenset(("select", "min", "max"))
@@ -158,14 +158,4 @@ def _widening(problem: Problem, identity: tuple[Number, ...], places: Places) ->
     finish = problem.finish
     if finish is None:
         return Finish(ScalarFunction(narrow, tuple(whole), "value"))
-    function = finish.function
-    read = function.params[len(held) :]
-    params = (*whole, *(param(len(held) + n, dtype) for n, dtype in enumerate(read)))
-    return replace(
-        finish,
-        function=replace(
-            function,
-            params=(*narrow, *read),
-            results=tuple(substitute(result, params) for result in function.results),
-        ),
-    )
+    return replace(finish, function=finish.function.after(narrow, whole))

@@ -19,8 +19,7 @@ from mdtensor.lower.nest.statements import Pointer, Statement
 from mdtensor.lower.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
-from mdtensor.translate.scalar import param
-from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.scalar_function import identity_function
 
 CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
 _FEW, _MANY, _ITEMS = 64, 1 << 20, 128
@@ -131,13 +130,12 @@ def combination(problem: Problem, partials: Partials) -> Problem:
         ]
         moved = tuple(replace(read, stream=read.stream - start + own) for read in finish.reads)
         finish, inputs = Finish(finish.function, moved), (*dtypes, *problem.inputs)
-    held = zip(dtypes, problem.scalar.result_dtypes, strict=True)
-    results = tuple(param(n, one if one == other else other) for n, (one, other) in enumerate(held))
+    held = identity_function(problem.scalar.result_dtypes)
     return Problem(
         ("groups", *(problem.labels[d] for d in kept)),
         (partials.count, *(problem.extents[d] for d in kept)),
         (True, *(False for _ in kept)),
-        ScalarFunction(dtypes, results, "id"),
+        replace(held, params=dtypes),
         problem.operator,
         inputs,
         problem.outputs,

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.specs import as_dtype
 from mdtensor.translate.scalar import BOOL, F32, Expr, apply, cast, param
-from mdtensor.translate.trees import nodes, rewritten
+from mdtensor.translate.trees import nodes, rewritten, substitute
 
 PRECISIONS = ("tf32",)
 
@@ -40,6 +40,20 @@ class ScalarFunction:
         """The function whose results are changed."""
         return replace(self, results=tuple(map(change, self.results)))
 
+    def after(self, types: Sequence[np.dtype], values: Sequence[Expr]) -> ScalarFunction:
+        """The function whose first parameters are `values`, on parameters of `types`.
+
+        Its own other parameters follow these.
+
+        >>> scaled = ScalarFunction((F32, F32), (param(0, F32) * param(1, F32),))
+        >>> scaled.after([F32, F32], [param(0, F32) + param(1, F32)]).results
+        (((p0 + p1) * p2),)
+        """
+        rest = self.params[len(values) :]
+        given = (*values, *(param(len(types) + n, dtype) for n, dtype in enumerate(rest)))
+        function = self.mapped(lambda result: substitute(result, given))
+        return replace(function, params=(*types, *rest))
+
     def exact(self) -> ScalarFunction:
         """The function with its factors as they are."""
         if self.precision is None:
@@ -63,6 +77,11 @@ def factor(element: Expr, precision: str | None) -> Expr:
     if precision is None or element.op != "param" or element.dtype != F32:
         return element
     return apply(precision, element)
+
+
+def identity_function(types: Sequence[np.dtype], name: str = "id") -> ScalarFunction:
+    """The elements as they are."""
+    return ScalarFunction(tuple(types), tuple(map(param, range(len(types)), types)), name)
 
 
 def product(

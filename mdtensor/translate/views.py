@@ -8,7 +8,7 @@ Definitions: 002, section 4.2.3, Definitions 5 to 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mdtensor.specs import TensorSpec
@@ -94,6 +94,15 @@ class Access:
 
     buffer: int
     index: tuple[AffineIndex | ComputedIndex, ...]
+
+    @classmethod
+    def at(cls, buffer: int, dims: Iterable[str]) -> Access:
+        """The element at the indices of some dims, one for each axis.
+
+        >>> Access.at(0, "ij")
+        (i, j)
+        """
+        return cls(buffer, tuple(map(AffineIndex.of, dims)))
 
     @property
     def is_affine(self) -> bool:

@@ -209,7 +209,7 @@ def _padding(convolution: Convolution, to: TensorSpec) -> MDHom:
         (Buffer("image", spec),),
         (Buffer("padded", to),),
         (Access(0, tuple(index)),),
-        (Access(0, tuple(AffineIndex.of(dim.name) for dim in dims)),),
+        (Access.at(0, [dim.name for dim in dims]),),
     )
 
 

@@ -21,8 +21,8 @@ from mdtensor.translate.loops.md_hom_from_assignment import (
 )
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.python.source import Source
-from mdtensor.translate.scalar import Expr, const, index_of, param
-from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.scalar import Expr, const, index_of
+from mdtensor.translate.scalar_function import identity_function
 from mdtensor.translate.trees import dims_in, params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
@@ -239,8 +239,7 @@ class Planner:
 def copying(before: str, spec: TensorSpec, after: str, target: TensorSpec) -> LoopStep:
     """The step that copies one array to another."""
     dims = tuple(Dim(f"d{n}", extent, CC) for n, extent in enumerate(spec.shape))
-    access = Access(0, tuple(AffineIndex.of(dim.name) for dim in dims))
-    scalar = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "id")
+    access = Access.at(0, [dim.name for dim in dims])
     inputs, outputs = (Buffer(before, spec),), (Buffer(after, target),)
-    md_hom = MDHom(dims, scalar, inputs, outputs, (access,), (access,))
+    md_hom = MDHom(dims, identity_function([spec.dtype]), inputs, outputs, (access,), (access,))
     return LoopStep(md_hom, (before,), (after,))

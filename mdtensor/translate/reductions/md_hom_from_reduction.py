@@ -43,7 +43,7 @@ from mdtensor.translate.reductions.reduction_types import (
 from mdtensor.translate.scalar import F32, Expr, Number, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, factor
 from mdtensor.translate.trees import substitute
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.views import Access, Buffer
 
 Function = Callable[..., Any]
 
@@ -117,9 +117,7 @@ def md_hom_from_reduced_space(
         buffers(specs),
         _outputs(space, stored, reduction.order),
         view,
-        tuple(
-            Access(n, tuple(AffineIndex.of(d) for d in space.output)) for n in range(len(stored))
-        ),
+        tuple(Access.at(n, space.output) for n in range(len(stored))),
         epilogue,
     )
 

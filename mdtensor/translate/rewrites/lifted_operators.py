@@ -106,9 +106,4 @@ def _with_logarithms(md_hom: MDHom, positions: Sequence[int]) -> Epilogue:
         types += [dtype, dtype]
     if md_hom.epilogue is None:
         return Epilogue(ScalarFunction(tuple(types), tuple(values), "logarithm"))
-    function = md_hom.epilogue.function
-    read = function.params[len(values) :]
-    values += [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
-    results = tuple(substitute(result, values) for result in function.results)
-    params = (*types, *read)
-    return replace(md_hom.epilogue, function=replace(function, params=params, results=results))
+    return replace(md_hom.epilogue, function=md_hom.epilogue.function.after(types, values))

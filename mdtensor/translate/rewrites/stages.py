@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Combine, Concat, Operator, Pointwise, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.scalar import param
-from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.views import Access, AffineIndex, Buffer
+from mdtensor.translate.scalar_function import identity_function
+from mdtensor.translate.views import Access, Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,11 @@ def stages(md_hom: MDHom) -> tuple[Stage, ...]:
     >>> add = named("add", ["f4"])
     >>> sums = MDHom(
     ...     (Dim("i", 4, PrefixSum(add)), Dim("j", 3, Pointwise(add))),
-    ...     ScalarFunction((x.spec.dtype,), (param(0, "f4"),), "id"),
+    ...     identity_function([x.spec.dtype]),
     ...     (x,),
     ...     (y,),
-    ...     (Access(0, (AffineIndex.of("i"), AffineIndex.of("j"))),),
-    ...     (Access(0, (AffineIndex.of("i"),)),),
+    ...     (Access.at(0, "ij"),),
+    ...     (Access.at(0, "i"),),
     ... )
     >>> for stage in stages(sums):
     ...     print(stage.md_hom)
@@ -82,9 +81,8 @@ def _cut(whole: Stage, group: frozenset[str]) -> tuple[Stage, Stage]:
     kept = [d for d in md_hom.dims if d.name not in group or isinstance(d.combine, PrefixSum)]
     spec = [TensorSpec.of([d.extent for d in kept], t) for t in md_hom.scalar.result_dtypes]
     buffers = tuple(Buffer(f"t{n}", s) for n, s in enumerate(spec))
-    places = tuple(
-        Access(n, tuple(AffineIndex.of(d.name) for d in kept)) for n in range(len(buffers))
-    )
+    names = [dim.name for dim in kept]
+    places = tuple(Access.at(n, names) for n in range(len(buffers)))
 
     def combine(dim: Dim, here: bool) -> Combine:
         return dim.combine if (dim.name in group) == here else CC
@@ -106,7 +104,7 @@ def _cut(whole: Stage, group: frozenset[str]) -> tuple[Stage, Stage]:
         epilogue = replace(epilogue, view=moved)
     second = MDHom(
         tuple(replace(d, combine=combine(d, here=False)) for d in kept),
-        ScalarFunction(types, tuple(param(n, t) for n, t in enumerate(types)), "id"),
+        identity_function(types),
         (*buffers, *(md_hom.inputs[n] for n in read)),
         md_hom.outputs,
         places,

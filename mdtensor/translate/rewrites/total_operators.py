@@ -6,12 +6,15 @@ and the lowering needs one way only to begin a reduction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from mdtensor.translate.combine import Concat, Operator
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, apply, const, param, select
-from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.scalar_function import identity_function
 from mdtensor.translate.trees import params_in, substitute
 
 
@@ -83,22 +86,8 @@ def _of_two_that_count(result: Expr, width: int) -> Expr:
     return result
 
 
-def _without_flag(epilogue: Epilogue | None, types: tuple[object, ...]) -> Epilogue:
+def _without_flag(epilogue: Epilogue | None, types: Sequence[np.dtype]) -> Epilogue:
     """The epilogue that drops the flag before what was there, or before nothing."""
-    width = len(types)
-    held = tuple(param(n, dtype) for n, dtype in enumerate(types))
-    if epilogue is None:
-        function = ScalarFunction((*(e.dtype for e in held), BOOL), held, "value")
-        return Epilogue(function)
-    function = epilogue.function
-    moved = tuple(
-        param(n if n < width else n + 1, dtype) for n, dtype in enumerate(function.params)
-    )
-    return replace(
-        epilogue,
-        function=replace(
-            function,
-            params=(*function.params[:width], BOOL, *function.params[width:]),
-            results=tuple(substitute(result, moved) for result in function.results),
-        ),
-    )
+    before = Epilogue(identity_function(types, "value")) if epilogue is None else epilogue
+    values = identity_function(types).results
+    return replace(before, function=before.function.after((*types, BOOL), values))

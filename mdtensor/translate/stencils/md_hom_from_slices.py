@@ -71,7 +71,7 @@ class _Chain:
             reads = _Reads(self)
             view = reads.view(fused)
             dims = tuple(Dim(dim_of(axis), extent, CC) for axis, extent in enumerate(fused.shape))
-            written = Access(0, tuple(AffineIndex.of(dim.name) for dim in dims))
+            written = Access.at(0, [dim.name for dim in dims])
             md_hom = MDHom(dims, _function(fused), reads.buffers, (out,), view, (written,))
             self.parts.append(Part(md_hom, reads.inputs))
             return
@@ -81,8 +81,7 @@ class _Chain:
         """The number of the part that computes a reduction."""
         if reduction not in self.known:
             spec = TensorSpec.of(reduction.shape, reduction.dtype)
-            names = [dim_of(axis) for axis in reduction.kept]
-            written = Access(0, tuple(AffineIndex.of(name) for name in names))
+            written = Access.at(0, [dim_of(axis) for axis in reduction.kept])
             reads = _Reads(self)
             view = reads.view(reduction.of)
             out = (Buffer("out", spec),)

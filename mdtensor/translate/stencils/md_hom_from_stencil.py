@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, cast, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.borders import Border, Inside, Part, Sides, Whole, outside
-from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 
@@ -199,16 +198,12 @@ def _md_hom(
         else:
             view.append(read)
         elements.append(element)
-    scalar = replace(
-        stencil.scalar,
-        params=tuple(stencil.inputs[read.buffer].spec.dtype for read in view),
-        results=tuple(substitute(result, elements) for result in stencil.scalar.results),
-    )
+    types = [stencil.inputs[read.buffer].spec.dtype for read in view]
     dims = [dim for axis, part in enumerate(block) for dim in part.dims(axis)]
     written = tuple(part.written(axis) for axis, part in enumerate(block))
     return MDHom(
         (*dims, *stencil.window),
-        scalar,
+        stencil.scalar.after(types, elements),
         stencil.inputs,
         tuple(Buffer(f"v{n}", spec) for n, spec in enumerate(outputs)),
         tuple(view),
