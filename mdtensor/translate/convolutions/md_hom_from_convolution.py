@@ -6,7 +6,7 @@ Definitions: 002, section 4.2.4, Figure 20, subfigure 2 (MCC and MCC_Capsule).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product as combinations
@@ -128,6 +128,8 @@ def md_homs_from_convolution(convolution: Convolution) -> Blocks:
 
 
 Block = tuple[Run, ...]
+# The coefficients of a run's dims in the index of an operand, and the offset.
+Numbers = Callable[[Run], tuple[int, ...]]
 
 
 def _wholes(convolution: Convolution) -> list[Block]:
@@ -236,7 +238,7 @@ def _md_hom(convolution: Convolution, block: Block) -> MDHom:
     scalar = product(types, accumulated, convolution.precision)
     accesses: tuple[Access, ...]
     if all(run.taps for run in block):
-        accesses = (_image_access(image, block), _access(1, taps, block, "filter"))
+        accesses = (_image_access(image, block), _access(1, taps, block, lambda run: run.filter))
         inside = [
             _is_inside(_index(axis, run), convolution.axes[axis].image)
             for axis, run in enumerate(block)
@@ -248,6 +250,10 @@ def _md_hom(convolution: Convolution, block: Block) -> MDHom:
         accesses, summed = (), []
         scalar = ScalarFunction((), (const(0, accumulated),), "zero")
     extras = enumerate(convolution.extras, start=2)
+
+    def result(buffer: int, operand: Operand) -> Access:
+        return _access(buffer, operand, block, lambda run: run.result)
+
     return MDHom(
         (*_dims(convolution.kept, CC), *_position_dims(block), *summed),
         scalar,
@@ -258,11 +264,9 @@ def _md_hom(convolution: Convolution, block: Block) -> MDHom:
         ),
         (Buffer("out", convolution.result.spec),),
         accesses,
-        (_access(0, convolution.result, block, "result"),),
+        (result(0, convolution.result),),
         convolution.finish
-        and Epilogue(
-            convolution.finish, tuple(_access(n, extra, block, "result") for n, extra in extras)
-        ),
+        and Epilogue(convolution.finish, tuple(result(n, extra) for n, extra in extras)),
     )
 
 
@@ -286,19 +290,19 @@ def _tap_dims(block: Block, adds: Combine) -> Iterator[Dim]:
     return (Dim(f"r{axis}", run.taps, adds) for axis, run in enumerate(block))
 
 
-def _access(buffer: int, operand: Operand, block: Block, role: str) -> Access:
-    """An access of `result` or `filter`."""
+def _access(buffer: int, operand: Operand, block: Block, numbers: Numbers) -> Access:
+    """An access whose spatial indices have such coefficients and offsets, all affine."""
     index = (
-        term if isinstance(term, AffineIndex) else _affine(term, block[term], role)
+        term if isinstance(term, AffineIndex) else _affine(term, block[term], numbers)
         for term in operand.index
     )
     return Access(buffer, tuple(index))
 
 
-def _affine(axis: int, run: Run, role: str) -> AffineIndex:
-    numbers: tuple[int, ...] = getattr(run, role)
-    pairs = zip(_names(axis, run), numbers, strict=False)
-    return AffineIndex(tuple(pair for pair in pairs if pair[1]), numbers[-1])
+def _affine(axis: int, run: Run, numbers: Numbers) -> AffineIndex:
+    *coefficients, offset = numbers(run)
+    pairs = zip(_names(axis, run), coefficients, strict=True)
+    return AffineIndex(tuple(pair for pair in pairs if pair[1]), offset)
 
 
 def _image_access(image: Operand, block: Block) -> Access:
@@ -309,7 +313,7 @@ def _image_access(image: Operand, block: Block) -> Access:
         elif block[term].guarded:
             index.append(ComputedIndex(_index(term, block[term])))
         else:
-            index.append(_affine(term, block[term], "image"))
+            index.append(_affine(term, block[term], lambda run: run.image))
     return Access(0, tuple(index))
 
 

@@ -77,20 +77,17 @@ def md_hom_from_index_space(
     """
     view = views_from_index_space(space, specs)
     factors = [n for n, access in enumerate(view) if access.buffer not in space.index_operands]
-    read = [specs[access.buffer].dtype for access in view]
-    common = np.result_type(*(read[n] for n in factors)) if dtype is None else dtype
-    result = as_dtype(common)
-    accumulated = accumulation_dtype(result) if acc_dtype is None else as_dtype(acc_dtype)
-    extents = space.extents
-    if out is None:
-        out = TensorSpec.of([extents[name] for name in space.output], result)
-    return MDHom(
-        _dims(extents, space.output, accumulated),
-        _product(tuple(read), tuple(factors), result, accumulated, precision),
-        buffers(specs),
-        (Buffer("out", out),),
+    if dtype is None:
+        dtype = np.result_type(*(specs[view[n].buffer].dtype for n in factors))
+    return _sum_of_products(
+        space,
+        specs,
         view,
-        (_access(0, space.output, out, extents),),
+        factors,
+        as_dtype(dtype),
+        acc_dtype=acc_dtype,
+        precision=precision,
+        out=out,
     )
 
 
@@ -104,27 +101,38 @@ def md_hom_from_contraction(
     out: TensorSpec | None = None,
 ) -> MDHom:
     """The `md_hom` of a contraction whose dims are named already; see `md_hom_from_einsum`."""
-    result = as_dtype(dtype)
+    operands = enumerate(zip(contraction.inputs, specs, strict=True))
+    view = [_access(n, names, spec, contraction.extents) for n, (names, spec) in operands]
+    factors, result = range(len(specs)), as_dtype(dtype)
+    return _sum_of_products(
+        contraction, specs, view, factors, result, acc_dtype=acc_dtype, precision=precision, out=out
+    )
+
+
+def _sum_of_products(
+    dims: Contraction | IndexSpace,
+    specs: Sequence[TensorSpec],
+    view: Sequence[Access],
+    factors: Sequence[int],
+    result: np.dtype,
+    *,
+    acc_dtype: object,
+    precision: str | None,
+    out: TensorSpec | None,
+) -> MDHom:
+    """The sum of products of the elements that some of the accesses of a view read."""
+    extents, output = dims.extents, dims.output
     accumulated = accumulation_dtype(result) if acc_dtype is None else as_dtype(acc_dtype)
-    extents = contraction.extents
+    read = tuple([specs[access.buffer].dtype for access in view])
     if out is None:
-        out = TensorSpec.of([extents[name] for name in contraction.output], result)
+        out = TensorSpec.of([extents[name] for name in output], result)
     return MDHom(
-        _dims(extents, contraction.output, accumulated),
-        _product(
-            tuple([spec.dtype for spec in specs]),
-            (*range(len(specs)),),
-            result,
-            accumulated,
-            precision,
-        ),
+        _dims(extents, output, accumulated),
+        _product(read, tuple(factors), result, accumulated, precision),
         buffers(specs),
         (Buffer("out", out),),
-        tuple(
-            _access(number, names, spec, extents)
-            for number, (names, spec) in enumerate(zip(contraction.inputs, specs, strict=True))
-        ),
-        (_access(0, contraction.output, out, extents),),
+        tuple(view),
+        (_access(0, output, out, extents),),
     )
 
 
