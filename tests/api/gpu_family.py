@@ -12,7 +12,7 @@ from mdtensor.autotune.store import Store
 from mdtensor.backends.pyopencl import OpenCLDevice, devices
 from mdtensor.specs import Target
 from tests.api import faulty_bench
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 
 class GpuOnProcessor(OpenCLDevice):

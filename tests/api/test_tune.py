@@ -29,7 +29,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.api.short_searches import search_until
 from tests.api.survive_tuning import survive
-from tests.lower.test_candidates import CPU
+from tests.targets import CPU
 
 
 @pytest.fixture

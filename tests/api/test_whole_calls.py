@@ -25,7 +25,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
-from tests.lower.test_candidates import CPU
+from tests.targets import CPU
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cuda.bindings import nvrtc
 from mdtensor.backends import compiled
 from mdtensor.backends.compiled import Binaries, MachineCode
 from mdtensor.backends.nvrtc import machine_code
-from tests.kernels.test_nvrtc import succeeded
+from tests.kernels.nvrtc_compiler import succeeded
 
 CODE = MachineCode(b"code\n\x00more", 40, 8)
 

@@ -21,7 +21,7 @@ from tests.kernels.mma_fragments import (
     matrix_of_rows,
     results_of_registers,
 )
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 
 _TYPES = {
     "b16": "u2", "u16": "u2", "s16": "i2", "b32": "u4", "u32": "u4", "s32": "i4", "b64": "u8",

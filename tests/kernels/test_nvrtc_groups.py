@@ -6,7 +6,7 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import test_pointwise, test_scan_together
 from tests.lower.passes import test_across_items, test_last_group
 

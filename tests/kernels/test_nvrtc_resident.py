@@ -11,10 +11,11 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.gpu_blocks import blocked
 from mdtensor.lower.gpu_candidates import ranked_on_gpu
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
 from tests.lower.random_resident import random_resident_schedule
-from tests.lower.test_gpu_candidates import H200, problem_of
+from tests.lower.test_gpu_candidates import problem_of
+from tests.targets import H200
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])

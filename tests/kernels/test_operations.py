@@ -23,7 +23,7 @@ from mdtensor.translate.scalar import Expr, apply, const, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.kernels.kernel_cases import cpu, gpu
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
 
 COUNT = 53

@@ -13,7 +13,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.nest.register_types import F16, F32, register_dtype
 from mdtensor.specs import is_short_float
 from tests.kernels.kernel_cases import einsum, gpu
-from tests.kernels.test_nvrtc import ARCHITECTURES, compiled
+from tests.kernels.nvrtc_compiler import ARCHITECTURES, compiled
 from tests.lower.fuzz import Case
 
 BFLOAT = np.dtype(ml_dtypes.bfloat16)

@@ -45,7 +45,7 @@ from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase
 from tests.lower.random_resident import random_gpu_schedule
 from tests.lower.running import MismatchError, device
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 SPACE = "from the space"
 OPENCL_TOO = "as OpenCL"

@@ -17,30 +17,12 @@ from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.rules.rows import unlike_rows
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
-from mdtensor.specs import Target, TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.kernels.kernel_cases import prefix_sums
 from tests.lower.passes.test_ask_ahead import box, star, stencil
-
-CPU = Target(
-    kind="cpu",
-    name="two cores",
-    dialect="opencl",
-    driver="none",
-    cores=2,
-    vector_bytes=64,
-    vector_registers=32,
-    l1_bytes=48 << 10,
-    l2_bytes=1 << 20,
-    l3_bytes=32 << 20,
-    local_bytes=32 << 10,
-    max_threads=4096,
-    warp=1,
-    rate=4e9 * 16,
-    bandwidth=40e9,
-    launch_seconds=5e-6,
-)
+from tests.targets import CPU
 
 
 def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4"):

@@ -24,7 +24,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.translate.combine import Operator, named, operator_from_function
 from mdtensor.translate.trees import evaluate
 from tests.lower.running import device
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 BEST = 9
 

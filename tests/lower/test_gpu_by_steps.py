@@ -24,7 +24,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.views import AffineIndex
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import single_case
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 
 def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:

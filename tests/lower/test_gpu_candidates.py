@@ -25,28 +25,10 @@ from mdtensor.lower.gpu_resources import local_bytes, registers_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import MOST_OF_CLUSTER
-from mdtensor.specs import Target, TensorSpec
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.targets import H200
 
-H200 = Target(
-    kind="gpu",
-    name="NVIDIA H200",
-    dialect="cuda",
-    driver="CUDA 13000 sm_90",
-    cores=132,
-    vector_bytes=4,
-    vector_registers=255,
-    l1_bytes=228 << 10,
-    l2_bytes=60 << 20,
-    l3_bytes=60 << 20,
-    local_bytes=48 << 10,
-    max_threads=1024,
-    warp=32,
-    rate=1.98e9 * 128,
-    bandwidth=4.8e12,
-    launch_seconds=5e-6,
-    counts_groups=True,
-)
 SHAPES = {
     "ik,kj->ij": ((512, 256), (256, 512)),
     "ki,jk->ij": ((256, 500), (300, 256)),

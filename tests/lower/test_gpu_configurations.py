@@ -13,7 +13,8 @@ from mdtensor.lower.gpu_space import gpu_parameters
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
-from tests.lower.test_gpu_candidates import H200, SHAPES, problem_of
+from tests.lower.test_gpu_candidates import SHAPES, problem_of
+from tests.targets import H200
 
 
 @pytest.mark.parametrize("text", SHAPES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,11 +21,10 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from mdtensor.translate.reference import run
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.running import device
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
-CUDA_H200 = replace(H200, dialect="cuda")
 # What is computed, operands for which schedules are chosen, and those of another shape.
 CASES = {
     "product": ("ik,kj->ij", "", ((700, 500), (500, 900)), ((13, 70), (70, 33))),
@@ -88,8 +86,8 @@ def test_a_general_kernel_computes_other_shapes(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_best_one_compiles_as_cuda(name: str) -> None:
     problem, _ = both(name)
-    found = [gpu_schedule(problem, CUDA_H200), *general_candidates(problem, CUDA_H200)]
-    best = min(found, key=lambda s: estimated(problem, s, CUDA_H200))
+    found = [gpu_schedule(problem, H200), *general_candidates(problem, H200)]
+    best = min(found, key=lambda s: estimated(problem, s, H200))
     structure, _ = generalised(problem)
     text = program_of(structure, without_parts(problem, best), CUDA, "").text
     assert ".entry" in compiled(text, "sm_90a")

@@ -11,7 +11,8 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_candidates, matrix_dims
-from tests.lower.test_gpu_candidates import H200, problem_of
+from tests.lower.test_gpu_candidates import problem_of
+from tests.targets import H200
 
 HOPPER = replace(H200, matrices=True)
 

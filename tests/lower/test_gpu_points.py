@@ -23,7 +23,7 @@ from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
 from tests.kernels.kernel_cases import Case, einsum
 from tests.lower import fuzz
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 
 def star(u):

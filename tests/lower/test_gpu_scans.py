@@ -21,7 +21,7 @@ from mdtensor.translate.views import Access, AffineIndex, Buffer
 from tests.kernels.kernel_cases import compositions, prefix_sums
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import single_case
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 
 def sums(count: int) -> MDHom:

@@ -25,8 +25,8 @@ from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_ho
 from tests.lower import fuzz, fuzz_cuda, test_gpu_points, test_gpu_scans, test_scatter_together
 from tests.lower.passes.bulk_convolutions import MIDDLE
 from tests.lower.test_gpu_bulk import product_of, tf32
-from tests.lower.test_gpu_candidates import H200 as WITHOUT_CLUSTERS
 from tests.lower.test_gpu_candidates import SHAPES, problem_of
+from tests.targets import H200 as WITHOUT_CLUSTERS
 
 SAMPLES = 60
 H200 = replace(WITHOUT_CLUSTERS, clusters=True)

@@ -26,7 +26,7 @@ from mdtensor.translate.md_hom import MDHom
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase, single_case
 from tests.lower.random_resident import random_resident_schedule
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 
 def convolution(channels: int, *, stride: int = 1, dilation: int = 1, dtype: str = "f4") -> MDHom:

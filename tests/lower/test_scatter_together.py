@@ -18,10 +18,10 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.kernels.kernel_cases import gpu
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase, single_case
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 
 def counted(count: int, bins: int, dtype: str = "i4") -> MDHom:

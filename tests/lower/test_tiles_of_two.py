@@ -18,7 +18,7 @@ from mdtensor.lower.tiles_of_two import tiles_of_two
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.lower.running import device
-from tests.lower.test_candidates import CPU
+from tests.targets import CPU
 
 
 def einsum(text: str, *shapes: tuple[int, ...], dtype: str = "f4") -> Problem:

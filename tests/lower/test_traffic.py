@@ -9,7 +9,8 @@ import pytest
 from mdtensor.lower.cost import busiest_share, estimate
 from mdtensor.lower.plain import plain
 from mdtensor.lower.traffic import Footprint, caches_of, footprint_of
-from tests.lower.test_candidates import CPU, einsum
+from tests.lower.test_candidates import einsum
+from tests.targets import CPU
 
 # A vector times a matrix of 8 MB, whose rows lie nearly a page apart.
 ROW = einsum("j,jk->k", (2048,), (2048, 1000))

@@ -14,7 +14,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.passes.bulk_convolutions import CASES
 
 

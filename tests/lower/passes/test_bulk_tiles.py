@@ -22,7 +22,7 @@ from mdtensor.lower.lowering import lowered
 from mdtensor.lower.problem import problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import einsum, matmul
-from tests.kernels.test_nvrtc import compiled, compiler_log
+from tests.kernels.nvrtc_compiler import compiled, compiler_log
 from tests.lower.fuzz import Case
 from tests.lower.random_problems import Einsum
 

@@ -16,7 +16,7 @@ from mdtensor.kernels.program import program_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.nest.group_statements import AwaitCluster, BeginCluster, MeetCluster
 from mdtensor.lower.nest.statements import Allocate
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.passes import test_last_group as last
 
 MET = {"last_group": False, "cluster": True}

@@ -21,9 +21,9 @@ from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
-from tests.kernels.test_nvrtc import compiled
-from tests.lower.test_gpu_candidates import H200
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.test_pointwise import tiles
+from tests.targets import H200
 
 
 def star(u: Any) -> Any:

@@ -14,9 +14,9 @@ from mdtensor.lower.gpu_resources import local_bytes
 from mdtensor.lower.passes.march_out import lengths_of_runs, runs_of
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import tilings_of
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower.passes.test_march_ahead import ahead, problem_of
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 PROBLEM = problem_of(20, 30, 66)  # 28 rows of 64 results a plane
 

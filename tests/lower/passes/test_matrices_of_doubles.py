@@ -24,10 +24,10 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
 from tests.kernels.emulated_ptx import EmulatedGpu
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
-from tests.kernels.test_nvrtc import ARCHITECTURES, compiled, compiler_log
+from tests.kernels.nvrtc_compiler import ARCHITECTURES, compiled, compiler_log
 from tests.lower import fuzz
 from tests.lower.passes.test_matrix_tile import BATCH, WARP
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 HOPPER = replace(H200, matrices=True, bulk_copies=True, local_bytes=227 << 10)
 DOUBLE = {"padding": (4, 4), "registers": (4, 8, 6), "chunks": (1, 8, 2), "threads": (16, 1, 8)}

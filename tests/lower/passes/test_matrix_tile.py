@@ -15,10 +15,10 @@ from mdtensor.lower.gpu_kinds import MATRICES, kinds_of
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.schedule import Schedule
 from tests.kernels.kernel_cases import Case, einsum, gpu, matmul
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
 from tests.lower.random_problems import Einsum
-from tests.lower.test_gpu_candidates import H200
+from tests.targets import H200
 
 WARP = {
     "threads": (8, 1, 4),

@@ -12,7 +12,7 @@ from mdtensor.lower.nest.statements import Let, Statement, Store
 from mdtensor.lower.nest.values import Literal, Pack, Ref
 from mdtensor.lower.passes.wide_accesses import wide_stores
 from tests.kernels.kernel_cases import dense_layer, gpu
-from tests.kernels.test_nvrtc import compiled
+from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import single_case
 
