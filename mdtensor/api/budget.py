@@ -20,7 +20,9 @@ def seconds_of(budget: float | str) -> float:
     """
     seconds = _number_in(budget)
     if seconds is None or not seconds >= 0:  # NaN is no time either
-        raise TuningError(f"budget {budget!r} is no time", hint="a number of seconds, or '5min'")
+        raise TuningError(
+            f"budget {budget!r} is no time", hint="seconds, or a text such as '30s', '5min' or '1h'"
+        )
     return seconds
 
 

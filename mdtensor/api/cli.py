@@ -20,6 +20,7 @@ from mdtensor.errors import (
     ShapeError,
     SubscriptError,
     TranslationError,
+    TuningError,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,20 @@ Subscripts = Annotated[str, typer.Argument(metavar="EXPR", help="An einsum strin
 Shapes = Annotated[list[str], typer.Argument(metavar="SHAPE...", help=_SHAPES)]
 DType = Annotated[str, typer.Option(help="Element type of operands that name none.")]
 Semiring = Annotated[str | None, typer.Option(metavar="NAME", help=_SEMIRING)]
+
+
+def _seconds(budget: float | str) -> float:
+    from mdtensor.api.budget import seconds_of
+
+    try:
+        return seconds_of(budget)
+    except TuningError as error:
+        raise typer.BadParameter(f"{error.message}: {error.hint}") from None
+
+
+Budget = Annotated[
+    float, typer.Option(metavar="TIME", parser=_seconds, help="For tuning: 90, 30s, 5min or 1h.")
+]
 
 
 def _show_version(asked: bool) -> None:
@@ -106,7 +121,7 @@ def tune(
     ] = None,
     dtype: DType = "f4",
     semiring: Semiring = None,
-    budget: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="In all.")] = 60,
+    budget: Budget = 60,
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="Part of a device's name, such as cuda.")
     ] = None,
@@ -143,9 +158,8 @@ def explain(
     typer.echo(plan.explain())
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command()
 def bench(
-    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="EXPR SHAPE...", help="What to time: ij,jk->ik 64,128 128,32"),
@@ -155,12 +169,12 @@ def bench(
 ) -> None:
     """Time EXPR against NumPy, or run all benchmarks.
 
-    EXPR runs untuned and tuned, by numpy.einsum, numpy.matmul and opt_einsum. Without an einsum
-    string, all arguments go to the benchmarks in the repository's folder bench/. With a semiring
-    there is nothing to compare with.
+    EXPR runs untuned and tuned, by numpy.einsum, numpy.matmul and opt_einsum. With a semiring
+    there is nothing to compare with. Without EXPR, the benchmarks in the repository's folder
+    bench/ run, with what follows a -- as their arguments.
     """
-    words = [*(arguments or []), *context.args]
-    if words and ("," in words[0] or "->" in words[0]):
+    words = arguments or []
+    if words and not words[0].startswith("-"):
         from mdtensor.api.cli_arguments import expression_from_words
         from mdtensor.api.cli_tables import show
         from mdtensor.api.compare import compare, load_note, table_of
@@ -191,7 +205,7 @@ def _run_benchmarks(arguments: list[str]) -> int:
 
 @app.command()
 def demo(
-    budget: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="For tuning.")] = 60,
+    budget: Budget = 60,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 30,
     quick: Annotated[bool, typer.Option("--quick", help="Little of everything.")] = False,
 ) -> None:

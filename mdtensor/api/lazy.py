@@ -253,7 +253,7 @@ def _elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
     arrays: list[Array] = []
     places: dict[int, int] = {}
     for operand in operands:
-        if _is_number(operand):
+        if _is_number(operand) or isinstance(operand, Expr):
             values.append(as_expr(operand))
             continue
         made = lazy(operand)
@@ -268,9 +268,11 @@ def _elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
 
 def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
     """The results of a ufunc, in the types that NumPy finds for these operands."""
-    operands = [x if _is_number(x) else lazy(x) for x in inputs]
-    given = tuple([x.dtype if isinstance(x, LazyArray) else _type_of(x) for x in operands])
-    weak = tuple([not isinstance(x, LazyArray) for x in operands])
+    operands: list[Any] = [x if _is_number(x) else lazy(x) for x in inputs]
+    if ufunc is np.power and isinstance(inputs[1], np.integer | np.bool_):
+        operands[1] = as_expr(inputs[1])  # integers have no negative powers, so its sign matters
+    given = tuple([_type_of(x) if _is_number(x) else x.dtype for x in operands])
+    weak = tuple(map(_is_number, operands))
     try:
         results: Sequence[OfUfunc] = lazy_values.of_ufunc(ufunc, given, weak)
     except TypeError as error:
@@ -330,6 +332,10 @@ def _chosen(holds: Expr, then: Expr, otherwise: Expr) -> Expr:
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more: Any) -> Any:
     low, high = more.get("min", a_min), more.get("max", a_max)
+    if isinstance(a, LazyArray) and a.dtype.kind in "iu":
+        limits = np.iinfo(a.dtype)  # what is beyond limits nothing, and would not fit
+        low = None if isinstance(low, int) and low <= limits.min else low
+        high = None if isinstance(high, int) and high >= limits.max else high
     raised = a if low is None else np.maximum(a, low)
     return _into(lazy(raised if high is None else np.minimum(raised, high)), out)
 

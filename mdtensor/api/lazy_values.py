@@ -16,6 +16,7 @@ import numpy as np
 
 from mdtensor.translate import scalar
 from mdtensor.translate.arithmetic import rounded
+from mdtensor.translate.operations import MIRRORED, UFUNCS
 from mdtensor.translate.scalar import Expr, apply
 from mdtensor.translate.stencils import slices
 from mdtensor.translate.stencils.slices import Fused, Leaf
@@ -113,7 +114,12 @@ class OfUfunc:
 
     def __call__(self, *elements: Expr) -> Expr:
         """The expression of the operands' elements."""
-        converted = [scalar.cast(x, to) for x, to in zip(elements, self.taken, strict=True)]
+        # A number of Python's may lie beyond a type that it is compared with.
+        compares = UFUNCS.get(self.ufunc) in MIRRORED
+        converted = [
+            x if compares and x.weak else scalar.cast(x, to)
+            for x, to in zip(elements, self.taken, strict=True)
+        ]
         found: Any = self.ufunc(*converted)
         return scalar.cast(found if self.ufunc.nout == 1 else found[self.number], self.made)
 

@@ -298,6 +298,23 @@ def _floordiv_int(calc: Calc) -> Value:
     return _either(_calc("eq", rhs, _number(0, rhs)), _number(0, rhs), result)
 
 
+def _power_int(calc: Calc) -> Value:
+    """Squares of the base, multiplied where the exponent, which is not negative, has a bit."""
+    base, exponent = calc.args
+    known = int(exponent.value) if isinstance(exponent, Literal) else None
+    bits = 8 * base.dtype.itemsize - (base.dtype.kind == "i")
+    one = result = _number(1, base)
+    for bit in range(bits if known is None else known.bit_length()):
+        if known is None:
+            has_bit = _calc("and", exponent, _number(1 << bit, exponent))
+            factor = _either(_calc("ne", has_bit, _number(0, exponent)), base, one)
+            result = _calc("mul", factor, result)
+        elif known >> bit & 1:
+            result = base if result is one else _calc("mul", base, result)
+        base = _calc("mul", base, base)
+    return result
+
+
 def _shift_left(calc: Calc) -> Value:
     lhs, rhs = calc.args
     return _shifted("shl", lhs, rhs, _number(0, lhs))
@@ -348,6 +365,7 @@ _RULES: Mapping[tuple[str, str], Callable[[Calc], Value]] = {
     ("floordiv", "f"): _floordiv_float,
     ("floordiv", "i"): _floordiv_int,
     ("fmod", "i"): _fmod_int,
+    ("pow", "i"): _power_int,
     ("lshift", "i"): _shift_left,
     ("rshift", "i"): _shift_right,
     ("logaddexp", "f"): _logaddexp,

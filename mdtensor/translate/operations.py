@@ -3,6 +3,7 @@
 What an operation means is what NumPy's function of that name does: integers wrap around, a
 division of integers by zero is 0, `mod` and `floordiv` round towards minus infinity, NaN wins in
 `min` and `max` and loses in `fmin` and `fmax`, and a shift by the width or more shifts all out.
+Complex numbers are in the order of their real parts, and where these are equal, of the imaginary.
 `tf32` is the value itself, which hardware may round to the ten bits that its tensor cores take.
 """
 
@@ -36,7 +37,7 @@ class Form(Enum):
     ZERO = "0, or false"
     ONE = "1, or true"
     LENGTH = "the length of real and imaginary part"
-    REFUSED = "an error, as in NumPy"
+    REFUSED = "an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,14 @@ _ARITHMETIC = {
     "sub": Operation(2, Rule.SAME, np.subtract, "-", _on(b=Form.REFUSED)),
     "mul": Operation(2, Rule.SAME, np.multiply, "*", _on(b="and")),
     "div": Operation(2, Rule.REAL, np.divide, "/"),
-    "mod": Operation(2, Rule.SAME, np.mod, "%"),
-    "floordiv": Operation(2, Rule.SAME, np.floor_divide, "//"),
-    "fmod": Operation(2, Rule.SAME, np.fmod),
-    "pow": Operation(2, Rule.SAME, np.power, "**"),
+    "mod": Operation(2, Rule.SAME, np.mod, "%", _on(c=Form.REFUSED)),
+    "floordiv": Operation(2, Rule.SAME, np.floor_divide, "//", _on(c=Form.REFUSED)),
+    "fmod": Operation(2, Rule.SAME, np.fmod, on=_on(c=Form.REFUSED)),
+    "pow": Operation(2, Rule.SAME, np.power, "**", _on(c=Form.REFUSED)),
     "neg": Operation(1, Rule.SAME, np.negative, on=_on(b=Form.REFUSED)),
     "abs": Operation(1, Rule.SAME, np.abs, on=_on(bu=Form.ITSELF, c=Form.LENGTH)),
     "conj": Operation(1, Rule.SAME, np.conjugate, on=_on(biufV=Form.ITSELF)),
-    "sign": Operation(1, Rule.SAME, np.sign, on=_on(b=Form.REFUSED)),
+    "sign": Operation(1, Rule.SAME, np.sign, on=_on(bc=Form.REFUSED)),
     "min": Operation(2, Rule.SAME, np.minimum, on=_on(b="and")),
     "max": Operation(2, Rule.SAME, np.maximum, on=_on(b="or")),
     "fmin": Operation(2, Rule.SAME, np.fmin, on=_on(b="and", iu="min")),
@@ -106,7 +107,6 @@ _TRUTH = {
     "isfinite": Operation(1, Rule.TRUTH, np.isfinite, on=_on(biu=Form.ONE)),
 }
 _UNARY_MATHS: Mapping[str, Callable[..., Any]] = {
-    "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
     "log": np.log,
@@ -128,7 +128,6 @@ _UNARY_MATHS: Mapping[str, Callable[..., Any]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "fabs": np.fabs,
-    "rint": np.rint,
     # NumPy has none of its own.
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
     "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
@@ -145,13 +144,22 @@ OPERATIONS: Mapping[str, Operation] = (
     _ARITHMETIC
     | _BITS
     | _TRUTH
-    | {name: Operation(1, Rule.REAL, function) for name, function in _UNARY_MATHS.items()}
     | {
-        name: Operation(1, Rule.REAL, function, on=_on(iu=Form.ITSELF))
+        name: Operation(1, Rule.REAL, function, on=_on(c=Form.REFUSED))
+        for name, function in _UNARY_MATHS.items()
+    }
+    | {"exp": Operation(1, Rule.REAL, np.exp), "rint": Operation(1, Rule.REAL, np.rint)}
+    | {
+        name: Operation(1, Rule.REAL, function, on=_on(iu=Form.ITSELF, c=Form.REFUSED))
         for name, function in _ROUNDINGS.items()
     }
-    | {name: Operation(2, Rule.REAL, function) for name, function in _BINARY_MATHS.items()}
+    | {
+        name: Operation(2, Rule.REAL, function, on=_on(c=Form.REFUSED))
+        for name, function in _BINARY_MATHS.items()
+    }
 )
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+"""Comparisons, and those that say the same of operands in the other order."""
 
 UFUNCS: Mapping[np.ufunc, str] = {
     operation.evaluate: name

@@ -17,7 +17,9 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
-from mdtensor.translate.operations import OPERATIONS, Form, Rule
+from mdtensor.translate.comparisons import exact_comparison
+from mdtensor.translate.operations import MIRRORED, OPERATIONS, Form, Rule
+from mdtensor.translate.powers import simpler_power
 from mdtensor.translate.tracing import TRACED, unknown
 
 Number = bool | int | float | complex
@@ -27,6 +29,7 @@ Operand = Any
 BOOL, I64 = np.dtype(np.bool_), np.dtype(np.int64)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
+_FLOAT_BITS = 1024  # of the integers that float64 rounds to a number
 LARGEST, DEEPEST = 20_000, 200
 
 
@@ -194,6 +197,9 @@ def cast(expr: Expr, dtype: object) -> Expr:
     if expr.weak and expr.op == "const":
         assert expr.value is not None and not isinstance(expr.value, str)
         return const(_fitting(expr.value, to), to)
+    if expr.op == "const" and expr.dtype.kind in "biu" and to.kind in "biufc":
+        with np.errstate(over="ignore"):  # infinity in float16
+            return const(np.asarray(expr.value, expr.dtype).astype(to).item(), to)
     if expr.weak and expr.op == "select":
         condition, then, otherwise = expr.args
         return Expr("select", (condition, cast(then, to), cast(otherwise, to)), to)
@@ -207,6 +213,8 @@ def _fitting(value: Number, dtype: np.dtype) -> Number:
             raise TranslationError(
                 f"{value} does not fit {dtype.name}", hint="convert the other operand by astype"
             )
+    if dtype.kind in "fc" and isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+        raise TranslationError(f"an integer of {value.bit_length()} bits fits no float")
     return value
 
 
@@ -223,18 +231,22 @@ def apply(op: str, *args: Operand) -> Expr:
         raise TranslationError(f"operation {op!r} has no operand of known type")
     nodes = [_node(op, arg) for arg in args]
     if op == "select":
-        then, otherwise = _common(op, nodes[1:])
+        then, otherwise = _common(nodes[1:])
         is_weak = then.weak and otherwise.weak
         return Expr(op, (truth(nodes[0]), then, otherwise), then.dtype, weak=is_weak)
-    if op == "pow":
-        return _power(*nodes)
+    if op in MIRRORED and (exact := exact_comparison(apply, op, *nodes)) is not None:
+        return exact
     if op == "add":
         other = nodes[1] if _is_weak_zero(nodes[0]) else nodes[0]
         # A sum that begins with 0 begins with its first term; conditions are counted, though.
         if other.dtype != BOOL and any(map(_is_weak_zero, nodes)):
             return other
-    common = (truth(nodes[0]),) if op == "not" else _common(op, nodes)
+    common = (truth(nodes[0]),) if op == "not" else _common(nodes)
     dtype = common[0].dtype
+    if op == "pow" and dtype != BOOL:
+        simpler = simpler_power(apply, *common)
+        if simpler is not None:
+            return simpler
     if (form := operation.on.get(dtype.kind)) is not None:
         return _in_form(op, form, common)
     if dtype == BOOL and operation.rule is not Rule.TRUTH:
@@ -307,10 +319,10 @@ def _node(op: str, value: Operand) -> Expr:
         raise
 
 
-def _common(op: str, nodes: Sequence[Expr]) -> tuple[Expr, ...]:
+def _common(nodes: Sequence[Expr]) -> tuple[Expr, ...]:
     """The operands in their common type; still weak where all are."""
     strong = [node.dtype for node in nodes if not node.weak]
-    examples = [_example(op, node, strong) for node in nodes if node.weak]
+    examples: list[Number] = [node.dtype.type(0).item() for node in nodes if node.weak]
     if strong and np.result_type(*strong).name == "bfloat16":
         # NumPy takes Python's numbers for weak beside its own types only.
         examples = [e for e in examples if isinstance(e, complex)]
@@ -318,17 +330,6 @@ def _common(op: str, nodes: Sequence[Expr]) -> tuple[Expr, ...]:
     if strong:
         return tuple(cast(node, common) for node in nodes)
     return tuple(node if node.dtype == common else _widened(node, common) for node in nodes)
-
-
-def _example(op: str, node: Expr, strong: Sequence[np.dtype]) -> Number | np.dtype:
-    """What stands for a weak node in `np.result_type`."""
-    value = node.value if node.op == "const" else None
-    if OPERATIONS[op].rule is Rule.TRUTH and isinstance(value, int):
-        # A comparison with a number out of range is a comparison all the same.
-        held = np.result_type(*strong) if strong else I64
-        if held.kind in "iu" and not np.iinfo(held).min <= value <= np.iinfo(held).max:
-            return np.min_scalar_type(value)
-    return node.dtype.type(0).item()
 
 
 def _widened(node: Expr, dtype: np.dtype) -> Expr:
@@ -351,50 +352,14 @@ def _in_form(op: str, form: Form | str, nodes: tuple[Expr, ...]) -> Expr:
         case Form.LENGTH:
             return apply("hypot", apply("real", nodes[0]), apply("imag", nodes[0]))
         case Form.REFUSED:
-            raise TranslationError(
-                f"operation {op!r} is not defined on booleans, as in NumPy",
-                hint="convert them to integers, or use ^ and ~",
-            )
+            raise _refused(op, dtype)
         case other:
             return Expr(other, nodes, dtype)
 
 
-_EXPANDED_POWERS = 4
-
-
-def _power(base: Expr, exponent: Expr) -> Expr:
-    """A power; of integers, and with small constant exponents, by multiplications."""
-    known = exponent.value if exponent.op == "const" else None
-    if isinstance(known, int | float) and known == int(known if math.isfinite(known) else 0):
-        kind = np.result_type(
-            *(_example("pow", n, ()) if n.weak else n.dtype for n in (base, exponent))
-        )
-        limit = 64 if kind.kind in "iu" else _EXPANDED_POWERS
-        if 0 < known <= limit:
-            whole = _common("pow", (base, exponent))[0]
-            return _multiplied(whole, int(known))
-    if known == 0.5 and base.dtype.kind != "c":
-        return apply("sqrt", base) if base.dtype.kind == "f" else apply("sqrt", cast(base, F64))
-    nodes = _common("pow", (base, exponent))
-    dtype = nodes[0].dtype
-    if dtype.kind not in "biu":
-        return Expr("pow", nodes, dtype, weak=all(node.weak for node in nodes))
-    if known == 0:
-        return const(1, dtype)
-    if isinstance(known, int) and known < 0:
-        raise TranslationError(
-            "integers to negative integer powers are not allowed, as in NumPy",
-            hint="convert the base to a floating type",
-        )
-    raise TranslationError(
-        "a power of integers needs a constant exponent of at most 64",
-        hint="convert the base to a floating type",
-    )
-
-
-def _multiplied(base: Expr, count: int) -> Expr:
-    if count == 1:
-        return base
-    half = _multiplied(base, count // 2)
-    square = apply("mul", half, half)
-    return apply("mul", square, base) if count % 2 else square
+def _refused(op: str, dtype: np.dtype) -> TranslationError:
+    if dtype == BOOL:
+        what, hint = "booleans, as in NumPy", "convert them to integers, or use ^ and ~"
+    else:
+        what, hint = "complex numbers here", "write it with real and imag"
+    return TranslationError(f"operation {op!r} is not defined on {what}", hint=hint)

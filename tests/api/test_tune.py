@@ -269,7 +269,8 @@ def test_unknown_modes_are_refused() -> None:
 @pytest.mark.parametrize("budget", ["soon", "-5", "5 days", -1, -0.5, float("nan"), None, [3]])
 def test_budgets_that_are_no_time_are_refused(own_store: Store, budget: object) -> None:
     plan = plan_of(12, 13, 14)
-    words = re.escape(f"budget {budget!r} is no time\n  hint: a number of seconds, or '5min'")
+    hint = "seconds, or a text such as '30s', '5min' or '1h'"
+    words = re.escape(f"budget {budget!r} is no time\n  hint: {hint}")
     with pytest.raises(TuningError, match=f"^{words}$"):
         plan.tune(budget, quiet=True)
     with pytest.raises(TuningError, match=f"^{words}$"):

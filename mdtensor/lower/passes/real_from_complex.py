@@ -203,6 +203,9 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
         case "conj":
             a, b = args[0]
             return a, -b
+        case "rint":
+            a, b = args[0]
+            return apply("rint", a), apply("rint", b)
         case "exp":
             a, b = args[0]
             radius = apply("exp", a)
@@ -210,9 +213,18 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
         case "real" | "imag":
             return (args[0][expr.op == "imag"],)
         case "select":
-            condition, then, otherwise = args
-            pairs = zip(then, otherwise, strict=True)
-            return tuple(Expr("select", (condition[0], t, o), t.dtype) for t, o in pairs)
+            (condition, *_), then, otherwise = args
+            return _chosen(condition, then, otherwise)
+        case "min" | "max" | "fmin" | "fmax":
+            return _extremum(expr.op, *args)
+        case "lt" | "le" | "gt" | "ge":
+            return (_ordered(expr.op, *args),)
+        case "isnan" | "isinf":
+            a, b = args[0]
+            return (apply(expr.op, a) | apply(expr.op, b),)
+        case "isfinite":
+            a, b = args[0]
+            return (apply("isfinite", a) & apply("isfinite", b),)
         case "eq":
             (a, b), (c, d) = args
             return (apply("eq", a, c) & apply("eq", b, d),)
@@ -224,6 +236,26 @@ def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, 
                 f"operation {expr.op!r} is not defined on complex numbers here",
                 hint="write it with real() and imag()",
             )
+
+
+def _chosen(condition: Expr, then: Sequence[Expr], otherwise: Sequence[Expr]) -> tuple[Expr, ...]:
+    pairs = zip(then, otherwise, strict=True)
+    return tuple(Expr("select", (condition, t, o), t.dtype) for t, o in pairs)
+
+
+def _ordered(op: str, lhs: tuple[Expr, ...], rhs: tuple[Expr, ...]) -> Expr:
+    """By the real parts, then the imaginary ones; NaN has no place in the order, as in NumPy."""
+    (a, b), (c, d) = lhs, rhs
+    by_real = apply(op[0] + "t", a, c) & apply("eq", b, b) & apply("eq", d, d)
+    return by_real | (apply("eq", a, c) & apply(op, b, d))
+
+
+def _extremum(op: str, lhs: tuple[Expr, ...], rhs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The left one of equals; NaN in one of both wins in `min` and `max`, loses in the others."""
+    is_first = _ordered("le" if op.endswith("min") else "ge", lhs, rhs)
+    a, b = rhs if op.startswith("f") else lhs
+    is_first |= apply("isnan", a) | apply("isnan", b)
+    return _chosen(is_first, lhs, rhs)
 
 
 def _quotient(lhs: tuple[Expr, ...], rhs: tuple[Expr, ...]) -> tuple[Expr, Expr]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import IndexingError, ShapeError
+from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr, Number, as_expr, param
 from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import AffineIndex
@@ -219,8 +220,10 @@ def _basic(item: Any) -> int | slice:
 def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = False) -> Fused:
     """The value with axes combined by a named operator; `keepdims` leaves them with extent 1.
 
-    Raises ShapeError where max or min have nothing to choose from.
+    Raises ShapeError where max or min have nothing to choose from, and TranslationError for an
+    operator that is not defined on the elements.
     """
+    named(op, [fused.dtype])
     if op in ("min", "max") and 0 in (fused.shape[axis] for axis in axes):
         raise ShapeError(f"nothing to take the {op} of: shape {fused.shape}, axes {tuple(axes)}")
     result = fused_from_source(Reduction(fused, op, frozenset(axes)))

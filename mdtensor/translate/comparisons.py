@@ -1,0 +1,47 @@
+"""Comparisons of integers, exact as NumPy's: with numbers beyond their type, and of mixed signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.translate.operations import MIRRORED
+
+Applied = Callable[..., Any]
+
+
+def exact_comparison(apply: Applied, op: str, lhs: Any, rhs: Any) -> Any:
+    """What a comparison of integers becomes that have no common type of integers; else None.
+
+    >>> from mdtensor.translate.scalar import apply, param, weak
+    >>> exact_comparison(apply, "lt", param(0, "u1"), weak(300))
+    (p0 <= 255)
+    >>> exact_comparison(apply, "lt", param(0, "u8"), param(1, "i1"))
+    ((p1 >= 0) & (uint64(p1) > p0))
+    """
+    if lhs.weak or (lhs.dtype.kind == "u" and not rhs.weak):
+        op, lhs, rhs = MIRRORED[op], rhs, lhs
+    if lhs.weak or lhs.dtype.kind not in "iu":
+        return None
+    if rhs.weak:
+        is_number = rhs.op == "const" and isinstance(rhs.value, int)
+        return _with_number(apply, op, lhs, rhs.number) if is_number else None
+    if rhs.dtype.kind != "u" or np.result_type(lhs.dtype, rhs.dtype).kind != "f":
+        return None
+    # Their common type is float64, which would round them.
+    as_unsigned = apply(op, lhs.astype(rhs.dtype), rhs)
+    if op in ("lt", "le", "ne"):
+        return apply("or", apply("lt", lhs, 0), as_unsigned)
+    return apply("and", apply("ge", lhs, 0), as_unsigned)
+
+
+def _with_number(apply: Applied, op: str, lhs: Any, number: int) -> Any:
+    """A comparison with the largest or least number of a type instead of one beyond it."""
+    limits = np.iinfo(lhs.dtype)
+    if number > limits.max:
+        return apply("le" if op in ("lt", "le", "ne") else "gt", lhs, int(limits.max))
+    if number < limits.min:
+        return apply("ge" if op in ("gt", "ge", "ne") else "lt", lhs, int(limits.min))
+    return None

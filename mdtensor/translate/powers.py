@@ -1,0 +1,67 @@
+"""Powers: by multiplications where that says the same, and of integers as NumPy has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import TranslationError
+
+Applied = Callable[..., Any]
+_MULTIPLIED, _INTEGERS_MULTIPLIED = 4, 64
+
+
+def simpler_power(apply: Applied, base: Any, exponent: Any) -> Any:
+    """A small constant power as products, or a square root; None for other powers.
+
+    Base and exponent have one type, which is not bool. Raises TranslationError for integers where
+    the exponent is, or may be, negative.
+
+    >>> from mdtensor.translate.scalar import apply, const, param
+    >>> simpler_power(apply, param(0, "f4"), const(3.0, "f4"))
+    ((p0 * p0) * p0)
+    """
+    known = exponent.value if exponent.op == "const" else None
+    whole = base.dtype.kind in "iu"
+    if whole and not _is_never_negative(exponent):
+        raise _negative(exponent)
+    if isinstance(known, int | float):
+        if known == 0.5 and base.dtype.kind == "f":
+            return apply("sqrt", base)
+        most = _INTEGERS_MULTIPLIED if whole else _MULTIPLIED
+        if 0 < known <= most and known == int(known):
+            return _multiplied(apply, base, int(known))
+    return None
+
+
+def _is_never_negative(expr: Any) -> bool:
+    """Whether an integer's type, or its value, tells that it is 0 or more."""
+    if expr.op == "const":
+        return isinstance(expr.value, int | float) and expr.value >= 0
+    if expr.op == "cast":
+        [given] = expr.args
+        stays = np.can_cast(given.dtype, expr.dtype)
+        return expr.dtype.kind == "u" or (stays and _is_never_negative(given))
+    return expr.dtype.kind in "bu"
+
+
+def _negative(exponent: Any) -> TranslationError:
+    if exponent.op == "const":
+        return TranslationError(
+            "integers to negative integer powers are not allowed, as in NumPy",
+            hint="convert the base to a floating type",
+        )
+    return TranslationError(
+        f"integers have no negative powers, which an exponent of {exponent.dtype.name} may ask for",
+        hint="convert the exponent to an unsigned type, or the base to a floating one",
+    )
+
+
+def _multiplied(apply: Applied, base: Any, count: int) -> Any:
+    if count == 1:
+        return base
+    half = _multiplied(apply, base, count // 2)
+    square = apply("mul", half, half)
+    return apply("mul", square, base) if count % 2 else square
