@@ -26,7 +26,7 @@ _BLOCKS = (
     *itertools.product(((8, 8), (7, 8), (14, 8)), _ITEMS),
     *itertools.product(((8, 16),), ((8, 16), *_ITEMS)),
 )
-_STAGES = (2, 3)
+_STAGES = (0, 2, 3)  # groups beside each other hide what one of a single stage waits for
 _MOST = 2048  # computations in an unrolled register tile
 _DEPTH = 32  # elements of a reduction in a tile, where no window says how many
 
@@ -36,14 +36,15 @@ def by_steps_of_source(blocks: Blocks) -> Iterator[Schedule]:
     rows = _stream_of_rows(blocks)
     if rows < 0:
         return
-    tiles = dict.fromkeys((_tiles(blocks, rows, whole=True), _tiles(blocks, rows, whole=False)))
-    possible = [t for t in tiles if any(t)]
+    tiles = (_tiles(blocks, rows, whole=True), _tiles(blocks, rows, whole=False))
+    possible = dict.fromkeys((*tiles, (0,) * len(blocks.extents)))
     for (points, items), tile in itertools.product(_BLOCKS, possible):
         schedule = _schedule(blocks, rows, points, items, tile)
         if schedule is not None:
-            for stages in _STAGES:
+            for stages in _STAGES if any(tile) else _STAGES[:1]:
                 yield replace(schedule, stages=stages)
-            yield from _unrolled(blocks, replace(schedule, stages=_STAGES[0]))
+                if stages <= 2:
+                    yield from _unrolled(blocks, replace(schedule, stages=stages))
 
 
 def _unrolled(blocks: Blocks, schedule: Schedule) -> Iterator[Schedule]:

@@ -158,7 +158,7 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
     parts = (t.part.constant or 1 for d, t in enumerate(tilings) if problem.reduced[d])
     steps = math.prod(parts) / sharing
     at_once = math.prod(schedule.registers[d] for d in problem.contracted)
-    if any(schedule.staged) and any(tilings[d].tile for d in problem.contracted):
+    if any(schedule.staged):
         lengths = (tilings[d].tile or tilings[d].part.constant or 1 for d in problem.contracted)
         at_once = math.prod(lengths)
     return _Shape(

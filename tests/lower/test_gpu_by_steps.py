@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from mdtensor.lower.gpu_blocks import Blocks
 from mdtensor.lower.gpu_by_steps import by_steps_of_source
 from mdtensor.lower.gpu_candidates import gpu_candidates, misfit, ranked_on_gpu
+from mdtensor.lower.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu_resources import read_by_steps, registers_of
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
@@ -68,6 +70,22 @@ def test_lanes_lie_along_what_is_nearest_and_a_window_is_whole():
         assert read_by_steps(problem, schedule) == 0
     tiles = {dict(zip(labels, s.tiles, strict=True))["r1c"] for s in schedules}
     assert tiles == {0, 3}
+
+
+def test_tiles_are_in_stages_or_alone_or_the_whole_reduction():
+    problem = problem_from_md_hom(capsules(32, 16))
+    stages: dict[bool, set[int]] = {True: set(), False: set()}
+    for schedule in found(problem):
+        stages[any(schedule.tiles)].add(schedule.stages)
+    assert stages == {True: {0, 2, 3}, False: {0}}
+
+
+def test_a_whole_reduction_in_one_tile_is_waited_for_once():
+    problem = problem_from_md_hom(capsules(32, 16))
+    tiles = next(s.tiles for s in found(problem) if any(s.tiles))
+    whole = next(s for s in found(problem) if not any(s.tiles))
+    several = replace(whole, tiles=tiles)
+    assert gpu_estimate(problem, whole, H200) < gpu_estimate(problem, several, H200)
 
 
 @pytest.mark.parametrize(
