@@ -191,6 +191,8 @@ CUDA = Dialect(
         "int64": "unsigned long long",
     },
     index="long long",
+    narrow_index="int",
+    narrow_division="(unsigned)({lhs}) {op} (unsigned)({rhs})",
     regions={"global": "", "local": "", "exchange": "", "private": ""},
     arrays={
         "local": "__shared__ __align__(16) {type} {name}[{extent}];",

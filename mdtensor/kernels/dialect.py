@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class Dialect:
     without clusters has none. `renewed` moves a variable to another register, by its type, where
     that pays. `before_loops` are lines before each of them, `before_partial_scans` those before
     loops that combine and store in turn what there may not have been any of.
+    An `index` has that type, or where all of a kernel fit in 32 bits the `narrow_index`, if there
+    is one; a `division` of numbers that are not negative is then a `narrow_division`.
     """
 
     name: str
@@ -115,3 +117,10 @@ class Dialect:
     show_copies: str = ""
     await_out: tuple[str, ...] = ()
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    division: str = "({lhs}) {op} ({rhs})"
+    narrow_index: str = ""
+    narrow_division: str = ""
+
+    def narrowed(self) -> Dialect:
+        """The same, with indices of 32 bits."""
+        return replace(self, index=self.narrow_index, division=self.narrow_division)

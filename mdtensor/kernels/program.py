@@ -11,6 +11,7 @@ from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.joined import Wired, joined
 from mdtensor.lower.lowering import lowered
+from mdtensor.lower.narrow_indices import have_narrow_indices
 from mdtensor.lower.nest.loop_nest import LoopNest
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -34,7 +35,10 @@ def program_of(
     fragile = problem.operator is not None and forgets(problem.operator)
 
     def rendered(nests: Sequence[LoopNest]) -> KernelSource:
-        source = render(nests, dialect, inline=schedule.inline, streaming=schedule.streaming)
+        may_be_narrow = dialect.narrow_index and not schedule.long_indices
+        narrow = may_be_narrow and have_narrow_indices(problem, schedule, nests)
+        spelled = dialect.narrowed() if narrow else dialect
+        source = render(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
         return replace(source, fragile=fragile)
 
     if only_aligned:

@@ -68,6 +68,8 @@ class ValueText:
             return f"({lhs} < {rhs} ? {lhs} : {rhs})"
         if value.op == "%" and self.hides_remainders:
             return self.dialect.hidden_remainder.format(number=lhs, by=rhs)
+        if value.op in ("/", "%") and lhs.isidentifier():  # numbers of items, never negative
+            return self.dialect.division.format(lhs=lhs, op=value.op, rhs=rhs)
         return f"({lhs}) {value.op} ({rhs})"
 
     def type(self, dtype: np.dtype, lanes: int) -> str:

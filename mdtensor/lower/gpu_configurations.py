@@ -66,6 +66,7 @@ def schedule_on_gpu(
         reduce_order=reduce_order,
         swath=integer_in(configuration, "swath", 0),
         tail=str(configuration["tail"]),
+        long_indices=bool(configuration["long_indices"]),
     )
     if kind.resident:
         led = replace(schedule, lead=leads if lead else ())
@@ -127,6 +128,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "stages": schedule.stages if schedule.stages > 1 else 0,
         "streaming": schedule.streaming,
         "last_group": schedule.last_group,
+        "long_indices": schedule.long_indices,
         "cluster": schedule.cluster,
         "swath": schedule.swath if schedule.swath > 1 else 0,
         "lanes": 0 if schedule.tensor else _lanes_of(problem, schedule),

@@ -316,9 +316,15 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
         Parameter("tail", _given(kinds, lambda kind: kind.tails, "tails")),
         Parameter("streaming", _given(kinds, lambda kind: kind.streaming, "streaming")),
         Parameter("last_group", _given(kinds, lambda kind: kind.last_group, "last_group")),
+        Parameter("long_indices", _given(kinds, _lengths_of_indices, "lengths_of_indices")),
         *_clusters(problem, kinds),
         *_ways(problem, kinds),
     ]
+
+
+def _lengths_of_indices(kind: Kind) -> tuple[bool, ...]:
+    """Whether indices are long where they need not be: registers are shared out differently."""
+    return (False, True) if kind.resident and not kind.bulk else (False,)
 
 
 def _clusters(problem: Problem, kinds: Kinds) -> list[Parameter]:

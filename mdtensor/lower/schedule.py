@@ -36,7 +36,10 @@ OF_RESIDENT = (
     *("lead", "last_group", "cluster", "tensor", "bulk", "results"),
 )
 # Fields that texts of schedules may lack, where they say nothing.
-LATER = ("scatter", "peel", "ahead", "in_turn", "resident", *OF_RESIDENT, "swath", "transposed")
+LATER = (
+    *("scatter", "peel", "ahead", "in_turn", "resident", *OF_RESIDENT),
+    *("swath", "transposed", "long_indices"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class Schedule:
       instead of a second kernel.
     - `cluster`: those groups run at one time, leave their results in the local memory of the first
       of them, and this one combines them (see `lower.passes.cluster`).
+    - `long_indices`: indices have 64 bits on GPUs even where all of them fit in 32 (see
+      `lower.narrow_indices`).
     """
 
     asm: str
@@ -137,6 +142,7 @@ class Schedule:
     last_group: bool = False
     cluster: bool = False
     march: bool = False
+    long_indices: bool = False
 
     def computed(self, problem: Problem) -> Problem:
         """The problem as it is computed: guarded streams are zero outside, extremes functions."""
@@ -204,6 +210,7 @@ class Schedule:
                 + ("; transposed" if self.transposed else "")
                 + (f"; ahead {self.ahead}" if self.ahead else "")
                 + ("; in turn" if self.in_turn else "")
+                + ("; long indices" if self.long_indices else "")
                 + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
                 *self._resident_lines(by_dim),
             )

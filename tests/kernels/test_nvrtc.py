@@ -31,7 +31,7 @@ def test_compiles(name, architecture):
 
 
 def test_what_is_no_cuda_is_refused():
-    text = source("gpu_outer", CUDA).text.replace("const long long group", "const vector group")
+    text = source("gpu_outer", CUDA).text.replace("const int group", "const vector group")
     with pytest.raises(RefusedError, match=r'identifier "vector" is undefined'):
         compiled(text, "sm_80")
 

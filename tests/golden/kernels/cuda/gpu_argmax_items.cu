@@ -52,30 +52,30 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(4)
 void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* __restrict__ O1, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long lo_i = 0;
-  const long long hi_i = 3;
-  const long long lo_j = 0;
-  const long long hi_j = 21;
-  const long long x_j = remainder_of(item, 4);
-  const long long y_j = (item) / (4);
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int lo_i = 0;
+  const int hi_i = 3;
+  const int lo_j = 0;
+  const int hi_j = 21;
+  const int x_j = remainder_of(item, 4);
+  const int y_j = (unsigned)(item) / (unsigned)(4);
   __shared__ __align__(16) float L0[4];
   __shared__ __align__(16) long long L1[4];
-  const long long turn1 = remainder_of(item, 2);
-  const long long turn2 = remainder_of(item, 4);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  long long r_i = t_i;
+  const int turn1 = remainder_of(item, 2);
+  const int turn2 = remainder_of(item, 4);
+  const int t_i = lo_i;
+  const int e_i = hi_i;
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  int r_i = t_i;
   for (; r_i < e_i; r_i++) {
     float* o0 = O0 + r_i;
     long long* o1 = O1 + r_i;
     const float* b0 = I0 + 21*r_i;
     float a0_0_0 = -INFINITY;
     long long a0_0_1 = (long long)(4611686018427387904L);
-    long long r_j = 2*x_j + t_j;
+    int r_j = 2*x_j + t_j;
     for (; r_j + 8 <= e_j + 6; r_j += 8) {
       const float* p0 = b0 + r_j;
       const float x0 = p0[0];

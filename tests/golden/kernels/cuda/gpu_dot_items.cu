@@ -52,23 +52,23 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(8)
 void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long lo_i = 0;
-  const long long hi_i = 203;
-  const long long x_i = remainder_of(item, 8);
-  const long long y_i = (item) / (8);
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int lo_i = 0;
+  const int hi_i = 203;
+  const int x_i = remainder_of(item, 8);
+  const int y_i = (unsigned)(item) / (unsigned)(8);
   __shared__ __align__(16) float L0[8];
-  const long long turn1 = remainder_of(item, 2);
-  const long long turn2 = remainder_of(item, 4);
-  const long long turn4 = remainder_of(item, 8);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
+  const int turn1 = remainder_of(item, 2);
+  const int turn2 = remainder_of(item, 4);
+  const int turn4 = remainder_of(item, 8);
+  const int t_i = lo_i;
+  const int e_i = hi_i;
   float* o0 = O0;
   const float* b0 = I0;
   const float* b1 = I1;
   float a0_0 = 0.0f;
-  long long r_i = 2*x_i + t_i;
+  int r_i = 2*x_i + t_i;
   for (; r_i + 16 <= e_i + 14; r_i += 16) {
     const float* p0 = b0 + r_i;
     const float* p1 = b1 + r_i;

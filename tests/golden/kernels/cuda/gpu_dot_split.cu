@@ -52,25 +52,25 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(8)
 void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long z_i = group;
-  const long long lo_i = 80*z_i;
-  const long long hi_i = (lo_i + 80 < 203 ? lo_i + 80 : 203);
-  const long long x_i = remainder_of(item, 8);
-  const long long y_i = (item) / (8);
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int z_i = group;
+  const int lo_i = 80*z_i;
+  const int hi_i = (lo_i + 80 < 203 ? lo_i + 80 : 203);
+  const int x_i = remainder_of(item, 8);
+  const int y_i = (unsigned)(item) / (unsigned)(8);
   float* R0 = (float*)(scratch);
   __shared__ __align__(16) float L0[8];
-  const long long turn1 = remainder_of(item, 2);
-  const long long turn2 = remainder_of(item, 4);
-  const long long turn4 = remainder_of(item, 8);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
+  const int turn1 = remainder_of(item, 2);
+  const int turn2 = remainder_of(item, 4);
+  const int turn4 = remainder_of(item, 8);
+  const int t_i = lo_i;
+  const int e_i = hi_i;
   float* o0 = R0 + z_i;
   const float* b0 = I0;
   const float* b1 = I1;
   float a0_0 = 0.0f;
-  long long r_i = 2*x_i + t_i;
+  int r_i = 2*x_i + t_i;
   for (; r_i + 16 <= e_i + 14; r_i += 16) {
     const float* p0 = b0 + r_i;
     const float* p1 = b1 + r_i;
@@ -121,15 +121,15 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
 extern "C" __global__ __launch_bounds__(1)
 void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ given_I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
+  const int group = blockIdx.x;
   const float* I0 = (const float*)(scratch);
-  const long long lo_groups = 0;
-  const long long hi_groups = 3;
-  const long long t_groups = lo_groups;
-  const long long e_groups = hi_groups;
+  const int lo_groups = 0;
+  const int hi_groups = 3;
+  const int t_groups = lo_groups;
+  const int e_groups = hi_groups;
   const float* b0 = I0;
   float a0_0 = 0.0f;
-  long long r_groups = t_groups;
+  int r_groups = t_groups;
   for (; r_groups + 4 <= e_groups; r_groups += 4) {
     const float* p0 = b0 + r_groups;
     const float x0 = p0[0];

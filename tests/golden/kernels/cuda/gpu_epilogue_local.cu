@@ -53,34 +53,34 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(16)
 void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const float* __restrict__ I2, const float* __restrict__ I3, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long lo_i = 0;
-  const long long hi_i = 5;
-  const long long lo_k = 0;
-  const long long hi_k = 9;
-  const long long lo_j = 0;
-  const long long hi_j = 6;
-  const long long x_j = remainder_of(item, 4);
-  const long long y_j = (item) / (4);
-  const long long x_i = remainder_of(y_j, 4);
-  const long long y_i = (y_j) / (4);
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int lo_i = 0;
+  const int hi_i = 5;
+  const int lo_k = 0;
+  const int hi_k = 9;
+  const int lo_j = 0;
+  const int hi_j = 6;
+  const int x_j = remainder_of(item, 4);
+  const int y_j = (unsigned)(item) / (unsigned)(4);
+  const int x_i = remainder_of(y_j, 4);
+  const int y_i = (unsigned)(y_j) / (unsigned)(4);
   __shared__ __align__(16) float S0[80];
   __shared__ __align__(16) float S1[96];
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  for (long long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
-    const long long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
-    for (long long t_k = lo_k; t_k + 4 <= hi_k + 3; t_k += 4) {
-      const long long e_k = (t_k + 4 < hi_k ? t_k + 4 : hi_k);
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  for (int t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
+    const int e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
+    for (int t_k = lo_k; t_k + 4 <= hi_k + 3; t_k += 4) {
+      const int e_k = (t_k + 4 < hi_k ? t_k + 4 : hi_k);
       __syncthreads();
-      for (long long c = item; c + 16 <= 31; c += 16) {
-        const long long c_i_outer = (c) / (16);
-        const long long m_i_outer = remainder_of(c, 16);
-        const long long c_k_full = (m_i_outer) / (4);
-        const long long m_k_full = remainder_of(m_i_outer, 4);
-        const long long c_i_inner = (m_k_full) / (1);
-        const long long m_i_inner = remainder_of(m_k_full, 1);
+      for (int c = item; c + 16 <= 31; c += 16) {
+        const int c_i_outer = (unsigned)(c) / (unsigned)(16);
+        const int m_i_outer = remainder_of(c, 16);
+        const int c_k_full = (unsigned)(m_i_outer) / (unsigned)(4);
+        const int m_k_full = remainder_of(m_i_outer, 4);
+        const int c_i_inner = (unsigned)(m_k_full) / (unsigned)(1);
+        const int m_i_inner = remainder_of(m_k_full, 1);
         if (c_k_full < -t_k + e_k) {
           if (4*c_i_outer + c_i_inner < -t_i + e_i) {
             S0[c] = I0[t_k + 9*t_i + c_k_full + 36*c_i_outer + 9*c_i_inner];
@@ -89,13 +89,13 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
       }
       __syncthreads();
       __syncthreads();
-      for (long long c = item; c + 16 <= 47; c += 16) {
-        const long long c_j_outer = (c) / (32);
-        const long long m_j_outer = remainder_of(c, 32);
-        const long long c_k_full = (m_j_outer) / (8);
-        const long long m_k_full = remainder_of(m_j_outer, 8);
-        const long long c_j_inner = (m_k_full) / (1);
-        const long long m_j_inner = remainder_of(m_k_full, 1);
+      for (int c = item; c + 16 <= 47; c += 16) {
+        const int c_j_outer = (unsigned)(c) / (unsigned)(32);
+        const int m_j_outer = remainder_of(c, 32);
+        const int c_k_full = (unsigned)(m_j_outer) / (unsigned)(8);
+        const int m_k_full = remainder_of(m_j_outer, 8);
+        const int c_j_inner = (unsigned)(m_k_full) / (unsigned)(1);
+        const int m_j_inner = remainder_of(m_k_full, 1);
         if (c_k_full < -t_k + e_k) {
           if (8*c_j_outer + c_j_inner < -t_j + e_j) {
             S1[c] = I1[6*t_k + t_j + 6*c_k_full + 8*c_j_outer + c_j_inner];
@@ -103,22 +103,22 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
         }
       }
       __syncthreads();
-      long long r_i = x_i + t_i;
+      int r_i = x_i + t_i;
       for (; r_i + 4 <= e_i + 3; r_i += 4) {
-        long long r_j = 2*x_j + t_j;
+        int r_j = 2*x_j + t_j;
         for (; r_j + 8 <= e_j + 6; r_j += 8) {
           float* o0 = O0 + r_j + 6*r_i;
-          const long long k_i = (-t_i + r_i) / (4);
-          const long long m_i = remainder_of(-t_i + r_i, 4);
-          const long long k_j = (-t_j + r_j) / (8);
-          const long long m_j = remainder_of(-t_j + r_j, 8);
+          const int k_i = (-t_i + r_i) / (4);
+          const int m_i = remainder_of(-t_i + r_i, 4);
+          const int k_j = (-t_j + r_j) / (8);
+          const int m_j = remainder_of(-t_j + r_j, 8);
           const float* b0 = S0 + m_i + 16*k_i;
           const float* b1 = S1 + m_j + 32*k_j;
           const float* b2 = I2 + r_j + 6*r_i;
           const float* b3 = I3 + r_j;
           float a0_0 = 0.0f;
           float a1_0 = 0.0f;
-          long long r_k = t_k;
+          int r_k = t_k;
           for (; r_k < e_k; r_k++) {
             const float* p0 = b0 + -4*t_k + 4*r_k;
             const float* p1 = b1 + -8*t_k + 8*r_k;

@@ -53,29 +53,29 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(16)
 void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const float* __restrict__ I2, const float* __restrict__ I3, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long z_k = group;
-  const long long lo_k = 5*z_k;
-  const long long hi_k = (lo_k + 5 < 9 ? lo_k + 5 : 9);
-  const long long lo_i = 0;
-  const long long hi_i = 5;
-  const long long lo_j = 0;
-  const long long hi_j = 6;
-  const long long x_j = remainder_of(item, 4);
-  const long long y_j = (item) / (4);
-  const long long x_i = remainder_of(y_j, 4);
-  const long long y_i = (y_j) / (4);
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int z_k = group;
+  const int lo_k = 5*z_k;
+  const int hi_k = (lo_k + 5 < 9 ? lo_k + 5 : 9);
+  const int lo_i = 0;
+  const int hi_i = 5;
+  const int lo_j = 0;
+  const int hi_j = 6;
+  const int x_j = remainder_of(item, 4);
+  const int y_j = (unsigned)(item) / (unsigned)(4);
+  const int x_i = remainder_of(y_j, 4);
+  const int y_i = (unsigned)(y_j) / (unsigned)(4);
   float* R0 = (float*)(scratch);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
-  const long long t_k = lo_k;
-  const long long e_k = hi_k;
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  long long r_i = x_i + t_i;
+  const int t_i = lo_i;
+  const int e_i = hi_i;
+  const int t_k = lo_k;
+  const int e_k = hi_k;
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  int r_i = x_i + t_i;
   for (; r_i + 4 <= e_i + 3; r_i += 4) {
-    long long r_j = 2*x_j + t_j;
+    int r_j = 2*x_j + t_j;
     for (; r_j + 8 <= e_j + 6; r_j += 8) {
       float* o0 = R0 + 30*z_k + r_j + 6*r_i;
       const float* b0 = I0 + 9*r_i;
@@ -84,7 +84,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
       const float* b3 = I3 + r_j;
       float a0_0 = 0.0f;
       float a1_0 = 0.0f;
-      long long r_k = t_k;
+      int r_k = t_k;
       for (; r_k < e_k; r_k++) {
         const float* p0 = b0 + r_k;
         const float* p1 = b1 + 6*r_k;
@@ -105,38 +105,38 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, const 
 extern "C" __global__ __launch_bounds__(32)
 void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ given_I1, const float* __restrict__ given_I2, const float* __restrict__ given_I3, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
   const float* I0 = (const float*)(scratch);
   const float* I1 = given_I0;
   const float* I2 = given_I1;
   const float* I3 = given_I2;
   const float* I4 = given_I3;
-  const long long z_i = group;
-  const long long lo_i = 4*z_i;
-  const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
-  const long long lo_groups = 0;
-  const long long hi_groups = 2;
-  const long long lo_j = 0;
-  const long long hi_j = 6;
-  const long long x_j = (item) % (8);
-  const long long x_j_rest = (item) / (8);
-  const long long x_i = x_j_rest;
-  const long long t_groups = lo_groups;
-  const long long e_groups = hi_groups;
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  const long long r_i = x_i + t_i;
-  const long long r_j = x_j + t_j;
-  const long long q_i_0 = (r_i < 4 ? r_i : 4);
-  const long long q_j_0 = (r_j < 5 ? r_j : 5);
+  const int z_i = group;
+  const int lo_i = 4*z_i;
+  const int hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
+  const int lo_groups = 0;
+  const int hi_groups = 2;
+  const int lo_j = 0;
+  const int hi_j = 6;
+  const int x_j = (unsigned)(item) % (unsigned)(8);
+  const int x_j_rest = (unsigned)(item) / (unsigned)(8);
+  const int x_i = x_j_rest;
+  const int t_groups = lo_groups;
+  const int e_groups = hi_groups;
+  const int t_i = lo_i;
+  const int e_i = hi_i;
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  const int r_i = x_i + t_i;
+  const int r_j = x_j + t_j;
+  const int q_i_0 = (r_i < 4 ? r_i : 4);
+  const int q_j_0 = (r_j < 5 ? r_j : 5);
   const float* b0 = I0;
   const float* b1 = I3;
   const float* b2 = I4;
   float a0_0 = 0.0f;
-  long long r_groups = t_groups;
+  int r_groups = t_groups;
   for (; r_groups + 2 <= e_groups; r_groups += 2) {
     const float* p0 = b0 + 30*r_groups;
     const float* p1 = b1;
@@ -147,8 +147,8 @@ void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ give
     a0_0 = (a0_0 + x1);
   }
   float* o0 = O0 + r_j + 6*r_i;
-  const long long room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
-  const long long room1 = (-t_j + e_j - 8 < room0 ? -t_j + e_j - 8 : room0);
+  const int room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
+  const int room1 = (-t_j + e_j - 8 < room0 ? -t_j + e_j - 8 : room0);
   if (0 <= room1) {
     const float xe0_0 = b1[q_j_0 + 6*q_i_0];
     const float xe0_1 = b2[q_j_0];

@@ -52,23 +52,23 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(8)
 void kernel_0(const int* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long lo_i = 0;
-  const long long hi_i = 6;
-  const long long lo_j = 0;
-  const long long hi_j = 7;
-  const long long x_j = remainder_of(item, 4);
-  const long long y_j = (item) / (4);
-  const long long x_i = remainder_of(y_j, 2);
-  const long long y_i = (y_j) / (2);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  long long r_i = x_i + t_i;
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int lo_i = 0;
+  const int hi_i = 6;
+  const int lo_j = 0;
+  const int hi_j = 7;
+  const int x_j = remainder_of(item, 4);
+  const int y_j = (unsigned)(item) / (unsigned)(4);
+  const int x_i = remainder_of(y_j, 2);
+  const int y_i = (unsigned)(y_j) / (unsigned)(2);
+  const int t_i = lo_i;
+  const int e_i = hi_i;
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  int r_i = x_i + t_i;
   for (; r_i + 2 <= e_i + 1; r_i += 2) {
-    long long r_j = x_j + t_j;
+    int r_j = x_j + t_j;
     for (; r_j + 4 <= e_j + 3; r_j += 4) {
       float* o0 = O0 + r_j + 7*r_i;
       const int* b0 = I0 + r_i;

@@ -52,32 +52,32 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(16)
 void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long lo_i = 0;
-  const long long hi_i = 9;
-  const long long lo_j = 0;
-  const long long hi_j = 10;
-  const long long lo_k = 0;
-  const long long hi_k = 19;
-  const long long x_k = remainder_of(item, 4);
-  const long long y_k = (item) / (4);
-  const long long x_i = remainder_of(y_k, 4);
-  const long long y_i = (y_k) / (4);
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int lo_i = 0;
+  const int hi_i = 9;
+  const int lo_j = 0;
+  const int hi_j = 10;
+  const int lo_k = 0;
+  const int hi_k = 19;
+  const int x_k = remainder_of(item, 4);
+  const int y_k = (unsigned)(item) / (unsigned)(4);
+  const int x_i = remainder_of(y_k, 4);
+  const int y_i = (unsigned)(y_k) / (unsigned)(4);
   __shared__ __align__(16) float S0[80];
   __shared__ __align__(16) float S1[96];
-  for (long long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
-    const long long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
-    for (long long t_j = lo_j; t_j + 4 <= hi_j + 3; t_j += 4) {
-      const long long e_j = (t_j + 4 < hi_j ? t_j + 4 : hi_j);
+  for (int t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
+    const int e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
+    for (int t_j = lo_j; t_j + 4 <= hi_j + 3; t_j += 4) {
+      const int e_j = (t_j + 4 < hi_j ? t_j + 4 : hi_j);
       __syncthreads();
-      for (long long c = item; c + 16 <= 31; c += 16) {
-        const long long c_i_outer = (c) / (16);
-        const long long m_i_outer = remainder_of(c, 16);
-        const long long c_j_full = (m_i_outer) / (4);
-        const long long m_j_full = remainder_of(m_i_outer, 4);
-        const long long c_i_inner = (m_j_full) / (1);
-        const long long m_i_inner = remainder_of(m_j_full, 1);
+      for (int c = item; c + 16 <= 31; c += 16) {
+        const int c_i_outer = (unsigned)(c) / (unsigned)(16);
+        const int m_i_outer = remainder_of(c, 16);
+        const int c_j_full = (unsigned)(m_i_outer) / (unsigned)(4);
+        const int m_j_full = remainder_of(m_i_outer, 4);
+        const int c_i_inner = (unsigned)(m_j_full) / (unsigned)(1);
+        const int m_i_inner = remainder_of(m_j_full, 1);
         if (c_j_full < -t_j + e_j) {
           if (4*c_i_outer + c_i_inner < -t_i + e_i) {
             S0[c] = I0[t_j + 10*t_i + c_j_full + 40*c_i_outer + 10*c_i_inner];
@@ -85,16 +85,16 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
         }
       }
       __syncthreads();
-      for (long long t_k = lo_k; t_k + 8 <= hi_k + 7; t_k += 8) {
-        const long long e_k = (t_k + 8 < hi_k ? t_k + 8 : hi_k);
+      for (int t_k = lo_k; t_k + 8 <= hi_k + 7; t_k += 8) {
+        const int e_k = (t_k + 8 < hi_k ? t_k + 8 : hi_k);
         __syncthreads();
-        for (long long c = item; c + 16 <= 47; c += 16) {
-          const long long c_k_outer = (c) / (32);
-          const long long m_k_outer = remainder_of(c, 32);
-          const long long c_j_full = (m_k_outer) / (8);
-          const long long m_j_full = remainder_of(m_k_outer, 8);
-          const long long c_k_inner = (m_j_full) / (1);
-          const long long m_k_inner = remainder_of(m_j_full, 1);
+        for (int c = item; c + 16 <= 47; c += 16) {
+          const int c_k_outer = (unsigned)(c) / (unsigned)(32);
+          const int m_k_outer = remainder_of(c, 32);
+          const int c_j_full = (unsigned)(m_k_outer) / (unsigned)(8);
+          const int m_j_full = remainder_of(m_k_outer, 8);
+          const int c_k_inner = (unsigned)(m_j_full) / (unsigned)(1);
+          const int m_k_inner = remainder_of(m_j_full, 1);
           if (c_j_full < -t_j + e_j) {
             if (8*c_k_outer + c_k_inner < -t_k + e_k) {
               S1[c] = I1[t_k + 19*t_j + 8*c_k_outer + c_k_inner + 19*c_j_full];
@@ -102,20 +102,20 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           }
         }
         __syncthreads();
-        long long r_i = x_i + t_i;
+        int r_i = x_i + t_i;
         for (; r_i + 4 <= e_i + 3; r_i += 4) {
-          long long r_k = 2*x_k + t_k;
+          int r_k = 2*x_k + t_k;
           for (; r_k + 8 <= e_k + 6; r_k += 8) {
             float* o0 = O0 + r_k + 19*r_i;
-            const long long k_i = (-t_i + r_i) / (4);
-            const long long m_i = remainder_of(-t_i + r_i, 4);
-            const long long k_k = (-t_k + r_k) / (8);
-            const long long m_k = remainder_of(-t_k + r_k, 8);
+            const int k_i = (-t_i + r_i) / (4);
+            const int m_i = remainder_of(-t_i + r_i, 4);
+            const int k_k = (-t_k + r_k) / (8);
+            const int m_k = remainder_of(-t_k + r_k, 8);
             const float* b0 = S0 + m_i + 16*k_i;
             const float* b1 = S1 + m_k + 32*k_k;
             float a0_0 = 0.0f;
             float a1_0 = 0.0f;
-            long long r_j = t_j;
+            int r_j = t_j;
             for (; r_j < e_j; r_j++) {
               const float* p0 = b0 + -4*t_j + 4*r_j;
               const float* p1 = b1 + -8*t_j + 8*r_j;
@@ -134,14 +134,14 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
           }
           if (r_k + 1 <= e_k) {
             float* o0 = O0 + r_k + 19*r_i;
-            const long long k_i = (-t_i + r_i) / (4);
-            const long long m_i = remainder_of(-t_i + r_i, 4);
-            const long long k_k = (-t_k + r_k) / (8);
-            const long long m_k = remainder_of(-t_k + r_k, 8);
+            const int k_i = (-t_i + r_i) / (4);
+            const int m_i = remainder_of(-t_i + r_i, 4);
+            const int k_k = (-t_k + r_k) / (8);
+            const int m_k = remainder_of(-t_k + r_k, 8);
             const float* b0 = S0 + m_i + 16*k_i;
             const float* b1 = S1 + m_k + 32*k_k;
             float a0_0 = 0.0f;
-            long long r_j = t_j;
+            int r_j = t_j;
             for (; r_j < e_j; r_j++) {
               const float* p0 = b0 + -4*t_j + 4*r_j;
               const float* p1 = b1 + -8*t_j + 8*r_j;

@@ -52,20 +52,20 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(1)
 void kernel_0(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict__ O1, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long z_i = group;
-  const long long lo_i = 8*z_i;
-  const long long hi_i = (lo_i + 8 < 23 ? lo_i + 8 : 23);
+  const int group = blockIdx.x;
+  const int z_i = group;
+  const int lo_i = 8*z_i;
+  const int hi_i = (lo_i + 8 < 23 ? lo_i + 8 : 23);
   int* R0 = (int*)(scratch);
   int* R1 = (int*)(scratch + 24);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
+  const int t_i = lo_i;
+  const int e_i = hi_i;
   int* o0 = R0 + z_i;
   int* o1 = R1 + z_i;
   const int* b0 = I0;
   int a0_0_0 = 1;
   int a0_0_1 = 0;
-  long long r_i = t_i;
+  int r_i = t_i;
   for (; r_i + 2 <= e_i; r_i += 2) {
     const int* p0 = b0 + r_i;
     const int x0 = p0[0];
@@ -94,13 +94,13 @@ void kernel_0(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict_
 extern "C" __global__ __launch_bounds__(1)
 void kernel_1(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict__ O1, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
+  const int group = blockIdx.x;
   int* R0 = (int*)(scratch);
   int* R1 = (int*)(scratch + 24);
-  for (long long m = 0; m < 1; m++) {
+  for (int m = 0; m < 1; m++) {
     int a0 = 1;
     int a1 = 0;
-    for (long long n = 0; n < 3; n++) {
+    for (int n = 0; n < 3; n++) {
       const int t0 = R0[n + m];
       const int t1 = R1[n + m];
       R0[n + m] = a0;
@@ -116,14 +116,14 @@ void kernel_1(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict_
 extern "C" __global__ __launch_bounds__(1)
 void kernel_2(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict__ O1, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long z_i = group;
-  const long long lo_i = 8*z_i;
-  const long long hi_i = (lo_i + 8 < 23 ? lo_i + 8 : 23);
+  const int group = blockIdx.x;
+  const int z_i = group;
+  const int lo_i = 8*z_i;
+  const int hi_i = (lo_i + 8 < 23 ? lo_i + 8 : 23);
   int* R0 = (int*)(scratch);
   int* R1 = (int*)(scratch + 24);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
+  const int t_i = lo_i;
+  const int e_i = hi_i;
   int* o0 = O0;
   int* o1 = O1;
   int* carry0 = R0 + z_i;
@@ -131,7 +131,7 @@ void kernel_2(const int* __restrict__ I0, int* __restrict__ O0, int* __restrict_
   const int* b0 = I0;
   int a0_0_0 = carry0[0];
   int a0_0_1 = carry1[0];
-  long long r_i = t_i;
+  int r_i = t_i;
   for (; r_i + 2 <= e_i; r_i += 2) {
     const int* p0 = b0 + r_i;
     int* q0 = o0 + r_i;

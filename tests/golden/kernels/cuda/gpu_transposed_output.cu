@@ -52,34 +52,34 @@ __device__ __forceinline__ long long remainder_of(unsigned number, unsigned by) 
 extern "C" __global__ __launch_bounds__(16)
 void kernel_0(const double* __restrict__ I0, const double* __restrict__ I1, double* __restrict__ O0, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
-  const long long lo_i = 0;
-  const long long hi_i = 5;
-  const long long lo_j = 0;
-  const long long hi_j = 9;
-  const long long lo_k = 0;
-  const long long hi_k = 13;
-  const long long x_k = remainder_of(item, 4);
-  const long long y_k = (item) / (4);
-  const long long x_i = remainder_of(y_k, 4);
-  const long long y_i = (y_k) / (4);
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  const long long t_k = lo_k;
-  const long long e_k = hi_k;
-  long long r_i = x_i + t_i;
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
+  const int lo_i = 0;
+  const int hi_i = 5;
+  const int lo_j = 0;
+  const int hi_j = 9;
+  const int lo_k = 0;
+  const int hi_k = 13;
+  const int x_k = remainder_of(item, 4);
+  const int y_k = (unsigned)(item) / (unsigned)(4);
+  const int x_i = remainder_of(y_k, 4);
+  const int y_i = (unsigned)(y_k) / (unsigned)(4);
+  const int t_i = lo_i;
+  const int e_i = hi_i;
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  const int t_k = lo_k;
+  const int e_k = hi_k;
+  int r_i = x_i + t_i;
   for (; r_i + 4 <= e_i + 3; r_i += 4) {
-    long long r_k = 2*x_k + t_k;
+    int r_k = 2*x_k + t_k;
     for (; r_k + 8 <= e_k + 6; r_k += 8) {
       double* o0 = O0 + 5*r_k + r_i;
       const double* b0 = I0 + 9*r_i;
       const double* b1 = I1 + r_k;
       double a0_0 = 0.0;
       double a1_0 = 0.0;
-      long long r_j = t_j;
+      int r_j = t_j;
       for (; r_j < e_j; r_j++) {
         const double* p0 = b0 + r_j;
         const double* p1 = b1 + 13*r_j;
@@ -97,7 +97,7 @@ void kernel_0(const double* __restrict__ I0, const double* __restrict__ I1, doub
       const double* b0 = I0 + 9*r_i;
       const double* b1 = I1 + r_k;
       double a0_0 = 0.0;
-      long long r_j = t_j;
+      int r_j = t_j;
       for (; r_j < e_j; r_j++) {
         const double* p0 = b0 + r_j;
         const double* p1 = b1 + 13*r_j;
