@@ -21,11 +21,7 @@ from mdtensor.lower.gpu_kinds import (
     kinds_of,
 )
 from mdtensor.lower.gpu_space import LANES
-from mdtensor.lower.parameter import (
-    Value,
-    dims_in,
-    integer_in,
-)
+from mdtensor.lower.parameter import Value, dims_in, integer_in
 from mdtensor.lower.plain import plain, scattering
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.valid import is_valid

@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mdtensor.lower.gpu_blocks import kept_order
 from mdtensor.lower.gpu_candidates import MOST_STEPS, most_items
-from mdtensor.lower.gpu_kinds import (
-    PLANES,
-    Kind,
-    kinds_of,
-)
+from mdtensor.lower.gpu_kinds import PLANES, Kind, kinds_of
 from mdtensor.lower.gpu_points import leads_of
 from mdtensor.lower.gpu_resources import REGISTERS
 from mdtensor.lower.parameter import (
@@ -28,6 +24,7 @@ from mdtensor.lower.parameter import (
     Value,
     over,
     permutations,
+    running_products,
 )
 from mdtensor.lower.plain import combining_order
 from mdtensor.lower.problem import Problem
@@ -100,21 +97,13 @@ def _multiplied(
     The choices of a parameter read the product before it, which has them chosen in this order:
     what follows depends on the product then, and on none of its factors.
     """
-
-    def fits(product: int) -> bool:
-        return product <= limit
-
-    yield Parameter(f"{product}0", (1,))
+    factors: list[tuple[Parameter, str]] = []
     for n, d in enumerate(dims):
-        before, name, after = f"{product}{n}", f"{prefix}{d}", f"{product}{n + 1}"
         by_kind = {each: choices(kind)[d] for each, kind in kinds.items()}
-        yield Parameter(name, over((before, "kind"), _of_kind(by_kind), "choices"))
-        constraint = over((after,), fits, f"fits_{what}")
-        yield Parameter(after, over((before, name), _product, "product"), (constraint,))
-
-
-def _product(before: int, factor: int) -> tuple[int]:
-    return (before * factor,)
+        values = over((f"{product}{n}", "kind"), _of_kind(by_kind), "choices")
+        factors.append((Parameter(f"{prefix}{d}", values), f"{product}{n + 1}"))
+    yield Parameter(f"{product}0", (1,))
+    yield from running_products(f"{product}0", factors, limit, what)
 
 
 def _of_kind(by_kind: Mapping[str, tuple[int, ...]]) -> Callable[[int, str], tuple[int, ...]]:

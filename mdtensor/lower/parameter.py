@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from random import Random
@@ -135,6 +135,32 @@ def over(names: Sequence[str], function: Callable[..., Any], name: str) -> Calla
     vars(reading)["__signature__"] = signature
     reading.__name__ = name
     return reading
+
+
+def running_products(
+    first: str, factors: Iterable[tuple[Parameter, str]], most: int, what: str
+) -> Iterator[Parameter]:
+    """Each factor, and the parameter of that name which is the product so far, from `first` on.
+
+    No product is more than `most`. What follows reads the last one, and none of its factors.
+
+    >>> factors = [(Parameter("r0", (1, 2)), "points0"), (Parameter("r1", (1, 4)), "points1")]
+    >>> [str(parameter) for parameter in running_products("lanes", factors, 8, "registers")][1]
+    "Parameter('points0', values of (lanes, r0), constraints: fits_registers(points0))"
+    """
+
+    def fits(product: int) -> bool:
+        return product <= most
+
+    def product(before: int, factor: int) -> tuple[int]:
+        return (before * factor,)
+
+    before = first
+    for factor, after in factors:
+        values = over((before, factor.name), product, "product")
+        yield factor
+        yield Parameter(after, values, (over((after,), fits, f"fits_{what}"),))
+        before = after
 
 
 def constraint_name(constraint: Constraint) -> str:
