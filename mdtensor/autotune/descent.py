@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from random import Random
 
-from mdtensor.autotune.space import Configuration, Space
-
-Expected = Callable[[Configuration], float]
+from mdtensor.autotune.space import Configuration, Expected, Space
 
 
 def descended(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 
 import numpy as np
 
 from mdtensor.autotune.prediction import Features, Numbers, Prediction
-from mdtensor.autotune.space import Configuration, Space
-
-Expected = Callable[[Configuration], float]
+from mdtensor.autotune.space import Expected, Space
 
 _LEAST = 16  # measurements from which something is learned
 _MOST = 160  # the fastest measurements, from which it is learned

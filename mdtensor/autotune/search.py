@@ -11,7 +11,7 @@ from itertools import islice
 from random import Random
 from typing import Any, Literal, TypeAlias
 
-from mdtensor.autotune.space import Configuration, Space
+from mdtensor.autotune.space import Configuration, Expected, Space
 from mdtensor.autotune.techniques import TECHNIQUES, MakeTechnique, Technique
 from mdtensor.autotune.trial import Measured, Trial
 from mdtensor.errors import TuningError
@@ -23,8 +23,6 @@ Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
 Proposal: TypeAlias = tuple[str, int]
 # What configurations cost, by index; None for those that are still to be measured.
 Costs: TypeAlias = dict[int, float | None]
-# What a model says that a configuration costs, in any unit.
-Expected: TypeAlias = Callable[[Configuration], float]
 
 # A technique that proposes this many known configurations in a row is helped out.
 MAX_REPEATS = 50

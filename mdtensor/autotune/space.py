@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeAlias, cast
 
@@ -17,6 +17,8 @@ from mdtensor.lower.parameter import (
 )
 
 Configuration: TypeAlias = dict[str, Value]
+# What a model says that a configuration costs, in any unit; infinity where it cannot be.
+Expected: TypeAlias = Callable[[Configuration], float]
 
 
 class Space:
