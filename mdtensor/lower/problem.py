@@ -15,9 +15,10 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.merged_dims import Walk
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
 from mdtensor.translate.rewrites.total_operators import with_total_operators
 from mdtensor.translate.scalar import Expr, const
@@ -225,16 +226,8 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     points than 64 bits count.
     """
     real = real_from_complex(with_total_operators(with_lifted_operators(md_hom)))
-    combined = [dim for dim in real.dims if not isinstance(dim.combine, Concat)]
-    scans = [dim for dim in combined if isinstance(dim.combine, PrefixSum)]
-    if len(real.operators) > 1 or (scans and len(combined) > 1):
-        raise LoweringError(
-            f"one kernel cannot combine by {[dim.combine for dim in combined]}",
-            hint="cut the md_hom into stages first",
-        )
+    _check_one_kernel(real)
     dims = [dim for dim in real.dims if dim.extent != 1]
-    if (count := math.prod([dim.extent for dim in dims])) > _MOST_POINTS:
-        raise LoweringError(f"{count} points are more than any device computes")
     labels = [dim.name for dim in dims]
     views = _Views(labels)
     reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)
@@ -251,7 +244,7 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     named.update(n for r in (*reads, *between) for c in r.computed for n in dims_in(c.expr))
     written = [(a.buffer, *_linear(a, real.outputs[a.buffer], views)) for a in real.out_view]
     operator = real.operators[0] if real.operators else None
-    walk = _Walk(
+    walk = Walk(
         labels,
         [dim.extent for dim in dims],
         [not isinstance(dim.combine, Concat) for dim in dims],
@@ -271,10 +264,25 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
         tuple([Stream(buffer, _indices(strides, left)) for buffer, strides in views.streams]),
         reads,
         tuple([Write(b, _indices(strides, left), offset) for b, strides, offset in written]),
-        scanned=next((n for n, d in enumerate(left) if scans and dims[d] is scans[0]), -1),
+        scanned=next((n for n, d in enumerate(left) if _is_scanned(dims[d])), -1),
         finish=None if len(functions) == 1 else Finish(functions[1], between),
         reaches=tuple([_reach(buffer) for buffer in real.inputs]),
     )
+
+
+def _check_one_kernel(md_hom: MDHom) -> None:
+    combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
+    if len(md_hom.operators) > 1 or (len(combined) > 1 and any(map(_is_scanned, combined))):
+        raise LoweringError(
+            f"one kernel cannot combine by {[dim.combine for dim in combined]}",
+            hint="cut the md_hom into stages first",
+        )
+    if (count := math.prod([dim.extent for dim in md_hom.dims])) > _MOST_POINTS:
+        raise LoweringError(f"{count} points are more than any device computes")
+
+
+def _is_scanned(dim: Dim) -> bool:
+    return isinstance(dim.combine, PrefixSum)
 
 
 def _indices(strides: Sequence[int], dims: Sequence[int]) -> tuple[Index, ...]:
@@ -344,57 +352,6 @@ def _linear(access: Access, buffer: Buffer, views: _Views) -> tuple[list[int], i
             if dim in position:
                 strides[position[dim]] += coefficient * stride
     return strides, offset
-
-
-@dataclass(slots=True)
-class _Walk:
-    """How accesses walk through the dims, which is what tells whether neighbours are one dim.
-
-    `strides` are those of every access, `fixed` the dims whose index some expression takes. Where
-    elements are combined `in_order`, so are the reduced dims.
-    """
-
-    labels: list[str]
-    extents: list[int]
-    reduced: list[bool]
-    strides: list[list[int]]
-    fixed: set[int]
-    in_order: bool
-
-    def merged(self) -> list[int]:
-        """The dims that are left when those that every address walks through as one are one dim.
-
-        Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b)
-        and both are combined alike; a contiguous element-wise computation becomes one loop. Where
-        the order of combination counts, no reduced dim lies between them.
-        """
-        left = list(range(len(self.labels)))
-        while (pair := self._pair([d for d in left if d not in self.fixed], left)) is not None:
-            outer, inner = pair
-            self.extents[inner] *= self.extents[outer]
-            self.labels[inner] = self.labels[outer] + self.labels[inner]
-            left.remove(outer)
-        return left
-
-    def _pair(self, free: list[int], left: list[int]) -> tuple[int, int] | None:
-        for outer in free:
-            for inner in free:
-                extent = self.extents[inner]
-                for strides in self.strides:
-                    if strides[outer] != strides[inner] * extent:
-                        break
-                else:
-                    if outer != inner and self._is_alike(outer, inner, left):
-                        return outer, inner
-        return None
-
-    def _is_alike(self, outer: int, inner: int, left: list[int]) -> bool:
-        if self.reduced[outer] != self.reduced[inner]:
-            return False
-        if not (self.reduced[outer] and self.in_order):
-            return True
-        order = [d for d in left if self.reduced[d]]
-        return order.index(inner) == order.index(outer) + 1
 
 
 def points(problem: Problem) -> int:
