@@ -110,11 +110,7 @@ def _index(axis: int, size: int, start: int) -> AffineIndex:
 
 def _epilogue(given: Filter, dtype: np.dtype, out: np.dtype) -> Epilogue | None:
     combined = param(0, dtype)
-    value = combined
-    if given.divisor != 1:
-        # Kernels multiply complex numbers, but do not divide them.
-        by_factor = dtype.kind == "c"
-        value = combined * (1 / given.divisor) if by_factor else combined / given.divisor
+    value = combined if given.divisor == 1 else combined / given.divisor
     stored = _stored(value, out)
     return None if stored is combined else Epilogue(ScalarFunction((dtype,), (stored,), "g"))
 
