@@ -101,6 +101,10 @@ class FieldError(TranslationError, AttributeError):
     """A record has no such field, or a part of it is used as what it is not."""
 
 
+class LazyError(MdtensorError, AttributeError):
+    """What an array has, and a lazy array lacks."""
+
+
 class LoweringError(MdtensorError):
     """A schedule does not fit an `md_hom` or a target."""
 

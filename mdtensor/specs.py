@@ -114,7 +114,8 @@ class TensorSpec:
         return self.size == 0 or all(n == 1 or s == c for n, s, c in pairs)
 
     def __repr__(self) -> str:
-        text = f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        name = self.dtype.name if self.dtype.isnative else self.dtype.str
+        text = f"{name}[{', '.join(map(str, self.shape))}]"
         return text if self.is_contiguous else f"{text}:{','.join(map(str, self.strides))}"
 
 

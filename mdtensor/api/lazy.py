@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,15 +12,15 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api import lazy_values
 from mdtensor.api.computation import Computation, Step, call
-from mdtensor.api.lazy_values import Converted, Divided, OfUfunc, Rounded
+from mdtensor.api.lazy_values import Converted, Divided, OfUfunc
 from mdtensor.api.operands import Array, array_module, as_array, check_mask, check_types
 from mdtensor.api.places import at, elsewhere
-from mdtensor.errors import AxisError, DTypeError, ShapeError
+from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.scalar import Expr, as_expr, select, truth
+from mdtensor.translate.scalar import Expr, as_expr, truth
 from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
-from mdtensor.translate.stencils.slices import Fused, broadcast
+from mdtensor.translate.stencils.slices import Fused
 
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
 Axis = int | Sequence[int] | None
@@ -69,12 +69,12 @@ class LazyArray(NDArrayOperatorsMixin):
     @property
     def real(self) -> LazyArray:
         """The real parts."""
-        return _elementwise(_real_part, self)
+        return elementwise(_real_part, self)
 
     @property
     def imag(self) -> LazyArray:
         """The imaginary parts."""
-        return _elementwise(_imaginary_part, self)
+        return elementwise(_imaginary_part, self)
 
     def evaluate(self, out: Array | None = None) -> Any:
         """The computed array, in C order, or `out`, which may be one of the arrays read.
@@ -94,14 +94,14 @@ class LazyArray(NDArrayOperatorsMixin):
     def transpose(self, *axes: Any) -> LazyArray:
         """The axes in another order, by default the reverse one."""
         listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        order = _axes(listed, self.ndim) if listed else tuple(reversed(range(self.ndim)))
+        order = axes_of(listed, self.ndim) if listed else tuple(reversed(range(self.ndim)))
         if len(order) != self.ndim:
             raise ShapeError(f"{len(order)} axes to order {self.ndim} by")
         return self._like(lazy_values.transposed(self._value, tuple(order)))
 
     def astype(self, dtype: object) -> LazyArray:
         """The elements converted."""
-        return _elementwise(Converted((as_dtype(dtype),)), self)
+        return elementwise(Converted((as_dtype(dtype),)), self)
 
     def sum(
         self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
@@ -125,11 +125,11 @@ class LazyArray(NDArrayOperatorsMixin):
 
     def any(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
         """Whether any element along axes counts as true."""
-        return _elementwise(truth, self)._reduced("or", axis, out, keepdims, np.dtype(bool))
+        return elementwise(truth, self)._reduced("or", axis, out, keepdims, np.dtype(bool))
 
     def all(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
         """Whether all elements along axes count as true."""
-        return _elementwise(truth, self)._reduced("and", axis, out, keepdims, np.dtype(bool))
+        return elementwise(truth, self)._reduced("and", axis, out, keepdims, np.dtype(bool))
 
     def mean(
         self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
@@ -137,14 +137,14 @@ class LazyArray(NDArrayOperatorsMixin):
         """The mean over axes, by default all; that of integers is float64."""
         whole = self.dtype.kind in "biu" and dtype is None
         result = as_dtype(np.float64 if whole else self.dtype if dtype is None else dtype)
-        axes = _axes(axis, self.ndim)
+        axes = axes_of(axis, self.ndim)
         count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
         total = self._total("add", axes, keepdims, result)
-        return _into(_elementwise(Divided(count, result), total), out)
+        return into(elementwise(Divided(count, result), total), out)
 
     def _reduced(self, op: str, axis: Axis, out: Any, keepdims: bool, dtype: np.dtype) -> Any:
-        total = self._total(op, _axes(axis, self.ndim), keepdims, dtype)
-        return _into(_elementwise(Converted((dtype,)), total), out)
+        total = self._total(op, axes_of(axis, self.ndim), keepdims, dtype)
+        return into(elementwise(Converted((dtype,)), total), out)
 
     def _total(self, op: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype) -> LazyArray:
         """The reduction of elements that are converted to `dtype`, in the type it is done in."""
@@ -194,15 +194,29 @@ class LazyArray(NDArrayOperatorsMixin):
             raise DTypeError(f"np.{ufunc.__name__}{what} takes no lazy arrays", hint=_EVALUATE)
         results = _applied(ufunc, inputs)
         if out is not None:
-            results = tuple(map(_into, results, out))
+            results = tuple(map(into, results, out))
         return results[0] if ufunc.nout == 1 else results
 
     def __array_function__(
         self, func: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        if func not in _FUNCTIONS:
+        functions = importlib.import_module("mdtensor.api.lazy_functions").FUNCTIONS
+        if func not in functions:
             raise DTypeError(f"np.{func.__name__} takes no lazy arrays", hint=_EVALUATE)
-        return _FUNCTIONS[func](*args, **kwargs)
+        try:
+            return functions[func](*args, **kwargs)
+        except DTypeError:
+            raise
+        except TypeError as error:  # arguments that it does not take, or lacks
+            _, _, wrong = str(error).rpartition("() ")
+            raise DTypeError(
+                f"np.{func.__name__} of lazy arrays: {wrong}", hint=_EVALUATE
+            ) from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"lazy arrays have no attribute {name!r}", name=name, obj=self)
+        raise LazyError(f"lazy arrays have no {name!r}, which arrays have", hint=_EVALUATE)
 
     def __repr__(self) -> str:
         return f"<lazy {TensorSpec.of(self.shape, self.dtype)!r}: {self._value.expr!r}>"
@@ -247,7 +261,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
 
 
-def _elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
+def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
     """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
     values: list[Fused | Expr] = []
     arrays: list[Array] = []
@@ -277,7 +291,7 @@ def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
         results: Sequence[OfUfunc] = lazy_values.of_ufunc(ufunc, given, weak)
     except TypeError as error:
         raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
-    return tuple([_elementwise(result, *operands) for result in results])
+    return tuple([elementwise(result, *operands) for result in results])
 
 
 def _type_of(number: bool | int | float | complex) -> Any:
@@ -293,7 +307,7 @@ def _imaginary_part(element: Expr) -> Expr:
     return element.imag
 
 
-def _into(value: LazyArray, out: Any) -> Any:
+def into(value: LazyArray, out: Any) -> Any:
     """The value, computed into an array if there is one; `y += x` gives a lazy y a new value."""
     if out is None:
         return value
@@ -304,7 +318,8 @@ def _into(value: LazyArray, out: Any) -> Any:
     return value.astype(out.dtype)
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of an argument of that name, counted from the first one."""
     try:
         return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
     except np.exceptions.AxisError as error:
@@ -322,76 +337,6 @@ def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:
     return ufunc.reduce(np.ones(1, dtype)).dtype
 
 
-def _where(condition: Any, x: Any, y: Any) -> LazyArray:
-    return _elementwise(_chosen, condition, x, y)
-
-
-def _chosen(holds: Expr, then: Expr, otherwise: Expr) -> Expr:
-    return select(truth(holds), then, otherwise)
-
-
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more: Any) -> Any:
-    low, high = more.get("min", a_min), more.get("max", a_max)
-    if isinstance(a, LazyArray) and a.dtype.kind in "iu":
-        limits = np.iinfo(a.dtype)  # what is beyond limits nothing, and would not fit
-        low = None if isinstance(low, int) and low <= limits.min else low
-        high = None if isinstance(high, int) and high >= limits.max else high
-    raised = a if low is None else np.maximum(a, low)
-    return _into(lazy(raised if high is None else np.minimum(raised, high)), out)
-
-
-def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    if a.dtype.kind in "biu" and decimals >= 0:
-        return _into(a, out)
-    return _into(_elementwise(Rounded(decimals), a), out)
-
-
-def _swapaxes(a: LazyArray, axis1: int, axis2: int) -> LazyArray:
-    first, second = *_axes(axis1, a.ndim), *_axes(axis2, a.ndim)
-    order = list(range(a.ndim))
-    order[first], order[second] = second, first
-    return a.transpose(order)
-
-
-def _moveaxis(a: LazyArray, source: Any, destination: Any) -> LazyArray:
-    moved, places = _axes(source, a.ndim), _axes(destination, a.ndim)
-    order = [axis for axis in range(a.ndim) if axis not in moved]
-    for place, axis in sorted(zip(places, moved, strict=True)):
-        order.insert(place, axis)
-    return a.transpose(order)
-
-
-def _expand_dims(a: LazyArray, axis: Any) -> LazyArray:
-    ndim = a.ndim + (len(axis) if isinstance(axis, tuple) else 1)  # pyright: ignore[reportUnknownArgumentType]
-    added = _axes(axis, ndim)
-    return a[tuple(None if n in added else slice(None) for n in range(ndim))]
-
-
-def _squeeze(a: LazyArray, axis: Axis = None) -> LazyArray:
-    gone = [n for n, extent in enumerate(a.shape) if extent == 1] if axis is None else axis
-    axes = _axes(gone, a.ndim)
-    if any(a.shape[n] != 1 for n in axes):
-        raise ShapeError(f"axes {axes} of shape {a.shape} are not all of extent 1")
-    return a[tuple(0 if n in axes else slice(None) for n in range(a.ndim))]
-
-
-def _flip(m: LazyArray, axis: Axis = None) -> LazyArray:
-    axes = _axes(axis, m.ndim)
-    return m[tuple(slice(None, None, -1 if n in axes else None) for n in range(m.ndim))]
-
-
-def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
-    to = (shape,) if isinstance(shape, int) else tuple(shape)
-    return array._like(broadcast(array._value, to))  # pyright: ignore[reportPrivateUsage]
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def called(a: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(lazy(a), name)(*args, **kwargs)
-
-    return called
-
-
 _REDUCTIONS: Mapping[np.ufunc, str] = {
     np.add: "sum",
     np.multiply: "prod",
@@ -399,31 +344,4 @@ _REDUCTIONS: Mapping[np.ufunc, str] = {
     np.minimum: "min",
     np.logical_or: "any",
     np.logical_and: "all",
-}
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    np.where: _where,
-    np.clip: _clip,
-    np.round: _round,
-    np.around: _round,
-    np.swapaxes: _swapaxes,
-    np.moveaxis: _moveaxis,
-    np.expand_dims: _expand_dims,
-    np.squeeze: _squeeze,
-    np.flip: _flip,
-    np.broadcast_to: _broadcast_to,
-    np.transpose: _method("transpose"),
-    np.sum: _method("sum"),
-    np.prod: _method("prod"),
-    np.max: _method("max"),
-    np.amax: _method("max"),
-    np.min: _method("min"),
-    np.amin: _method("min"),
-    np.any: _method("any"),
-    np.all: _method("all"),
-    np.mean: _method("mean"),
-    np.real: operator.attrgetter("real"),
-    np.imag: operator.attrgetter("imag"),
-    np.shape: operator.attrgetter("shape"),
-    np.ndim: operator.attrgetter("ndim"),
-    np.size: operator.attrgetter("size"),
 }

@@ -27,6 +27,13 @@ def test_strides_matter_to_what_is_computed() -> None:
     PlanArrays("a plan", (SPEC,), (RESULT,), computes=False).check((turned,), None)
 
 
+def test_another_byte_order_is_named() -> None:
+    with pytest.raises(
+        ShapeError, match=r"\n  operand 0: >f4\[2, 3\], the plan has float32\[2, 3\]"
+    ):
+        TAKES.check((A.astype(">f4"),), None)
+
+
 def test_masks_are_refused() -> None:
     with pytest.raises(DTypeError, match=r"^operand 0"):
         TAKES.check((np.ma.masked_array(A),), None)
