@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Walk:
+class Merging:
     """How accesses walk through the dims, which is what tells whether neighbours are one dim.
 
     `strides` are those of every access, `fixed` the dims whose index some expression takes. Where

@@ -15,7 +15,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.merged_dims import Walk
+from mdtensor.lower.merged_dims import Merging
 from mdtensor.lower.passes.real_from_complex import real_from_complex
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
@@ -244,7 +244,7 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     named.update(n for r in (*reads, *between) for c in r.computed for n in dims_in(c.expr))
     written = [(a.buffer, *_linear(a, real.outputs[a.buffer], views)) for a in real.out_view]
     operator = real.operators[0] if real.operators else None
-    walk = Walk(
+    merging = Merging(
         labels,
         [dim.extent for dim in dims],
         [not isinstance(dim.combine, Concat) for dim in dims],
@@ -252,11 +252,11 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
         {d for d, label in enumerate(labels) if label in named},
         operator is not None and not operator.commutative,
     )
-    left = walk.merged()
+    left = merging.merged()
     return Problem(
         tuple([labels[d] for d in left]),
-        tuple([as_index(walk.extents[d]) for d in left]),
-        tuple([walk.reduced[d] for d in left]),
+        tuple([as_index(merging.extents[d]) for d in left]),
+        tuple([merging.reduced[d] for d in left]),
         functions[0],
         operator,
         tuple([buffer.spec.dtype for buffer in real.inputs]),
