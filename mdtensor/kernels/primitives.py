@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from mdtensor.lower.nest.register_types import U8
 from mdtensor.lower.nest.statements import Let, Set, Statement, Store, When
 from mdtensor.lower.nest.values import Calc, Literal, Ref, Shift, Slice, Value
+from mdtensor.translate.operations import COMPARISONS
 
 LEVELS = 32
 """Nested operations after which a value gets a name, so that no line nests without end."""
 
-COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _LOGIC = frozenset(("and", "or", "xor", "not"))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect, ShortFloat
-from mdtensor.kernels.primitives import COMPARISONS, is_condition
+from mdtensor.kernels.primitives import is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.index import Index
 from mdtensor.lower.nest.register_types import F16, F32
@@ -29,11 +29,11 @@ from mdtensor.lower.nest.values import (
     Value,
 )
 from mdtensor.specs import is_short_float
+from mdtensor.translate.operations import COMPARISONS, OPERATIONS
 
 _BITS = {"and": "&", "or": "|", "xor": "^"}
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "rem": "%"}
 _INFIX = _ARITHMETIC | _BITS | {"shl": "<<", "shr": ">>"}
-_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _WRAPPING = ("add", "sub", "mul", "shl")
 
 
@@ -308,7 +308,7 @@ class ValueText:
             return self._text(value)
         if value.op in COMPARISONS:
             lhs, rhs = map(self._text, value.args)
-            return f"({lhs} {_COMPARE[value.op]} {rhs})"
+            return f"({lhs} {OPERATIONS[value.op].symbol} {rhs})"
         if value.op == "not":
             return f"(!{self.truth(value.args[0])})"
         lhs, rhs = map(self.truth, value.args)
@@ -322,7 +322,7 @@ class ValueText:
         held = _mask_size(value)
         if value.op in COMPARISONS:
             lhs, rhs = (self.value(arg, lanes) for arg in value.args)
-            text = f"({lhs} {_COMPARE[value.op]} {rhs})"
+            text = f"({lhs} {OPERATIONS[value.op].symbol} {rhs})"
         elif value.op == "not":
             text = f"(~{self._mask(value.args[0], lanes, held)})"
         else:

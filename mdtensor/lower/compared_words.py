@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from mdtensor.lower.problem import Problem
+from mdtensor.translate.operations import COMPARISONS
 from mdtensor.translate.scalar import BOOL, Expr, cast
 from mdtensor.translate.trees import rewritten
 
 _WORD = np.dtype(np.int32)
-_COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 
 def with_compared_words(problem: Problem) -> Problem:
@@ -27,7 +27,7 @@ def with_compared_words(problem: Problem) -> Problem:
 
 
 def _in_words(node: Expr) -> Expr:
-    if node.op not in _COMPARISONS or node.dtype != BOOL:
+    if node.op not in COMPARISONS or node.dtype != BOOL:
         return node
     args = tuple(map(_word, node.args))
     same = all(a is b for a, b in zip(args, node.args, strict=True))

@@ -8,6 +8,7 @@ from mdtensor.lower.choices import choice_of
 from mdtensor.lower.nest.register_types import F64
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.work import nodes_of, operations
+from mdtensor.translate.operations import COMPARISONS
 from mdtensor.translate.scalar import BOOL, Expr
 
 FEW_OPERATIONS = 16  # of a point, up to which memory was what schedules were measured by
@@ -17,7 +18,7 @@ FEW_OPERATIONS = 16  # of a point, up to which memory was what schedules were me
 _HALF, _CHOICE, _DOUBTFUL = 2.0, 1.0, 8.0
 _FULL = frozenset(("add", "sub", "mul", "neg", "abs"))
 _WHOLE = frozenset(("add", "sub", "mul", "neg", "abs", "and", "or", "xor", "lshift", "rshift"))
-_COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne", "min", "max"))
+_COMPARING = COMPARISONS | {"min", "max"}
 MUCH = _HALF  # cycles of a point beyond which cores compute more than they wait for memory
 # A warp alone takes so many times as long as its instructions, since conditions wait for others.
 ALONE = 2.2
@@ -44,7 +45,7 @@ def cycles_of_point(problem: Problem) -> float:
 def _cycles(expr: Expr) -> float:
     operand = expr.args[-1].dtype
     words = max(1, operand.itemsize // 4) if operand.kind in "iu" else 1
-    if expr.op in _COMPARISONS:
+    if expr.op in _COMPARING:
         return _HALF * words
     if expr.dtype == BOOL or expr.op == "tf32":
         return 0.0

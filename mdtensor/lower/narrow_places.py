@@ -19,11 +19,11 @@ from mdtensor.lower.problem import Finish, Problem
 from mdtensor.lower.simplified import simplified
 from mdtensor.lower.steps import I32, LEAST, MOST, Steps, counted, steps_of
 from mdtensor.translate.combine import Operator
+from mdtensor.translate.operations import COMPARISONS
 from mdtensor.translate.scalar import F64, I64, Expr, Number, cast, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import rewritten
 
-_COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 _EITHER = frozenset(("select", "min", "max"))
 # The steps of narrow places, by their numbers.
 Places = Mapping[int, Steps]
@@ -104,7 +104,7 @@ def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
     if expr.op == "select" and uses.pop(0):
         return None
     if all(uses) and uses:
-        if expr.op in _COMPARISONS:
+        if expr.op in COMPARISONS:
             return False
         return True if expr.op in _EITHER else None
     return None if any(uses) else False

@@ -15,8 +15,6 @@ from mdtensor.translate.combine import Operator
 from mdtensor.translate.scalar import Expr, Number
 from mdtensor.translate.trees import params_in
 
-COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
-
 
 def _no_indices(label: str) -> Value:
     raise LoweringError(f"the index of dim {label!r} has no value here")

@@ -160,6 +160,7 @@ OPERATIONS: Mapping[str, Operation] = (
 )
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 """Comparisons, and those that say the same of operands in the other order."""
+COMPARISONS = frozenset(MIRRORED)
 
 UFUNCS: Mapping[np.ufunc, str] = {
     operation.evaluate: name
