@@ -18,7 +18,7 @@ from mdtensor.api.places import at, elsewhere
 from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
-from mdtensor.translate.scalar import Expr, as_expr, truth
+from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
 from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
 from mdtensor.translate.stencils.slices import Fused
 
@@ -257,17 +257,13 @@ def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
     return Computation(result, (outputs[-1],), tuple(outputs[:-1]), steps)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
-
-
 def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
     """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
     values: list[Fused | Expr] = []
     arrays: list[Array] = []
     places: dict[int, int] = {}
     for operand in operands:
-        if _is_number(operand) or isinstance(operand, Expr):
+        if is_number(operand) or isinstance(operand, Expr):
             values.append(as_expr(operand))
             continue
         made = lazy(operand)
@@ -282,11 +278,11 @@ def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
 
 def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
     """The results of a ufunc, in the types that NumPy finds for these operands."""
-    operands: list[Any] = [x if _is_number(x) else lazy(x) for x in inputs]
+    operands: list[Any] = [x if is_number(x) else lazy(x) for x in inputs]
     if ufunc is np.power and isinstance(inputs[1], np.integer | np.bool_):
         operands[1] = as_expr(inputs[1])  # integers have no negative powers, so its sign matters
-    given = tuple([_type_of(x) if _is_number(x) else x.dtype for x in operands])
-    weak = tuple(map(_is_number, operands))
+    given = tuple([_type_of(x) if is_number(x) else x.dtype for x in operands])
+    weak = tuple(map(is_number, operands))
     try:
         results: Sequence[OfUfunc] = lazy_values.of_ufunc(ufunc, given, weak)
     except TypeError as error:

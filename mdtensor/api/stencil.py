@@ -8,8 +8,6 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, SupportsIndex, cast, overload
 
-import numpy as np
-
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
@@ -18,7 +16,7 @@ from mdtensor.api.recall import recalled
 from mdtensor.decorated import Decorated
 from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.scalar import Number
+from mdtensor.translate.scalar import Number, is_number
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
 from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
@@ -106,7 +104,7 @@ class StencilFunction(Decorated):
             args = (*bound.args, *bound.kwargs.values())
         return tuple(
             a
-            if _is_number(a) or hasattr(a, "strides")
+            if is_number(a) or hasattr(a, "strides")
             else as_array(f"argument {n}", a, array_module(args))
             for n, a in enumerate(args)
         )
@@ -114,8 +112,8 @@ class StencilFunction(Decorated):
     @functools.partial(recalled, of=_itself)
     def _called(self, arguments: Sequence[Any], *, out: Arrays | None, inside: bool = False) -> Any:
         """One call; only for the points whose neighbours all exist, where `inside` is set."""
-        constants: list[Number | None] = [a if _is_number(a) else None for a in arguments]
-        operands = [a for a in arguments if not _is_number(a)]
+        constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
+        operands = [a for a in arguments if not is_number(a)]
         build = functools.partial(self._computation, constants, inside)
         key = self._key(constants, inside=inside)
         # Numbers that the function takes from around it are those of its first call on a shape.
@@ -145,8 +143,8 @@ class StencilFunction(Decorated):
         )
 
     def _copied(self, arguments: Sequence[Any], out: Arrays | None) -> Arrays:
-        constants: list[Number | None] = [a if _is_number(a) else None for a in arguments]
-        specs = [spec_of(a) for a in arguments if not _is_number(a)]
+        constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
+        specs = [spec_of(a) for a in arguments if not is_number(a)]
         count = len(self._stencil(constants, specs).scalar.results)
         if out is None:
             copies = tuple(a.copy() for a in arguments[:count])
@@ -161,10 +159,6 @@ class StencilFunction(Decorated):
 
 def _listed(arrays: Arrays) -> list[Array]:
     return list(arrays) if isinstance(arrays, tuple) else [arrays]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
 
 
 def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -293,11 +293,16 @@ def truth(expr: Expr) -> Expr:
     return expr if expr.dtype == BOOL else apply("ne", expr, 0)
 
 
+def is_number(value: object) -> TypeGuard[Number]:
+    """Whether a value is a number of Python's, which is weak; numbers of NumPy have types."""
+    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
+
+
 def as_expr(value: Operand) -> Expr:
     """A symbolic or known scalar as a node; Python's numbers are weak."""
     if isinstance(value, Expr):
         return value
-    if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
+    if is_number(value):
         return weak(value)
     known: np.ndarray | None = np.asarray(value) if hasattr(value, "dtype") else None
     if known is None or known.dtype.kind not in "biufc":
