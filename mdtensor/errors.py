@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 
 class MdtensorError(Exception):
@@ -111,6 +112,23 @@ class LoweringError(MdtensorError):
 
 class CompileError(MdtensorError):
     """A generated kernel did not compile; `notes` show its numbered source."""
+
+
+CompilerFailure: TypeAlias = Literal["crashed", "hung", "cut off"]
+
+
+class CompilerFailedError(CompileError):
+    """A compiler failed on a generated kernel by its own fault; `failure` and `detail` say how.
+
+    It "crashed", or it "hung" and was killed, in a process of its own. Or it was "cut off": a
+    process ended while it compiled the kernel, which may have been killed for another reason.
+    """
+
+    def __init__(self, failure: CompilerFailure, detail: str) -> None:
+        was = "was " if failure == "cut off" else ""
+        super().__init__(f"a compiler {was}{failure} on a generated kernel: {detail}")
+        self.failure: CompilerFailure = failure
+        self.detail = detail
 
 
 class LaunchError(MdtensorError):

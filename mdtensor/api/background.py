@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Hashable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mdtensor.backends.forks import keep_over_forks
@@ -15,14 +15,26 @@ from mdtensor.backends.forks import keep_over_forks
 _MOST_WAITING = 256
 # Seconds before each piece of work: other threads come first.
 _PAUSE = 0.05
+# Seconds without work after which what it uses is let go of.
+_IDLE = 10.0
 Work = TypeVar("Work")
 
 
 class Background(Generic[Work]):
-    """One thread for one kind of work, begun when first asked. Safe for many threads, and forks."""
+    """One thread for one kind of work, begun when first asked. Safe for many threads, and forks.
 
-    def __init__(self, do: Callable[[Work], None]) -> None:
-        self._do = do
+    `rest` lets go of what the work uses, where there was none for a while; `stop` has work end
+    that is under way.
+    """
+
+    def __init__(
+        self,
+        do: Callable[[Work], None],
+        *,
+        rest: Callable[[], None] = lambda: None,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._do, self._rest, self._stop = do, rest, stop
         self._thread: threading.Thread | None = None
         self._process = 0  # the one whose thread that is
         self._waiting: dict[Hashable, Work] = {}
@@ -55,7 +67,7 @@ class Background(Generic[Work]):
     def _do_all(self) -> None:
         """Works off what waits, after a pause in which the calls that caused it can finish."""
         try:
-            while (key := self._asked.get()) is not None:
+            while (key := self._next()) is not None:
                 if self._closing.wait(_PAUSE):
                     return
                 try:
@@ -66,6 +78,14 @@ class Background(Generic[Work]):
                         self._changed.notify_all()
         finally:
             self._thread = None
+
+    def _next(self) -> Hashable:
+        """The key of what is to be done next, or None, when there is one."""
+        try:
+            return self._asked.get(timeout=_IDLE)
+        except Empty:
+            self._rest()
+            return self._asked.get()
 
     def settle(self, timeout: float) -> None:
         """Waits until nothing waits, for so many seconds."""
@@ -78,6 +98,7 @@ class Background(Generic[Work]):
     def finish(self) -> None:
         """Ends the work, so that no thread outlives what it uses."""
         self._closing.set()
+        self._stop()
         self._asked.put(None)
         thread = self._thread
         if thread is not None and self._process == os.getpid():

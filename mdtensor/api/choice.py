@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from mdtensor.api.structure import Structure
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.protocol import Program
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
@@ -33,6 +34,19 @@ class Choice:
     program: Program
 
 
+class Compiles(Protocol):
+    """What compiles for a device: the device itself, or another way to it."""
+
+    @property
+    def target(self) -> Target:
+        """The facts that schedules depend on."""
+        ...
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+        """The program; CompileError where the source is refused."""
+        ...
+
+
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
     """The text of a problem's kernels by a schedule."""
     from mdtensor.kernels.program import program_of
@@ -42,18 +56,18 @@ def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSou
 
 
 def specialised(
-    problem: Problem, schedule: Schedule, device: Device, origin: str, seconds: float
+    problem: Problem, schedule: Schedule, compiler: Compiles, origin: str, seconds: float
 ) -> Choice:
     """A kernel with the problem's own constants."""
-    source = source_of(problem, schedule, device.target)
-    return Choice(problem, schedule, origin, seconds, source, device.compile(source))
+    source = source_of(problem, schedule, compiler.target)
+    return Choice(problem, schedule, origin, seconds, source, compiler.compile(source))
 
 
-def add_general(structure: Structures, variant: Schedule, device: Device) -> None:
+def add_general(structure: Structures, variant: Schedule, compiler: Compiles) -> None:
     """Compiles one more general kernel of a structure."""
-    source = source_of(structure.general, variant, device.target)
+    source = source_of(structure.general, variant, compiler.target)
     sizes = [1] * len(source.sizes)
-    structure.add(variant, (source, device.compile(source, sizes)))
+    structure.add(variant, (source, compiler.compile(source, sizes)))
 
 
 def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:

@@ -21,6 +21,7 @@ from mdtensor.api.choice import (
     source_of,
     specialised,
 )
+from mdtensor.api.compilers import CompilerApart, CompilerHere
 from mdtensor.api.general_kernels import (
     block_by_block,
     decide,
@@ -75,8 +76,10 @@ class Engine:
         self._seen_winners = SeenWinners(lambda: self.store, self.environment)
         self._lock = threading.RLock()
         keep_over_forks(self._lock)
-        self.improvement = Improvement(device, self._tell, self._seen_winners.look)
-        self.joined = Joined(device, self.problem_of, self._winning, self._tell)
+        apart = CompilerApart(device)
+        self._compiler = CompilerHere(device, apart)
+        self.improvement = Improvement(apart, self._tell, self._seen_winners.look)
+        self.joined = Joined(apart, self.problem_of, self._winning, self._tell)
         self.on_gpu = GpuKernels(device, self._winners, self.structure, self._tell)
         self._first = threading.RLock()  # for the first kernel of a structure
         keep_over_forks(self._first)
@@ -257,11 +260,11 @@ class Engine:
         """Compiles the candidate that suits the first shape best; the simplest if that fails."""
         for _, schedule in ranked(problem, self.target, general=True)[:2]:
             try:
-                add_general(structure, without_parts(problem, schedule), self.device)
+                add_general(structure, without_parts(problem, schedule), self._compiler)
                 return
             except (CompileError, LoweringError):
                 continue
-        add_general(structure, without_parts(problem, plain(problem)), self.device)
+        add_general(structure, without_parts(problem, plain(problem)), self._compiler)
 
     def _tell(self) -> None:
         for notify in self.changed:

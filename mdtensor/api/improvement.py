@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 from mdtensor.api.background import Background
 from mdtensor.api.choice import Choice, Structures, add_general, ranked, specialised
+from mdtensor.api.compilers import CompilerApart
 from mdtensor.api.counted import Counted
 from mdtensor.api.general_kernels import decide, spread, without_parts
 from mdtensor.api.structure import Decision
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.key import problem_key
@@ -57,13 +58,15 @@ class Improvement:
     `tell` is called for each that later calls can take, `look` after every attempt.
     """
 
-    def __init__(self, device: Device, tell: Callable[[], None], look: Callable[[], None]) -> None:
-        self.device = device
-        self.target = device.target
+    def __init__(
+        self, compiler: CompilerApart, tell: Callable[[], None], look: Callable[[], None]
+    ) -> None:
+        self._compiler = compiler
+        self.target = compiler.target
         self.own: dict[Problem, Choice] = {}
         self.keys_of_own: set[str] = set()
         self._tell, self._look = tell, look
-        self._background = Background(self._improve)
+        self._background = Background(self._improve, rest=compiler.rest, stop=compiler.close)
 
     def ask(self, served: Served) -> None:
         """Has a clearly better kernel found or compiled by a thread of its own."""
@@ -121,7 +124,7 @@ class Improvement:
         if seconds * worth > decision.seconds * GENERAL:
             return False
         try:
-            own = specialised(problem, schedule, self.device, "cost model", seconds)
+            own = specialised(problem, schedule, self._compiler, "cost model", seconds)
         except (CompileError, LoweringError):
             return False
         self.own[problem] = own
@@ -137,7 +140,7 @@ class Improvement:
             return
         structure.wanted.add(variant)
         try:
-            add_general(structure, variant, self.device)
+            add_general(structure, variant, self._compiler)
         except (CompileError, LoweringError):
             return
         self._tell()

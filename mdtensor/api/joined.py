@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from mdtensor.api.background import Background
 from mdtensor.api.choice import DIALECTS, ranked
+from mdtensor.api.compilers import CompilerApart
 from mdtensor.api.counted import counting
 from mdtensor.api.improvement import BREATH, WORTH_OFTEN
 from mdtensor.api.in_flight import Chain
-from mdtensor.backends.protocol import Device, Program
+from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cost import INLINE_LAUNCH
 from mdtensor.lower.key import problem_key
@@ -49,15 +50,15 @@ class Joined:
 
     def __init__(
         self,
-        device: Device,
+        compiler: CompilerApart,
         problem_of: Callable[[MDHom], Problem],
         winner: Callable[[Problem], Schedule | None],
         tell: Callable[[], None],
     ) -> None:
-        self._device, self._tell = device, tell
+        self._compiler, self._tell = compiler, tell
         self._problem_of, self._winner = problem_of, winner
         self.made: dict[tuple[Chain, bool], Made] = {}
-        self._background = Background(self._make)
+        self._background = Background(self._make, rest=compiler.rest, stop=compiler.close)
 
     def program(self, chain: Chain, *, use_store: bool) -> Program | None:
         """The program of a chain on operands and results, if there is one."""
@@ -113,11 +114,11 @@ class Joined:
             range(chain.operands),
             chain.results,
             {slot: spec.nbytes for slot, spec in chain.between.items()},
-            DIALECTS[self._device.target.dialect],
+            DIALECTS[self._compiler.target.dialect],
             [problem_key(problem) for problem, _, _ in steps],
         )
-        return self._device.compile(source)
+        return self._compiler.compile(source)
 
     def _best(self, problem: Problem) -> Schedule:
         pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self._device.target, pause=pause)[0][1]
+        return ranked(problem, self._compiler.target, pause=pause)[0][1]

@@ -14,7 +14,7 @@ from typing import Any
 
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
-from mdtensor.api.trial import packed
+from mdtensor.api.packed import packed
 from mdtensor.autotune.crew import Crew
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker import Worker, WorkerError, WorkerTimeout

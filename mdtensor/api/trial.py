@@ -7,10 +7,8 @@ processes compile.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
-import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,6 +20,7 @@ from mdtensor.api.call_arena import CallArena
 from mdtensor.api.choice import DIALECTS
 from mdtensor.api.clock import LONG, Clock, HostClock, Run
 from mdtensor.api.engine import Engine
+from mdtensor.api.packed import packed, unpacked
 from mdtensor.autotune.store import Store
 from mdtensor.backends.compiled import Binaries, Compiled
 from mdtensor.backends.cuda_clock import CudaClock
@@ -45,16 +44,6 @@ _FIRST_RUN = 2e-3
 # So many of the fastest runs are kept: more than are confirmed.
 _KEPT = 16
 _LOST = 70  # status of a process whose device can no longer be used
-
-
-def packed(value: object) -> str:
-    """A value of ours as text, for a child of this process or its parent, and nobody else."""
-    return base64.b64encode(pickle.dumps(value)).decode()
-
-
-def unpacked(text: str) -> Any:
-    """The value of a text."""
-    return pickle.loads(base64.b64decode(text))
 
 
 def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:

@@ -99,6 +99,11 @@ class Worker(Closing):
         child = self._child
         return child.pid if child is not None and child.alive else None
 
+    def begin(self) -> None:
+        """Starts the child, if none waits for requests; TuningError where that cannot be done."""
+        with self._lock:
+            self._ready()
+
     def call(self, request: object, timeout_s: float) -> Any:
         """Have a request served and return the reply; starting the child is not counted.
 
@@ -121,18 +126,22 @@ class Worker(Closing):
         if self._child is not None and self._child.waits:
             return self._child
         self._discard()
-        if self._killed:
-            raise WorkerCrashed("the worker was killed")
+        self._fail_if_killed()
         self.starts += 1
         child = self._child = _Child(self._target, self._environment)
         self._end_child = weakref.finalize(self, child.kill)
         try:
+            self._fail_if_killed()  # by a thread that knew of no child yet
             reply = child.exchange(self._payload, time.monotonic() + self._start_timeout_s)
             _result(reply, child)
         except BaseException:
             self._discard()
             raise
         return child
+
+    def _fail_if_killed(self) -> None:
+        if self._killed:
+            raise WorkerCrashed("the worker was killed")
 
     def _discard(self) -> None:
         self._end_child()
@@ -166,10 +175,14 @@ class _Child:
         started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
         # The child dies with the *thread* that started it: so that thread waits for its end.
         self._thread = threading.Thread(target=self._attend, args=(started,), daemon=True)
-        self._thread.start()
-        process = started.get()
+        try:
+            self._thread.start()
+            process = started.get()
+        except RuntimeError as error:  # there are too many threads, or the interpreter ends
+            process = OSError(error)
         if isinstance(process, OSError):
             raise TuningError(f"cannot start a worker process: {process}")
+        self._parent = os.getpid()
         self._process = process
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -297,7 +310,12 @@ class _Child:
             self._process.wait(max(deadline - time.monotonic(), 0.0))
 
     def end(self) -> None:
-        """Kill the child and its process group; the pipes stay open."""
+        """Kill the child and its process group; the pipes stay open.
+
+        Only its parent does: a fork of that one has its pipes, and no business with it.
+        """
+        if os.getpid() != self._parent:
+            return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

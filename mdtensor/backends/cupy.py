@@ -116,6 +116,10 @@ class CupyDevice:
         """What a process needs to compile for this device without it."""
         return {"kind": "nvrtc", "architecture": self.nvrtc.architecture}
 
+    def machine_code_key(self, source: KernelSource) -> str:
+        """What decides the machine code of a program."""
+        return self.nvrtc.key(source.text)
+
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CudaProgram:
         """Compiles a program for this device, or takes what an earlier process compiled."""
         return self._loaded(source, self.nvrtc.kept(source.text), sizes)

@@ -46,9 +46,13 @@ class Nvrtc:
         """Compiles a program anew; CompileError has the compiler's words and numbered source."""
         return Compiled(source, self._machine_code(source.text))
 
+    def key(self, text: str) -> str:
+        """What decides the machine code of a text."""
+        return "\n".join((self.version, *self.options, text))
+
     def kept(self, text: str) -> MachineCode:
         """The machine code of a text, compiled now or kept by an earlier process."""
-        key = "\n".join((self.version, *self.options, text))
+        key = self.key(text)
         machine = self._binaries.get(key)
         if machine is None:
             machine = self._machine_code(text)

@@ -73,6 +73,10 @@ class Device(Protocol):
         """What `select.open_compiler` takes; None where the device itself must compile."""
         ...
 
+    def machine_code_key(self, source: KernelSource) -> str:
+        """What decides the machine code of a program: the device, its driver, options, the text."""
+        ...
+
     def compiled(self, source: KernelSource) -> Compiled:
         """Compiles a program, for `load`; CompileError where it is refused."""
         ...

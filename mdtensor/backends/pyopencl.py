@@ -83,6 +83,12 @@ class OpenCLDevice:
             return None
         return {"kind": "opencl", "device": _label(self.device)}
 
+    def machine_code_key(self, source: KernelSource) -> str:
+        """What decides the machine code of a program."""
+        target = self.target
+        facts = target.name, target.driver, f"{target.dialect} {target.vector_bytes}"
+        return "\n".join((*facts, *self._options(source.text, source.fragile), source.text))
+
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """Compiles a program; CompileError carries the compiler's words and numbered source."""
         return self._program(self.build(source.text, fragile=source.fragile), source, sizes)
@@ -120,18 +126,22 @@ class OpenCLDevice:
 
     def build(self, text: str, *, fragile: bool = False) -> Any:
         """A built `pyopencl.Program`."""
-        options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
-        shares = "barrier(" in text or "__local " in text
-        if self.mistakes_barriers and (fragile or shares):
-            options.append("-cl-opt-disable")
         try:
             with self._building:
-                return self.cl.Program(self.context, text).build(options)
+                program = self.cl.Program(self.context, text)
+                return program.build(self._options(text, fragile))
         except self.cl.Error as error:
             raise CompileError(
                 f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
                 notes=[*str(error).splitlines()[1:30], *numbered(text).splitlines()],
             ) from None
+
+    def _options(self, text: str, fragile: bool) -> list[str]:
+        options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
+        shares = "barrier(" in text or "__local " in text
+        if self.mistakes_barriers and (fragile or shares):
+            options.append("-cl-opt-disable")
+        return options
 
     def empty(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None

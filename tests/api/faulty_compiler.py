@@ -7,9 +7,11 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from mdtensor.api import trial
+from mdtensor.api import compilers, trial
+from mdtensor.api.packed import packed, unpacked
 from mdtensor.backends.compiled import MachineCode
 
 
@@ -33,13 +35,43 @@ def open_crashing(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[st
     return handle
 
 
+def open_killed_once(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A compiler that somebody kills, but not again; a file tells."""
+    compiler, was_killed = compilers.open_compiler(payload), Path(os.environ["WAS_KILLED"])
+
+    def handle(request: dict[str, Any]) -> dict[str, Any]:
+        if not was_killed.exists():
+            was_killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return compiler(request)
+
+    return handle
+
+
+def open_killed(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A compiler that is killed every time."""
+    return lambda request: os.kill(os.getpid(), signal.SIGKILL) or {}
+
+
+def open_working(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A compiler that never ends and takes all of a core, where little of one is allowed."""
+    compilers._MOST_WORKING = 1
+
+    def handle(request: dict[str, Any]) -> dict[str, Any]:
+        compilers._limit()
+        while True:
+            pass
+
+    return handle
+
+
 def open_refusing(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A compiler that makes what no device takes."""
     compilations = trial.open_compiler(payload)
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         reply = compilations(request)
-        compiled = trial.unpacked(reply["compiled"])
-        return {"compiled": trial.packed(replace(compiled, machine=MachineCode(b"no code")))}
+        compiled = unpacked(reply["compiled"])
+        return {"compiled": packed(replace(compiled, machine=MachineCode(b"no code")))}
 
     return handle

@@ -14,7 +14,8 @@ import pytest
 from mdtensor.api import measurer as measurers
 from mdtensor.api import pipeline
 from mdtensor.api.measurer import Measurer
-from mdtensor.api.trial import Bench, Compilations, packed
+from mdtensor.api.packed import packed
+from mdtensor.api.trial import Bench, Compilations
 from mdtensor.backends.compiled import Binaries, Compiled, MachineCode
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.source import KernelSource

@@ -17,7 +17,8 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api import measurer, pipeline, schedule_search, tune
 from mdtensor.api.engine import Engine
-from mdtensor.api.trial import Benches, packed
+from mdtensor.api.packed import packed
+from mdtensor.api.trial import Benches
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError

@@ -15,7 +15,8 @@ from mdtensor.api import pipeline, tune, whole_calls
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.modes import Recorded
-from mdtensor.api.trial import Benches, packed
+from mdtensor.api.packed import packed
+from mdtensor.api.trial import Benches
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker import WorkerError

@@ -1,0 +1,445 @@
+"""Compilers in processes of their own: what they make, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api import background, compilers, improvement, pipeline
+from mdtensor.api.background import Background
+from mdtensor.api.compilers import CompilerApart, CompilerHere
+from mdtensor.api.engine import Engine
+from mdtensor.autotune.store import Store
+from mdtensor.errors import CompileError, CompilerFailedError
+from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.plain import plain
+from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.hurried import at_once
+
+FAULTY = "tests.api.faulty_compiler"
+ROOT = Path(__file__).parents[2]
+A, B = np.random.default_rng(0).standard_normal((2, 24, 24), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[], CompilerApart]]:
+    """Makes compilers, as processes that come one after the other do."""
+    made: list[CompilerApart] = []
+
+    def make() -> CompilerApart:
+        made.append(CompilerApart(pipeline.engine_for().device))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def source() -> KernelSource:
+    engine = pipeline.engine_for()
+    (md_hom,) = mdt.compile("ij,jk->ik", A, B).md_homs
+    problem = engine.problem_of(md_hom)
+    return engine.source(problem, plain(problem))
+
+
+def starts(compiler: CompilerApart) -> int:
+    return 0 if compiler._worker is None else compiler._worker.starts
+
+
+def computed(program: Any) -> bytes:
+    result = np.full_like(A, np.nan)
+    program(A, B, result)
+    np.testing.assert_allclose(result, A @ B, rtol=1e-4, atol=1e-5)
+    return result.tobytes()
+
+
+def test_a_program_is_the_same_as_one_compiled_here_and_is_kept(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    first, second = opened(), opened()
+    here = computed(pipeline.engine_for().device.compile(source))
+    assert computed(first.compile(source)) == here
+    assert starts(first) == 1
+    assert computed(second.compile(source)) == here
+    assert computed(CompilerHere(second._device, second).compile(source)) == here
+    assert starts(second) == 0, "it was kept"
+
+
+def test_what_is_kept_and_refused_is_compiled_again(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    compiler = opened()
+    machine = compiler._machine_code(compiler._opened(), "key", source)  # pyright: ignore
+    compiler._binaries.put(
+        compiler._device.machine_code_key(source), replace(machine, code=b"no code")
+    )
+    computed(compiler.compile(source))
+    assert starts(compiler) == 1
+
+
+def test_a_crash_costs_the_kernel_and_is_not_met_again(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(compilers, "COMPILER", f"{FAULTY}:open_crashing")
+    caplog.set_level(logging.INFO, "mdtensor")
+    first, later = opened(), opened()
+    said = "a compiler crashed on a generated kernel: the worker was ended by SIGSEGV"
+    for compiler, began in ((first, 1), (first, 1), (later, 0)):
+        with pytest.raises(CompilerFailedError, match=said) as caught:
+            compiler.compile(source)
+        assert caught.value.failure == "crashed"
+        assert starts(compiler) == began
+    with pytest.raises(CompilerFailedError, match=said):
+        CompilerHere(later._device, later).compile(source)
+    (line,) = caplog.messages
+    assert line.startswith(f"{said}\n// mul/add 24,24+,24 ")
+
+
+def test_a_text_that_crashes_intels_compiler_costs_no_process_of_the_users(
+    opened: Callable[[], CompilerApart],
+) -> None:
+    """Loops of complex64 that the compiler may make vectors of (ADR 4)."""
+    engine, compiler = pipeline.engine_for(), opened()
+    specs = TensorSpec.of((40, 101), np.complex64), TensorSpec.of((101, 50), np.complex64)
+    problem = problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    whole = engine.source(problem, plain(problem))
+    text = whole.text.replace("#pragma clang loop vectorize(disable)", "")
+    assert text != whole.text
+    a, b = (np.ones(spec.shape, np.complex64) for spec in specs)
+    if compiler._device.mistakes_barriers:  # Intel's  # pyright: ignore
+        with pytest.raises(CompilerFailedError, match="crashed"):
+            compiler.compile(replace(whole, text=text))
+    compiler.compile(whole)(a, b, result := np.empty((40, 50), np.complex64))
+    assert (result == 101).all()
+
+
+def test_one_that_somebody_killed_is_begun_again(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compilers, "COMPILER", f"{FAULTY}:open_killed_once")
+    monkeypatch.setenv("WAS_KILLED", str(tmp_path / "killed"))
+    compiler = opened()
+    computed(compiler.compile(source))
+    assert starts(compiler) == 2
+
+
+def test_one_that_is_killed_every_time_is_given_up_by_this_process_alone(
+    opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compilers, "COMPILER", f"{FAULTY}:open_killed")
+    compiler, later = opened(), opened()
+    for _ in range(2):
+        with pytest.raises(CompilerFailedError, match=r"was cut off .* ended by SIGKILL"):
+            compiler.compile(source)
+    assert starts(compiler) == 2
+    monkeypatch.setattr(compilers, "COMPILER", "mdtensor.api.compilers:open_compiler")
+    computed(later.compile(source))
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [("open_hanging", "hung .* for 1 seconds"), ("open_working", "hung .* of processor time")],
+)
+def test_one_that_hangs_is_killed_and_not_met_again(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(compilers, "COMPILER", f"{FAULTY}:{entry}")
+    monkeypatch.setattr(compilers, "_MOST_WAITING", 1.0 if entry == "open_hanging" else 250.0)
+    for compiler, began in ((opened(), 1), (opened(), 0)):
+        with pytest.raises(CompilerFailedError, match=said) as caught:
+            compiler.compile(source)
+        assert caught.value.failure == "hung"
+        assert starts(compiler) == began
+
+
+def test_what_the_compiler_refuses_is_refused(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    compiler = opened()
+    for _ in range(2):
+        with pytest.raises(CompileError, match="refused a kernel") as caught:
+            compiler.compile(replace(source, text=source.text + "nonsense"))
+        assert type(caught.value) is CompileError
+    assert starts(compiler) == 1
+
+
+@pytest.mark.parametrize(
+    "why", ["variable", "frozen", "embedded", "no program", "fails", "no more"]
+)
+def test_where_there_can_be_no_process_this_one_compiles(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
+) -> None:
+    def no_more(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    match why:
+        case "variable":
+            monkeypatch.setenv(compilers.VARIABLE, "0")
+        case "frozen":
+            monkeypatch.setattr(sys, "frozen", True, raising=False)
+        case "embedded":
+            monkeypatch.setattr(sys, "executable", "/usr/bin/an-editor")
+        case "no program":
+            monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+        case "fails":
+            monkeypatch.setattr(
+                compilers, "COMPILER", "tests.autotune.worker_targets:fails_to_load"
+            )
+        case _:
+            monkeypatch.setattr("threading.Thread.start", no_more)
+    compiler = opened()
+    computed(compiler.compile(source))
+    computed(compiler.compile(source))
+    assert starts(compiler) == (why in ("no program", "fails", "no more"))
+
+
+def test_where_nothing_can_be_kept_everything_goes_on(
+    source: KernelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "programs").write_text("in the way")
+    compiler = CompilerApart(pipeline.engine_for().device)
+    computed(compiler.compile(source))
+    computed(CompilerHere(compiler._device, compiler).compile(source))
+    compiler.close()
+    monkeypatch.setattr(compilers, "COMPILER", f"{FAULTY}:open_crashing")
+    other = CompilerApart(compiler._device)
+    for _ in range(2):
+        with pytest.raises(CompilerFailedError, match="crashed"):
+            other.compile(source)
+    assert starts(other) == 1
+    other.close()
+
+
+def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compilers, "COMPILER", f"{FAULTY}:open_crashing")
+    monkeypatch.setattr(improvement, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(improvement, "WORTH_COMPILING", 0.0)
+    engine = Engine(pipeline.engine_for().device, Store.in_memory)
+    specs = TensorSpec.of((13, 14)), TensorSpec.of((14, 15))
+    problem = problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    a, b = (np.ones(spec.shape, np.float32) for spec in specs)
+    for _ in range(3):
+        choice = engine.untuned(problem)
+        assert "general" in choice.origin
+        choice.program(a, b, result := np.empty((13, 15), np.float32))
+        assert (result == 14).all()
+        engine.settle(timeout=600)
+    compiler = engine.improvement._compiler
+    assert 1 <= starts(compiler) <= 2, "its own kernel crashes, and perhaps a general one"
+    engine.improvement._background.finish()
+
+
+def test_two_processes_at_once_make_the_same(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    found: list[bytes] = []
+
+    def work() -> None:
+        found.append(computed(opened().compile(source)))
+
+    at_once(work, work)
+    assert len(found) == 2
+    assert len({*found}) == 1
+
+
+def test_after_a_while_without_work_the_process_ends(
+    opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "_IDLE", 0.2)
+    compiler = opened()
+    made = Background[None](
+        lambda _: computed(compiler.compile(source)) and None,
+        rest=compiler.rest,
+        stop=compiler.close,
+    )
+    made.ask("a kernel", None)
+    made.settle(timeout=600)
+    worker = compiler._worker
+    deadline = time.monotonic() + 60
+    while compiler._worker is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert worker is not None
+    assert compiler._worker is None
+    worker.begin()
+    worker.close()
+    assert worker.pid is None
+    made.finish()
+
+
+HEAD = """
+    import os, signal, sys, threading, time
+    import numpy as np
+    import mdtensor as mdt
+    from mdtensor.api import compilers, pipeline
+    from mdtensor.api.compilers import CompilerApart, CompilerHere
+    from mdtensor.lower.plain import plain
+    a = np.random.default_rng(0).random((24, 24), np.float32)
+    engine = pipeline.engine_for()
+    (md_hom,) = mdt.compile("ij,jk->ik", a, a).md_homs
+    problem = engine.problem_of(md_hom)
+    source = engine.source(problem, plain(problem))
+    apart = CompilerApart(engine.device)
+    here = CompilerHere(engine.device, apart)
+    def is_right(program):
+        program(a, a, result := np.empty_like(a))
+        return np.allclose(result, a @ a, rtol=1e-4)
+"""
+
+
+def begun(program: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HEAD) + textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def shown(program: str, status: int = 0) -> str:
+    process = begun(program)
+    out, trouble = process.communicate(timeout=250)
+    assert process.returncode == status, trouble
+    assert "Exception ignored" not in trouble
+    return out
+
+
+def test_a_process_that_ends_in_the_middle_is_the_last_one(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    """A call's own compilation: the next process has it tried apart, and then keeps it."""
+    crash = """
+        engine.device.compile = lambda *_: os.kill(os.getpid(), signal.SIGSEGV)
+        here.compile(source)
+    """
+    survive = """
+        engine.device.compile = lambda *_: sys.exit("here")
+        print(is_right(here.compile(source)), apart._worker is None)
+    """
+    shown(crash, status=-signal.SIGSEGV)
+    assert shown(survive) == "True False\n"
+    assert shown(survive) == "True True\n"
+
+
+def test_a_program_that_one_process_compiles_is_compiled_by_another_meanwhile() -> None:
+    assert (
+        shown("""
+        whole = engine.device.compile
+        def compile(source, sizes=()):
+            if threading.current_thread() is threading.main_thread():
+                other = threading.Thread(target=lambda: print(is_right(here.compile(source))))
+                other.start()
+                other.join()
+            return whole(source, sizes)
+        engine.device.compile = compile
+        print(is_right(here.compile(source)), apart._worker)
+        """)
+        == "True\nTrue None\n"
+    )
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+HANGING = """
+    compilers.COMPILER = "tests.api.faulty_compiler:open_hanging"
+    served = threading.Thread(target=lambda: apart.compile(source), daemon=True)
+    served.start()
+    while apart._worker is None or apart._worker.pid is None:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    print(apart._worker.pid, flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_compiler_outlives_a_process_that_is_killed(number: signal.Signals) -> None:
+    process = begun(HANGING + "    time.sleep(200)\n")
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    assert is_running(pid)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 60
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_running(pid)
+
+
+def test_a_process_ends_at_once_while_something_compiles() -> None:
+    out = shown("""
+        compilers.COMPILER = "tests.api.faulty_compiler:open_hanging"
+        from mdtensor.api import improvement
+        improvement.WORTH_OWN_KERNEL = improvement.WORTH_COMPILING = 0.0
+        engine.untuned(problem)
+        apart = engine.improvement._compiler
+        while apart._worker is None or apart._worker.pid is None:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        print(apart._worker.pid, time.time(), flush=True)
+    """)
+    pid, began = out.split()
+    assert time.time() - float(began) < 9, "a compilation was waited for"
+    assert not is_running(int(pid))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_has_a_process_of_its_own_and_leaves_its_parents_alone() -> None:
+    out = shown("""
+        from dataclasses import replace
+        texts = [replace(source, text=f"// {n}\\n{source.text}") for n in range(4)]
+        right = is_right(apart.compile(texts[0]))
+        pid = apart._worker.pid
+        child = os.fork()
+        if child == 0:
+            signal.alarm(200)
+            is_other = is_right(apart.compile(texts[1])) and apart._worker.pid != pid
+            sys.exit(0 if is_other else 1)  # by all that is done at the end
+        _, status = os.waitpid(child, 0)
+        right &= is_right(apart.compile(texts[2]))
+        print(right, status, apart._worker.pid == pid)
+    """)
+    assert out == "True 0 True\n"
