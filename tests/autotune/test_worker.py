@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from mdtensor.autotune.worker import Worker, WorkerCrashed, WorkerRaised, WorkerTimeout
 from mdtensor.errors import TuningError
+from tests.ends import ends, is_running
 
 TARGETS = "tests.autotune.worker_targets"
 
@@ -21,23 +21,6 @@ TARGETS = "tests.autotune.worker_targets"
 def worker():
     with Worker(f"{TARGETS}:evil") as opened:
         yield opened
-
-
-def is_running(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
-def ends(pid, within_s=30.0):
-    deadline = time.monotonic() + within_s
-    while is_running(pid):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_requests_are_served_by_one_process():
