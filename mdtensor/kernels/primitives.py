@@ -303,6 +303,8 @@ def _power_int(calc: Calc) -> Value:
     base, exponent = calc.args
     known = int(exponent.value) if isinstance(exponent, Literal) else None
     bits = 8 * base.dtype.itemsize - (base.dtype.kind == "i")
+    if isinstance(exponent, Calc) and exponent.op == "cast" and exponent.args[0].dtype.kind == "u":
+        bits = min(bits, 8 * exponent.args[0].dtype.itemsize)
     one = result = _number(1, base)
     for bit in range(bits if known is None else known.bit_length()):
         if known is None:

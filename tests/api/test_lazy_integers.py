@@ -63,6 +63,8 @@ def test_powers_by_arrays_of_a_type_without_negative_numbers(dtype: str) -> None
         check(operator.pow, base, np.array([1, 0, 1, 255, 9]).astype(kind))
     check(operator.pow, -base, np.array([200, 1, 0, 3, 2], "u1"))
     check(lambda exponents: 3**exponents, np.array([0, 1, 5, 200], "u4"))
+    for wrapped in (np.array([-1, -2, 3], "i1"), np.array([2.0**33, 3, 1])):
+        check(lambda x, e: x ** e.astype("u8"), np.array([3, 5, 7], "u8"), wrapped)
 
 
 @pytest.mark.parametrize(
