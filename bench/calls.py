@@ -209,25 +209,17 @@ def cases() -> list[Case]:
 def enqueue_of(planned: Any) -> Call:
     """The enqueue of all kernels of a plan, on arrays of its own."""
     calls: list[Call] = []
-    kept: list[Any] = []  # kernels, which nobody else has, know but addresses
     for md_hom, choice in zip(planned.md_homs, planned.choices(), strict=True):
         specs = [buffer.spec for buffer in (*md_hom.inputs, *md_hom.outputs)]
-        arrays = [_held(spec) for spec in specs]
         counted = choice.program  # until its launches were many
         program = counted.program if isinstance(counted, Counted) else counted
-        program = program.bound(program.sizes.tolist())
-        for _ in range(2):  # the first call uses kernels that others use too
-            program(*arrays)
-        kept += [program, *arrays]
-        calls.append(bare(program))
+        calls.append(bare(program, [_held(spec) for spec in specs]))
 
     def several() -> None:
         for each in calls:
             each()
 
-    call = calls[0] if len(calls) == 1 else several
-    vars(call)["kept"] = kept
-    return call
+    return calls[0] if len(calls) == 1 else several
 
 
 def _held(spec: Any) -> np.ndarray:

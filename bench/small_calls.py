@@ -3,8 +3,8 @@
 A line for each call: microseconds of the second call of its shape; then, hot and by turns, of a
 call with a new result, of one with `out`, of the enqueue of its kernels alone, of a new result that
 is touched page by page, and of the peers (torch with two threads, and alone with one); and the best
-peer's time over ours. The first half second
-of hot calls is not timed, in which frequent shapes get kernels of their own.
+peer's time over ours. The first second of hot calls is not timed, in which frequent shapes get
+kernels of their own. The enqueue is that of all steps' kernels, also where calls have one for all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bench.calls import enqueue_of
 from bench.timing import batch
 from bench.workload import Call
 
-WARM_SECONDS, BATCH_SECONDS, TURNS = 0.5, 0.01, 9
+WARM_SECONDS, BATCH_SECONDS, TURNS = 1.0, 0.01, 9
 WAYS = ("call", "out", "enqueue", "result")
 _PAGE = 4096
 
@@ -197,8 +197,8 @@ def timed(case: Case, turns: int) -> dict[str, float]:
         for name, way in ways.items():
             torch.set_num_threads(1 if name == "torch alone" else 2)
             medians[name].append(statistics.median(batch(way, BATCH_SECONDS)))
-    # The lower quartile: another process may have had a core for a while.
-    return found | {name: statistics.quantiles(times, n=4)[0] for name, times in medians.items()}
+    # The least: other processes may have had a core for a while.
+    return found | {name: min(times) for name, times in medians.items()}
 
 
 def line_of(name: str, found: Mapping[str, float]) -> str:
@@ -227,7 +227,7 @@ def main(arguments: list[str] | None = None) -> None:
     target = pipeline.engine_for().target
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
     print(f"{target.name}, {target.cores} cores, {target.driver}")
-    print(f"{versions}, torch {torch.__version__}; µs, lower quartiles of turns")
+    print(f"{versions}, torch {torch.__version__}; µs, the least of turns' medians")
     print(f"{'':<40}| second" + " ".join(f"{way:>8}" for way in WAYS) + " | peer/ours")
     for case in cases():
         if options.only in case.name:

@@ -265,7 +265,7 @@ def _ready_with(
     chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
     whole, counted = None, None
     if xp is np and len(steps) > 1 and not any(_interpreted(step) for step in steps):
-        whole, counted = pipeline.joined(chain), functools.partial(pipeline.counted, chain, "numpy")
+        whole, counted = pipeline.joined(chain), functools.partial(pipeline.counted, chain)
     return Ready(
         chain,
         computation.results,

@@ -45,12 +45,13 @@ def _whole(prepared: Prepared, arrays: str) -> Program | None:
     """The one program that runs all steps, if there is one."""
     if prepared.is_single:
         return pipeline.choice_for(prepared.steps[0].md_hom, arrays).program
-    return pipeline.joined(prepared.chain, arrays)
+    return pipeline.joined(prepared.chain) if arrays == "numpy" else None
 
 
 def _stepwise(prepared: Prepared, arrays: str, xp: Any) -> Into:
     """A function that runs the steps one by one, and drops what no later step reads."""
-    pipeline.choose_ahead([step.md_hom for step in prepared.steps], arrays)
+    if xp is not np:
+        pipeline.choose_ahead([step.md_hom for step in prepared.steps], arrays)
     found = [pipeline.choice_for(step.md_hom, arrays).program for step in prepared.steps]
     programs = [program.launcher() for program in found]
     makers = [allocator(step.result, xp) for step in prepared.steps]
@@ -65,9 +66,9 @@ def _stepwise(prepared: Prepared, arrays: str, xp: Any) -> Into:
                 slots[slot] = None
             slots.append(result)
 
-    if any(program.beginner()[1] is not None for program in found):
+    if arrays != "numpy" or any(program.beginner()[1] is not None for program in found):
         return into
-    return pipeline.counted(prepared.chain, arrays, into)
+    return pipeline.counted(prepared.chain, into)
 
 
 def _converting(launch: Callable[..., Any], prepared: Prepared) -> Callable[..., Any]:

@@ -134,15 +134,14 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     return choice
 
 
-def joined(chain: Chain, arrays: str = "numpy") -> Program | None:
-    """The one program of a call of several, where it has one."""
-    use_store = modes.current_mode() != "off"
-    return engine_for(arrays).joined.program(chain, use_store=use_store)
+def joined(chain: Chain) -> Program | None:
+    """The one program of a call of several on NumPy's arrays, where it has one."""
+    return engine_for("numpy").joined.program(chain, use_store=modes.current_mode() != "off")
 
 
-def counted(chain: Chain, arrays: str, run: Callable[..., None]) -> Callable[..., None]:
+def counted(chain: Chain, run: Callable[..., None]) -> Callable[..., None]:
     """What runs a call of several programs in the calling thread, which get one where that pays."""
-    engine = engine_for(arrays)
+    engine = engine_for("numpy")
     if engine.target.kind == "gpu":
         return run
     return engine.joined.counted(chain, run, use_store=modes.current_mode() != "off")

@@ -34,7 +34,6 @@ SIZE = 4096  # calls that a front end's table holds
 _LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
 _type_of: Any = type
-_ABSENT: Any = object()  # an argument that a call does not have
 _NAMED = object()  # stands between positional and named arguments
 
 # Arguments of these classes mean the same whenever they are equal.
@@ -155,37 +154,37 @@ def recalled(
         return result
 
     @functools.wraps(function)
-    def called(
-        first: Any = _ABSENT,
-        second: Any = _ABSENT,
-        third: Any = _ABSENT,
-        fourth: Any = _ABSENT,
-        /,
-        *more: Any,
-        **options: Any,
-    ) -> Any:
-        key = None if more or type(first) is not str else _typical(first, second, third, fourth)
+    def called(*args: Any, **options: Any) -> Any:
+        if len(args) == 3 and not options:
+            first, second, third = args
+            if type(first) is str and type(second) is type(third) is _ndarray and not _active:
+                # Most calls; what follows does the same, here and below.
+                # fmt: off
+                launch = known_get((
+                    first, second.shape, second.strides, second.dtype,
+                    third.shape, third.strides, third.dtype,
+                ))
+                # fmt: on
+                if launch is not None:
+                    result = launch(second, third)
+                    if result is not REFUSED:
+                        return result
+        key = _typical(args)
         if options and key is not None:
             key = _with_out(key, options)
-        if key is not None and not _active:  # most calls; what follows does the same
+        if key is not None and not _active:
             launch = known_get(key)
-            if launch is None and at_once is not None and third is not _ABSENT:
-                launch = kept_at_once(key, _present(first, second, third, fourth), options)
+            if launch is None and at_once is not None:
+                launch = kept_at_once(key, args, options)
             if launch is not None:
                 if options:
-                    arrays = (*_present(second, third, fourth), options["out"])
-                    result = launch(*arrays)
-                elif third is _ABSENT:
-                    result = launch(second)
-                elif fourth is _ABSENT:
-                    result = launch(second, third)
+                    result = launch(*args[1:], options["out"])
+                    if result is OUT:
+                        return options["out"]
                 else:
-                    result = launch(second, third, fourth)
-                if result is OUT:
-                    return options["out"]
+                    result = launch(*args[1:])
                 if result is not REFUSED:
                     return result
-        args = (*_present(first, second, third, fourth), *more)
         try:
             key, arrays = described(args, options)
             launch = known_get(key)
@@ -213,39 +212,36 @@ def recalled(
     return cast("Callable[P, Any]", called)
 
 
-def _present(*arguments: Any) -> tuple[Any, ...]:
-    """The arguments that a call has, of which the first ones are there."""
-    count = len(arguments)
-    while count and arguments[count - 1] is _ABSENT:
-        count -= 1
-    return arguments[:count]
-
-
 # fmt: off
-def _typical(first: str, second: Any, third: Any, fourth: Any) -> tuple[object, ...] | None:
+def _typical(args: tuple[Any, ...]) -> tuple[object, ...] | None:
     """The key of a call on a string and one to three arrays of NumPy, or two of CuPy's; or None.
 
     It is what `described` gives for them.
     """
-    kind = _type_of(second)
-    if kind is not _ndarray:
-        if kind is not dispatch.cupy_array or kind is not type(third) or fourth is not _ABSENT:
-            return None
-        order = dispatch.order_of
-        return (
-            first, second.shape, order(second) or second.strides, second.dtype,
-            second.data.device_id, third.shape, order(third) or third.strides,
-            third.dtype, third.data.device_id, dispatch.current_device(),
-        )
-    if third is _ABSENT:
-        return first, second.shape, second.strides, second.dtype
-    if type(third) is _ndarray:
-        if fourth is _ABSENT:
-            return (
-                first, second.shape, second.strides, second.dtype,
-                third.shape, third.strides, third.dtype,
-            )
-        if type(fourth) is _ndarray:
+    count = len(args)
+    if count == 3:
+        first, second, third = args
+        kind = _type_of(second)
+        if type(first) is str and kind is type(third):
+            if kind is _ndarray:
+                return (
+                    first, second.shape, second.strides, second.dtype,
+                    third.shape, third.strides, third.dtype,
+                )
+            if kind is dispatch.cupy_array:
+                order = dispatch.order_of
+                return (
+                    first, second.shape, order(second) or second.strides, second.dtype,
+                    second.data.device_id, third.shape, order(third) or third.strides,
+                    third.dtype, third.data.device_id, dispatch.current_device(),
+                )
+    elif count == 2:
+        first, second = args
+        if type(first) is str and type(second) is _ndarray:
+            return first, second.shape, second.strides, second.dtype
+    elif count == 4:
+        first, second, third, fourth = args
+        if type(first) is str and type(second) is type(third) is type(fourth) is _ndarray:
             return (
                 first, second.shape, second.strides, second.dtype,
                 third.shape, third.strides, third.dtype,
