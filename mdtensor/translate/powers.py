@@ -44,7 +44,7 @@ def _is_never_negative(expr: Any) -> bool:
         [given] = expr.args
         stays = np.can_cast(given.dtype, expr.dtype)
         return expr.dtype.kind == "u" or (stays and _is_never_negative(given))
-    return expr.dtype.kind in "bu"
+    return expr.op == "index" or expr.dtype.kind in "bu"
 
 
 def _negative(exponent: Any) -> TranslationError:

@@ -67,6 +67,13 @@ def test_powers_by_arrays_of_a_type_without_negative_numbers(dtype: str) -> None
         check(lambda x, e: x ** e.astype("u8"), np.array([3, 5, 7], "u8"), wrapped)
 
 
+def test_indices_are_never_negative() -> None:
+    base = np.array([3, -2, 5, 7], "i4")
+    np.testing.assert_array_equal(
+        mdt.reduce("i->i", base, f=lambda x, *, i: x**i), base.astype("i8") ** np.arange(4)
+    )
+
+
 @pytest.mark.parametrize(
     ("power", "message"),
     [
