@@ -117,19 +117,31 @@ def module() -> ModuleType:
     return cupy
 
 
+ENGINE = SimpleNamespace(
+    target=SimpleNamespace(kind="gpu"),
+    joined=SimpleNamespace(program=lambda chain, use_store: None),
+    fills_with_zeros=lambda md_hom: False,
+)
+"""What stands for the engine of a GPU: calls of several programs stay such."""
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What launchers were made, on a machine of several devices with what stands for CuPy."""
     found: list[str] = []
-    choose = pipeline.choice_for
+    choose, open_engine = pipeline.choice_for, pipeline.engine_for
 
     def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:
         if arrays != "cupy":
             return choose(md_hom, arrays)
         return SimpleNamespace(program=Program(md_hom, found))
 
+    def engine_for(arrays: str = "numpy") -> Any:
+        return ENGINE if arrays == "cupy" else open_engine(arrays)
+
     monkeypatch.setitem(sys.modules, "cupy", module())
     monkeypatch.setattr(pipeline, "choice_for", choice_for)
+    monkeypatch.setattr(pipeline, "engine_for", engine_for)
     monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
     for name in OF_CUPY:
         monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
