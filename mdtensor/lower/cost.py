@@ -88,7 +88,9 @@ def _work(case: Case, *, general: bool) -> tuple[float, float]:
         transfers = transfer_cycles(problem, schedule, target, shape, facts.footprints)
         if schedule.streaming and facts.moved <= target.l3_bytes:
             transfers = (*transfers, facts.written / STREAMED)
-    packing = cycles_to_stage(problem, schedule, shape, target) if any(schedule.staged) else 0.0
+    packing = 0.0
+    if any(schedule.staged):
+        packing = cycles_to_stage(problem, schedule, shape, target, general=general)
     far = schedule.ahead and facts.moved > target.l2_bytes
     apart = APART_AHEAD if far and reads_around(problem) else APART
     in_memory = transfers and facts.moved > target.l3_bytes

@@ -10,7 +10,7 @@ from mdtensor.lower.index import as_index
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.traffic import Footprint, Shape, footprints_of
-from mdtensor.lower.work import bytes_moved, bytes_written, instructions_of_point
+from mdtensor.lower.work import bytes_moved, bytes_written, instructions_of_point, links_of_point
 from mdtensor.specs import Target
 
 
@@ -35,6 +35,7 @@ class Facts:
     moved: int
     written: int
     per_point: float
+    links: int
     reduced: tuple[bool, ...]
     scanned: int
 
@@ -75,6 +76,7 @@ def facts_of(problem: Problem) -> Facts:
         bytes_moved(problem),
         bytes_written(problem),
         instructions_of_point(problem.scalar, problem.operator),
+        links_of_point(problem.scalar, problem.operator),
         tuple([problem.reduced[d] for d in problem.dims]),
         problem.scanned,
     )

@@ -6,18 +6,21 @@ One kernel serves all shapes of a structure; the sizes that go with the names ar
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.problem import Computed, Finish, Problem, Read
+from mdtensor.lower.passes.interleaved import MOST_APART
+from mdtensor.lower.problem import Computed, Finish, Problem, Read, Write
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import dims_in, with_dims
 
-# These decide how memory is accessed.
+# These decide how memory is accessed: the further ones where no elements are closer.
 LITERAL_STRIDES = (-1, 0, 1)
+FURTHER = tuple(n for n in range(-MOST_APART, MOST_APART + 1) if n not in LITERAL_STRIDES)
 # Neighbours that are that close are told apart by the offset itself, so that loads are shared.
 LITERAL_OFFSET = 32
 LITERAL_STEPS = 8
@@ -29,11 +32,12 @@ LITERAL_SLIDE = 3
 def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     """The structure of a problem, and the sizes that give back this one problem.
 
-    Extents become names, and strides too unless they are -1, 0 or 1; offsets unless they are small
-    or a few strides, and constants beside indices unless they are small. Equal strides of one
-    access keep separate names, but those of windows that overlap: where they begin a few of their
-    own steps apart, neighbours share what they read. Labels become numbers, so that equal
-    structures compare equal.
+    Extents become names, and strides too unless they are -1, 0 or 1, or small where no neighbours
+    are closer; offsets unless they are small or a few strides, and constants beside indices unless
+    they are small. Equal strides of one access keep separate names, but those of windows that
+    overlap: where they begin a few of their own steps apart, neighbours share what they read. What
+    is written alike has the same names. Labels become numbers, so that equal structures compare
+    equal.
     """
     found = _sketch(problem)
     if found is None:
@@ -72,23 +76,49 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
     strides = [[stride.constant or 0 for stride in walk] for walk in walks]
     slides = [_slides(problem, stream.strides) for stream in problem.streams]
     slides += [{}] * len(problem.writes)
+    near = list(map(_literals_of, strides))
     literal = [
-        tuple([_literal(s) if s in LITERAL_STRIDES else slide.get(d) for d, s in enumerate(walk)])
-        for walk, slide in zip(strides, slides, strict=True)
+        tuple([_literal(s) if s in literals else slide.get(d) for d, s in enumerate(walk)])
+        for walk, literals, slide in zip(strides, near, slides, strict=True)
     ]
     sizes = [extent.constant or 0 for extent in problem.extents]
-    for walk, slide in zip(strides, slides, strict=True):
-        sizes += [s for d, s in enumerate(walk) if s not in LITERAL_STRIDES and d not in slide]
+    alike = [_first_alike(problem.writes, n) for n in range(len(problem.writes))]
+    own = [*range(len(problem.streams)), *(len(problem.streams) + n for n in alike)]
+    for n, (walk, literals, slide) in enumerate(zip(strides, near, slides, strict=True)):
+        if own[n] == n:
+            sizes += [s for d, s in enumerate(walk) if s not in literals and d not in slide]
     buffers = [walk.buffer for walk in (*problem.streams, *problem.writes)]
     counts = (len(problem.streams), len(problem.reads), problem.scanned)
     sketch = (*counts, *problem.reduced, *functions, problem.operator, *offsets)
-    sketch += (*literal, *buffers, *[read.stream for read in problem.all_reads])
+    sketch += (*literal, *alike, *buffers, *[read.stream for read in problem.all_reads])
     return (*sketch, *problem.inputs, None, *problem.outputs), tuple(sizes)
 
 
 def _literal(number: int) -> int:
     """A small number as itself, whatever it was computed from (see `api.watched`)."""
     return _LITERALS[bisect_left(_LITERALS, number)]
+
+
+def _first_alike(writes: Sequence[Write], number: int) -> int:
+    """The first write that walks through the same buffer alike, as halves of complex numbers do."""
+    own = writes[number]
+    walks = ((write.buffer, write.strides) for write in writes)
+    return next(n for n, walk in enumerate(walks) if walk == (own.buffer, own.strides))
+
+
+def apart_along(strides: Sequence[int | None], d: int, *, general: bool) -> int:
+    """How far neighbours along a dim lie apart where kernels make shuffles of it; 0 elsewhere.
+
+    General kernels know it if it is part of their structure.
+    """
+    stride = strides[d] or 0
+    known = not general or stride in _literals_of(strides)
+    return abs(stride) if known and abs(stride) <= MOST_APART else 0
+
+
+def _literals_of(walk: Sequence[int | None]) -> tuple[int, ...]:
+    """The strides of an access that are part of a structure where it has them."""
+    return LITERAL_STRIDES if 1 in walk or -1 in walk else (*LITERAL_STRIDES, *FURTHER)
 
 
 def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int, int]]:
@@ -127,7 +157,7 @@ class _Names:
         writes = tuple(
             replace(
                 write,
-                strides=self.strides(f"step{n}_", write.strides),
+                strides=self.strides(f"step{_first_alike(problem.writes, n)}_", write.strides),
                 offset=self.offset(f"to{n}", write.offset),
             )
             for n, write in enumerate(problem.writes)
@@ -156,9 +186,10 @@ class _Names:
         return name(label)
 
     def strides(self, label: str, given: tuple[Index, ...]) -> tuple[Index, ...]:
+        literals = _literals_of([stride.constant for stride in given])
         return tuple(
             as_index(_literal(stride.constant))
-            if stride.constant in LITERAL_STRIDES
+            if stride.constant in literals
             else self.name(f"{label}{d}", stride)
             for d, stride in enumerate(given)
         )
@@ -213,10 +244,11 @@ class _Names:
             return None
         walked = self.problem.streams[given.stream].strides
         slides = _slides(self.problem, walked)
+        literals = _literals_of([stride.constant for stride in walked])
         strides = {
             f"stride{given.stream}_{d}": stride.constant or 0
             for d, stride in enumerate(walked)
-            if stride.constant not in LITERAL_STRIDES and d not in slides
+            if stride.constant not in literals and d not in slides
         }
         found = as_index(0)
         for label, stride in sorted(strides.items(), key=lambda pair: -abs(pair[1])):

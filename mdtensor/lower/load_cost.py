@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import NamedTuple
 
 from mdtensor.lower.facts import Case, Facts, Walk
+from mdtensor.lower.generalised import apart_along
 from mdtensor.lower.traffic import LINE, WAY_BYTES, Shape
 
 # Loads that a core begins in a cycle, and what an element of a gather takes beside one.
@@ -19,26 +21,37 @@ CONFLICT = 6.0
 LOADED_AGAIN = 0.5
 
 
-def loads_of_step(case: Case, vectors: int, per_vector: float) -> float:
-    """Loads of one step of the reduction, in those of one vector that lies in one line."""
+class Reads(NamedTuple):
+    """What one step of a reduction reads: loads of vectors that lie in one line, and shuffles."""
+
+    loads: float
+    shuffles: float
+
+
+def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool) -> Reads:
+    """Loads of one step of the reduction, and the shuffles that pick elements out of some."""
     schedule, facts, shape = case.schedule, case.facts, case.shape
     lane, ways = schedule.lane, case.target.l1_bytes // WAY_BYTES
     unrolled = math.prod([shape.registers[d] for d in facts.contracted if d != lane])
-    loads = 0.0
+    loads, shuffles = 0.0, 0.0
     for number, walk in enumerate(facts.walks):
         count = _different_reads(facts, walk, lane, shape)
         reads = count * unrolled if unrolled > 1 else 0.0
         staged = bool(schedule.staged[number])
         if lane < 0 or not walk.strides[lane]:
             loads += count * (1 if staged else _conflicts(facts, walk, shape, ways, reads))
-        elif walk.strides[lane] == 1 or staged:
-            cycles = _load_cycles(case, walk, staged=staged) / case.target.units
-            loads += count * vectors * per_vector * cycles
+        elif apart := 1 if staged else apart_along(walk.strides, lane, general=general):
+            # Of what lies a few apart, whole vectors are loaded, which all that is there shares.
+            runs = frozenset(place // apart * apart for place in walk.places)
+            cycles = _load_cycles(case, walk, runs, staged=staged) / case.target.units
+            picked = count * vectors * per_vector
+            loads += picked * apart * len(runs) / max(1, len(walk.places)) * cycles
+            shuffles += picked * (apart - 1)
         else:
             elements = count * vectors * schedule.width
             gathered = elements * _conflicts(facts, walk, shape, ways, reads)
             loads += gathered * GATHER_PER_ELEMENT * LOADS_PER_CYCLE
-    return loads
+    return Reads(loads, shuffles)
 
 
 def requests_ahead(case: Case, vectors: int) -> float:
@@ -55,13 +68,13 @@ def requests_ahead(case: Case, vectors: int) -> float:
     return count
 
 
-def _load_cycles(case: Case, walk: Walk, *, staged: bool) -> float:
+def _load_cycles(case: Case, walk: Walk, offsets: frozenset[int], *, staged: bool) -> float:
     """What a vector load costs, in loads of one line: those that shift by single lanes cross.
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
     """
     lane, width = case.schedule.lane, case.schedule.width
-    itemsize, offsets = walk.itemsize, walk.places
+    itemsize = walk.itemsize
     if staged or len({offset % width for offset in offsets}) < 2:
         steps = [stride for d, stride in enumerate(walk.strides) if d != lane]
         uneven = not staged and any(step * itemsize % LINE for step in steps)

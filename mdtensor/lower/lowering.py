@@ -33,6 +33,7 @@ from mdtensor.lower.passes.bulk_form import validate_bulk
 from mdtensor.lower.passes.bulk_results import validate_results
 from mdtensor.lower.passes.destinations import totals_of
 from mdtensor.lower.passes.frame import Frame
+from mdtensor.lower.passes.interleaved import interleaved
 from mdtensor.lower.passes.last_group import counters, last_group, united
 from mdtensor.lower.passes.look_back import counters_of
 from mdtensor.lower.passes.matrix_tile import validate_tensor
@@ -61,6 +62,8 @@ def lowered(
     does not fit the problem.
     """
     kernels = _kernels(_frame(problem, schedule, aligned=aligned))
+    if asm_of(schedule.asm).vectors:
+        kernels = [replace(kernel, body=interleaved(kernel.body)) for kernel in kernels]
     return tuple(replace(kernel, name=f"kernel_{n}", head=head) for n, kernel in enumerate(kernels))
 
 

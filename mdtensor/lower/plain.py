@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mdtensor.lower.lanes import most_lanes
 from mdtensor.lower.nest.register_types import register_dtype
+from mdtensor.lower.passes.interleaved import MOST_APART
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selected, selection_of
@@ -28,13 +29,12 @@ def lane_width(problem: Problem, target: Target) -> int:
 def lane_dims(problem: Problem, width: int) -> tuple[int, ...]:
     """Dims that can be lanes: those that some access walks with stride one, the output's first.
 
-    Where none does, as among complex numbers, those that are walked with a stride of two: sums are
-    worth gathering elements for, what is stored one by one is not.
+    Where none does, as among complex numbers, those whose neighbours lie closest, a few apart.
     Where results lie next to each other along short dims only, which would leave lanes of vectors
     of `width` empty, also the longer ones whose neighbours a staged tile can bring together.
     """
     walked = {s.constant for a in (*problem.writes, *problem.streams) for s in a.strides}
-    near = 1 if 1 in walked or not problem.contracted else 2
+    near = next((n for n in range(1, MOST_APART) if n in walked), MOST_APART)
     written = [
         d
         for d in problem.result_dims

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 
+from mdtensor.lower.generalised import apart_along
 from mdtensor.lower.problem import Problem, Stream
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.traffic import WAY_BYTES, Shape
 from mdtensor.specs import Target
 
-# Cycles per element: in vectors, one by one, and from rows so many bytes apart or more, whose lines
-# stay in L1 until they were copied or do not.
-VECTOR_COPY, SCALAR_COPY, HELD_COPY, FAR_COPY = 0.4, 1.5, 2.0, 8.0
+# Cycles per element: in vectors, and of a few elements apart with shuffles, one by one, and from
+# rows so many bytes apart or more, whose lines stay in L1 until they were copied or do not.
+VECTOR_COPY, APART_COPY, SCALAR_COPY, HELD_COPY, FAR_COPY = 0.4, 0.5, 1.5, 2.0, 8.0
 FAR = 2048
 
 
-def cycles_to_stage(problem: Problem, schedule: Schedule, shape: Shape, target: Target) -> float:
+def cycles_to_stage(
+    problem: Problem, schedule: Schedule, shape: Shape, target: Target, *, general: bool
+) -> float:
     """Cycles for copying tiles, as often as the loops around them ask for it."""
     total, ways = 0.0, target.l1_bytes // WAY_BYTES
     tiled = [
@@ -37,19 +40,21 @@ def cycles_to_stage(problem: Problem, schedule: Schedule, shape: Shape, target: 
         repeats *= math.prod(shape.parts[d] for d in problem.dims if not stream.uses(d))
         itemsize = problem.inputs[stream.buffer].itemsize
         rows = shape.registers[schedule.lane] / ways if schedule.lane >= 0 else 0.0
-        total += elements * max(1, repeats) * _copy_cycles(stream, schedule.lane, itemsize, rows)
+        cycles = _copy_cycles(stream, schedule.lane, itemsize, rows, general=general)
+        total += elements * max(1, repeats) * cycles
     return total
 
 
-def _copy_cycles(stream: Stream, lane: int, itemsize: int, rows: float) -> float:
+def _copy_cycles(stream: Stream, lane: int, itemsize: int, rows: float, *, general: bool) -> float:
     """Cycles to copy one element: in vectors, one by one, or from rows that are far apart.
 
     So many `rows`, in terms of the ways of L1, may push each other's lines out of it before all
     their elements were copied.
     """
-    stride = 1 if lane < 0 else abs(stream.strides[lane].constant or 1)
-    if lane >= 0 and stream.uses(lane) and stride == 1:
-        return VECTOR_COPY
+    strides = [step.constant for step in stream.strides]
+    if lane >= 0 and (apart := apart_along(strides, lane, general=general)):
+        return VECTOR_COPY if apart == 1 else APART_COPY
+    stride = 1 if lane < 0 else abs(strides[lane] or 1)
     places = WAY_BYTES // math.gcd(stride * itemsize, WAY_BYTES)
     if stride * itemsize < FAR:
         return SCALAR_COPY

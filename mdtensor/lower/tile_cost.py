@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mdtensor.lower.facts import Case
 from mdtensor.lower.load_cost import (
     LOADS_PER_CYCLE,
-    loads_of_step,
+    reads_of_step,
     registers_read_again,
     requests_ahead,
 )
@@ -19,8 +19,8 @@ from mdtensor.lower.work import operations
 from mdtensor.lower.write_cost import cycles_to_write
 
 # Cycles on a current core; what matters is their ratio. A multiply-add takes four; that others are
-# begun just in time is what six allow for.
-LATENCY = 6.0
+# begun just in time is what six allow for. Another one that waits for it takes as long as it does.
+LATENCY, LINK = 6.0, 4.0
 # Instructions that a core has begun at one time.
 IN_FLIGHT = 256
 # Going round a loop, and what an instruction more inside it costs by the length of the code.
@@ -64,7 +64,7 @@ def cycles_of_tiles(case: Case, *, general: bool) -> float:
     """
     problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
     tile = _tile(case)
-    step, steps = _step(case, tile), _steps(case)
+    step, steps = _step(case, tile, general=general), _steps(case)
     writes = facts.footprints[len(problem.streams) :]
     finish = tile.rows * tile.vectors
     finish *= cycles_to_write(problem, schedule, case.target, shape, writes, general=general)
@@ -95,10 +95,10 @@ def _tile(case: Case) -> RegisterTile:
     )
 
 
-def _step(case: Case, tile: RegisterTile) -> float:
+def _step(case: Case, tile: RegisterTile, *, general: bool) -> float:
     """Cycles of one step of the reduction: arithmetic, loads or latency, whichever is longest."""
     schedule, facts, shape = case.schedule, case.facts, case.shape
-    step = _throughput(case, tile)
+    step = _throughput(case, tile, general=general)
     accumulators = tile.rows * tile.vectors * tile.per_vector * len(case.problem.scalar.results)
     held = accumulators + (tile.vectors + tile.joined) * tile.per_vector + 1
     if tile.steps > 1:
@@ -113,17 +113,18 @@ def _step(case: Case, tile: RegisterTile) -> float:
     if schedule.lane in facts.contracted:
         length /= schedule.width
     begun = max(1.0, IN_FLIGHT / (length * (accumulators + tile.row_registers)))
-    step = max(step, LATENCY / begun / max(1, tile.steps if accumulators < 1 else 1))
+    waiting = LATENCY + LINK * (facts.links - 1)
+    step = max(step, waiting / begun / max(1, tile.steps if accumulators < 1 else 1))
     return step + (LOOP_OVERHEAD / tile.steps + CODE * tile.steps * accumulators)
 
 
-def _throughput(case: Case, tile: RegisterTile) -> float:
+def _throughput(case: Case, tile: RegisterTile, *, general: bool) -> float:
     """Cycles of one step where nothing waits: arithmetic or loads, whichever takes longer."""
+    reads = reads_of_step(case, tile.vectors, tile.per_vector, general=general)
     arithmetic = tile.rows * tile.vectors * case.facts.per_point * tile.per_vector
-    arithmetic /= case.target.units
-    loads = loads_of_step(case, tile.vectors, tile.per_vector)
+    arithmetic = (arithmetic + reads.shuffles) / case.target.units
     asked = requests_ahead(case, tile.vectors) if case.schedule.ahead else 0.0
-    return max(arithmetic, (loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
+    return max(arithmetic, (reads.loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
 
 
 def _steps(case: Case) -> float:

@@ -94,7 +94,24 @@ def combined(
     results = operator.results
     if in_order and operator.in_order is not None:
         results = operator.in_order
-    return tuple(value_of(result, (*lhs, *rhs)) for result in results)
+    return tuple(_term_by_term(value_of(result, (*lhs, *rhs))) for result in results)
+
+
+def _term_by_term(value: Value) -> Value:
+    """A sum to which two products are added one after the other, each by one instruction.
+
+    So products of complex numbers are added up as by libraries, whose results are rounded alike.
+    """
+    if not isinstance(value, Calc) or value.op != "add" or value.dtype.kind != "f":
+        return value
+    before, added = value.args
+    if not isinstance(added, Calc) or added.op not in ("add", "sub"):
+        return value
+    alike = (added.dtype, added.lanes) == (value.dtype, value.lanes)
+    if not alike or any(not isinstance(t, Calc) or t.op != "mul" for t in added.args):
+        return value
+    first, second = added.args
+    return replace(added, args=(replace(value, args=(before, first)), second))
 
 
 def is_elementwise(operator: Operator) -> bool:

@@ -73,6 +73,17 @@ def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> 
     return max(1.0, count + combining - (min(count, combining) if fused else 0))
 
 
+def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
+    """Instructions of a point that wait for each other and for the accumulator.
+
+    Sums and differences of two products are added term by term (`lower.value_from_expr.combined`).
+    """
+    if operator is None or operator.name != "add" or scalar.results[0].dtype.kind != "f":
+        return 1
+    pairs = [r.args for r in scalar.results if r.op in ("add", "sub")]
+    return 2 if any(all(arg.op == "mul" for arg in pair) for pair in pairs) else 1
+
+
 def _instructions(nodes: set[Expr]) -> int:
     """Of vectors, what operations take: floating-point extremes see to it that NaN wins."""
     extremes = sum(expr.op in ("min", "max") and expr.dtype.kind == "f" for expr in nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mdtensor.lower.generalised import apart_along
 from mdtensor.lower.problem import Problem, Write
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.traffic import LINE, Footprint, Shape, caches_of
@@ -33,11 +34,20 @@ def cycles_to_write(
     lane = schedule.lane
     cycles = STORE
     for write, footprint in zip(problem.writes, footprints, strict=True):
-        if lane >= 0 and write.strides[lane].constant != 1:
+        if lane >= 0 and _is_whole(problem, write, lane, general=general):
+            cycles = max(cycles, STORE + SHUFFLE)
+        elif lane >= 0 and write.strides[lane].constant != 1:
             rows = _rows(write, schedule, shape, general) if schedule.transposed else 1
             held = rows * footprint.itemsize >= LINE or _is_held(problem, footprint, shape, target)
             cycles = max(cycles, _cycles_across(schedule.width, min(rows, schedule.width), held))
     return cycles
+
+
+def _is_whole(problem: Problem, write: Write, lane: int, *, general: bool) -> bool:
+    """Whether results lie a few apart along the lanes, between which other results are written."""
+    strides = [stride.constant for stride in write.strides]
+    alike = [w for w in problem.writes if (w.buffer, w.strides) == (write.buffer, write.strides)]
+    return 1 < apart_along(strides, lane, general=general) == len(alike)
 
 
 def _cycles_across(width: int, rows: int, held: bool) -> float:

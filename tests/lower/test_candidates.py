@@ -250,9 +250,22 @@ def test_products_of_complex_numbers_have_lanes_along_every_second_element():
     assert seconds < 0.2 * estimate(PROBLEMS["complex matmul"], scalar, CPU)
 
 
-def test_what_is_stored_one_by_one_is_not_gathered_for():
+def test_complex_numbers_that_are_stored_have_lanes_too():
     product = einsum("ij,ij->ij", (300, 301), (300, 301), dtype="c8")
-    assert all(made.lane < 0 for made in cpu_candidates(product, CPU))
+    _, first = ranked(product, CPU)[0]
+    assert first.width == 16
+
+
+def test_rows_of_complex_numbers_are_read_along_themselves():
+    _, first = ranked(einsum("ij,j->i", (1000, 1000), (1000,), dtype="c8"), CPU)[0]
+    assert (first.lane, first.width) == (1, 16)
+
+
+@pytest.mark.parametrize("shape", [(300, 301, 305), (256, 256, 256), (128, 128, 128)])
+def test_products_of_complex_numbers_are_staged_first(shape: tuple[int, int, int]):
+    m, k, n = shape
+    _, first = ranked(einsum("ij,jk->ik", (m, k), (k, n), dtype="c8"), CPU)[0]
+    assert first.staged == ("", "scratch")
 
 
 def test_both_halves_of_complex_numbers_are_staged_apart():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.assignments import lets
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest.group_statements import Barrier
 from mdtensor.lower.nest.register_types import register_dtype
@@ -23,7 +24,7 @@ from mdtensor.lower.nest.statements import (
     Statement,
     Store,
 )
-from mdtensor.lower.nest.values import Calc, Load, Value
+from mdtensor.lower.nest.values import Calc, Load, Ref, Value
 from mdtensor.lower.passes.staged_layouts import ALIGNMENT, FULL, INNER, OUTER, Axis, Layout
 from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule
@@ -60,10 +61,8 @@ def copy(
         together = _copy_together(layout, problem, schedule, tilings)
         alone = math.prod(schedule.threads) == 1
         return together if alone else [Barrier(), *together, Barrier()]
-    statements: list[Statement] = [Comment(f"stage {layout.pointer}")]
-    for source in sources_of(layout, problem):
-        statements += _copy_loops(layout, problem, schedule, tilings, source)
-    return statements
+    loops = _copy_loops(layout, problem, schedule, tilings, sources_of(layout, problem))
+    return [Comment(f"stage {layout.pointer}"), *loops]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,13 @@ class Source:
 
     def load(self, layout: Layout, index: Index, lanes: int = 1, stride: Index | int = 1) -> Value:
         """Elements from the source, converted to the type of the staged tile."""
-        loaded = Load(self.buffer, self.memory, index, lanes, stride)
+        loaded = Load(self.buffer, self.memory, index + self.offset, lanes, stride)
         held = register_dtype(layout.memory)
         return loaded if loaded.dtype == held else Calc("cast", (loaded,), held, lanes)
+
+    def copied(self, layout: Layout, index: Index, to: Index) -> Statement:
+        """Copies one element to the staged tile."""
+        return Store(layout.pointer, layout.memory, to + self.start, self.load(layout, index))
 
 
 def source_of(layout: Layout, problem: Problem) -> Source:
@@ -129,7 +132,7 @@ def _copy_together(
         step = name(coordinate) * scale
         position[axis.dim] = position.get(axis.dim, name(tilings[axis.dim].var("t"))) + step
     address = total(stream.strides[d] * index for d, index in position.items())
-    value = source.load(layout, address + source.offset)
+    value = source.load(layout, address)
     statement: Statement = Store(layout.pointer, layout.memory, name("c"), value)
     for d, index in position.items():
         # Distances: where positions were compared, Intel's compiler left elements out (ADR 4).
@@ -145,15 +148,18 @@ def _copy_loops(
     problem: Problem,
     schedule: Schedule,
     tilings: Sequence[DimTiling],
-    source: Source,
+    sources: Sequence[Source],
 ) -> list[Statement]:
-    """One work-item copies, in the order of the target; whole vectors along the lane dim."""
+    """One work-item copies, in the order of the target; whole vectors along the lane dim.
+
+    Elements of all sources are copied together, since they lie between each other.
+    """
     stream, lane = problem.streams[layout.stream], schedule.lane
     axes = list(layout.axes)
     vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
     if not vector:
         axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
-    from_address, to_address = as_index(source.offset), as_index(source.start)
+    from_address, to_address = as_index(0), as_index(0)
     for axis in layout.axes:
         tiling = tilings[axis.dim]
         stride = stream.strides[axis.dim]
@@ -172,18 +178,12 @@ def _copy_loops(
 
     def build(remaining: list[Axis]) -> tuple[Statement, ...]:
         if vector and len(remaining) == 1:
+            stride = stream.strides[lane]
             return _copy_vectors(
-                layout,
-                schedule,
-                tilings[lane],
-                source,
-                from_address,
-                to_address,
-                stream.strides[lane],
+                layout, schedule, tilings[lane], sources, from_address, to_address, stride
             )
         if not remaining:
-            value = source.load(layout, from_address)
-            return (Store(layout.pointer, layout.memory, to_address, value),)
+            return tuple(source.copied(layout, from_address, to_address) for source in sources)
         axis, tiling = remaining[0], tilings[remaining[0].dim]
         body = build(remaining[1:])
         start, end = name(tiling.var("t")), name(tiling.var("e"))
@@ -216,28 +216,26 @@ def _copy_vectors(
     layout: Layout,
     schedule: Schedule,
     tiling: DimTiling,
-    source: Source,
+    sources: Sequence[Source],
     from_address: Index,
     to_address: Index,
     stride: Index,
 ) -> tuple[Statement, ...]:
     """A block along the lane dim: whole vectors, or element by element at the dim's end."""
     width, memory = schedule.width, layout.memory
-    whole = tuple(
-        Store(
-            layout.pointer,
-            memory,
-            to_address + o,
-            source.load(layout, from_address + stride * o, width, stride),
-        )
-        for o in range(0, tiling.block, width)
-    )
+    whole: list[Statement] = []
+    for o in range(0, tiling.block, width):
+        address = from_address + stride * o
+        values = [source.load(layout, address, width, stride) for source in sources]
+        refs = [Ref(f"s{o}_{k}", value.dtype, width) for k, value in enumerate(values)]
+        whole += lets(refs, values)
+        whole += [
+            Store(layout.pointer, memory, to_address + source.start + o, ref)
+            for source, ref in zip(sources, refs, strict=True)
+        ]
     start, end, step = name(tiling.var("q")), name(tiling.var("e")), name(tiling.var("u"))
-    single = Store(
-        layout.pointer,
-        memory,
-        to_address + step,
-        source.load(layout, from_address + stride * step),
+    single = tuple(
+        source.copied(layout, from_address + stride * step, to_address + step) for source in sources
     )
-    rest = (Loop(tiling.var("u"), as_index(0), end - start, as_index(1), (single,)),)
-    return (If(start + tiling.block, "<=", end, whole, rest),)
+    rest = (Loop(tiling.var("u"), as_index(0), end - start, as_index(1), single),)
+    return (If(start + tiling.block, "<=", end, tuple(whole), rest),)

@@ -61,12 +61,12 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         const float x1 = p0[1];
         const float x2 = p1[0];
         const float x3 = p1[1];
-        a0_0_0 = (a0_0_0 + ((x0 * x2) - (x1 * x3)));
-        a0_0_1 = (a0_0_1 + ((x0 * x3) + (x1 * x2)));
+        a0_0_0 = ((a0_0_0 + (x0 * x2)) - (x1 * x3));
+        a0_0_1 = ((a0_0_1 + (x0 * x3)) + (x1 * x2));
         const float x4 = p1[2];
         const float x5 = p1[3];
-        a1_0_0 = (a1_0_0 + ((x0 * x4) - (x1 * x5)));
-        a1_0_1 = (a1_0_1 + ((x0 * x5) + (x1 * x4)));
+        a1_0_0 = ((a1_0_0 + (x0 * x4)) - (x1 * x5));
+        a1_0_1 = ((a1_0_1 + (x0 * x5)) + (x1 * x4));
       }
       o0[0] = a0_0_0;
       o1[0] = a0_0_1;

@@ -52,19 +52,15 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* p1 = b1 + 12*r_j;
         const float x0 = p0[0];
         const float x1 = p0[1];
-        const float4 x2 = (float4)(p1[0], p1[2], p1[4], p1[6]);
-        const float4 x3 = (float4)(p1[1], p1[3], p1[5], p1[7]);
-        a0_0_0 = (a0_0_0 + (((float4)(x0) * x2) - ((float4)(x1) * x3)));
-        a0_0_1 = (a0_0_1 + (((float4)(x0) * x3) + ((float4)(x1) * x2)));
+        const float4 y0 = vload4(0, p1);
+        const float4 y1 = vload4(0, p1 + 4);
+        const float4 x2 = __builtin_shufflevector(y0, y1, 0, 2, 4, 6);
+        const float4 x3 = __builtin_shufflevector(y0, y1, 1, 3, 5, 7);
+        a0_0_0 = ((a0_0_0 + ((float4)(x0) * x2)) - ((float4)(x1) * x3));
+        a0_0_1 = ((a0_0_1 + ((float4)(x0) * x3)) + ((float4)(x1) * x2));
       }
-      o0[0] = a0_0_0.s0;
-      o0[2] = a0_0_0.s1;
-      o0[4] = a0_0_0.s2;
-      o0[6] = a0_0_0.s3;
-      o1[0] = a0_0_1.s0;
-      o1[2] = a0_0_1.s1;
-      o1[4] = a0_0_1.s2;
-      o1[6] = a0_0_1.s3;
+      vstore4(__builtin_shufflevector(a0_0_0, a0_0_1, 0, 4, 1, 5), 0, o0);
+      vstore4(__builtin_shufflevector(a0_0_0, a0_0_1, 2, 6, 3, 7), 0, o0 + 4);
     }
     if (r_k + 2 <= e_k) {
       __global float* o0 = O0 + 2*r_k + 12*r_i;
@@ -80,15 +76,15 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         __global const float* p1 = b1 + 12*r_j;
         const float x0 = p0[0];
         const float x1 = p0[1];
-        const float2 x2 = (float2)(p1[0], p1[2]);
-        const float2 x3 = (float2)(p1[1], p1[3]);
-        a0_0_0 = (a0_0_0 + (((float2)(x0) * x2) - ((float2)(x1) * x3)));
-        a0_0_1 = (a0_0_1 + (((float2)(x0) * x3) + ((float2)(x1) * x2)));
+        const float2 y2 = vload2(0, p1);
+        const float2 y3 = vload2(0, p1 + 2);
+        const float2 x2 = __builtin_shufflevector(y2, y3, 0, 2);
+        const float2 x3 = __builtin_shufflevector(y2, y3, 1, 3);
+        a0_0_0 = ((a0_0_0 + ((float2)(x0) * x2)) - ((float2)(x1) * x3));
+        a0_0_1 = ((a0_0_1 + ((float2)(x0) * x3)) + ((float2)(x1) * x2));
       }
-      o0[0] = a0_0_0.s0;
-      o0[2] = a0_0_0.s1;
-      o1[0] = a0_0_1.s0;
-      o1[2] = a0_0_1.s1;
+      vstore2(__builtin_shufflevector(a0_0_0, a0_0_1, 0, 2), 0, o0);
+      vstore2(__builtin_shufflevector(a0_0_0, a0_0_1, 1, 3), 0, o0 + 2);
     }
   }
 }

@@ -57,8 +57,10 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
         #pragma clang loop vectorize(disable)
         for (long q_j = t_j; q_j < e_j; q_j++) {
           if (q_k + 8 <= e_k) {
-            vstore4(vload4(0, I1 + q_k + 21*q_j), 0, S1 + -8*t_j + 8*q_j + 32*k_k);
-            vstore4(vload4(0, I1 + q_k + 21*q_j + 4), 0, S1 + -8*t_j + 8*q_j + 32*k_k + 4);
+            const float4 s0_0 = vload4(0, I1 + q_k + 21*q_j);
+            vstore4(s0_0, 0, S1 + -8*t_j + 8*q_j + 32*k_k);
+            const float4 s4_0 = vload4(0, I1 + q_k + 21*q_j + 4);
+            vstore4(s4_0, 0, S1 + -8*t_j + 8*q_j + 32*k_k + 4);
           } else {
             #pragma clang loop vectorize(disable)
             for (long u_k = 0; u_k < -q_k + e_k; u_k++) {
