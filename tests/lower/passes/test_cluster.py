@@ -58,7 +58,7 @@ def test_groups_that_share_a_reduction_are_neighbours():
     case = CASES["groups in another order"]
     text = program_of(case.problem(), case.schedule, CUDA).text
     assert "__cluster_dims__(3, 1, 1)" in text
-    assert "z_j = (group) % (3);" in text
+    assert "z_j = (unsigned)(group) % (unsigned)(3);" in text
 
 
 def test_a_group_waits_for_others_before_it_writes_and_the_first_one_before_it_reads():

@@ -39,40 +39,40 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
 extern "C" __global__ __cluster_dims__(5, 1, 1) __launch_bounds__(32)
 void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* __restrict__ O1, unsigned char* __restrict__ scratch)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
   __shared__ __align__(16) float P0[20];
   __shared__ __align__(16) long long P1[20];
   __shared__ __align__(16) float L0[4];
   __shared__ __align__(16) long long L1[4];
-  const long long z_j = (group) % (5);
-  const long long g_j = (group) / (5);
-  const long long lo_j = 64*z_j;
-  const long long hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
-  const long long z_i = g_j;
-  const long long lo_i = 4*z_i;
-  const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
-  const long long x_j = (item) % (16);
-  const long long x_j_rest = (item) / (16);
-  const long long x_i = x_j_rest;
+  const int z_j = (unsigned)(group) % (unsigned)(5);
+  const int g_j = (unsigned)(group) / (unsigned)(5);
+  const int lo_j = 64*z_j;
+  const int hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
+  const int z_i = g_j;
+  const int lo_i = 4*z_i;
+  const int hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
+  const int x_j = (unsigned)(item) % (unsigned)(16);
+  const int x_j_rest = (unsigned)(item) / (unsigned)(16);
+  const int x_i = x_j_rest;
   float* C0;
   asm("mapa.u64 %0, %1, 0;" : "=l"(C0) : "l"(P0));
   long long* C1;
   asm("mapa.u64 %0, %1, 0;" : "=l"(C1) : "l"(P1));
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
-  const long long t_i = lo_i;
-  const long long e_i = hi_i;
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  const long long r_i = 2*x_i + t_i;
-  const long long q_i_0 = (r_i < 4 ? r_i : 4);
-  const long long q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
+  const int t_i = lo_i;
+  const int e_i = hi_i;
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  const int r_i = 2*x_i + t_i;
+  const int q_i_0 = (r_i < 4 ? r_i : 4);
+  const int q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
   const float* b0 = I0;
   float a0_0_0 = -INFINITY;
   long long a0_0_1 = (long long)(4611686018427387904L);
   float a1_0_0 = -INFINITY;
   long long a1_0_1 = (long long)(4611686018427387904L);
-  long long r_j = 2*x_j + t_j;
+  int r_j = 2*x_j + t_j;
   for (; r_j + 32 <= 2*x_j + e_j; r_j += 32) {
     const float* p0 = b0 + r_j;
     const float x0 = p0[301*q_i_0];
@@ -113,7 +113,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
   float* o0 = C0 + 4*z_j - 4*z_i + r_i;
   long long* o1 = C1 + 4*z_j - 4*z_i + r_i;
-  const long long place = (item) % (16);
+  const int place = (unsigned)(item) % (unsigned)(16);
   const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
   const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
   const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
@@ -163,7 +163,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   a1_0_0 = n1_8_0;
   a1_0_1 = n1_8_1;
   if (place < 1) {
-    const long long room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
+    const int room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
     if (0 <= room0) {
       *(float2*)(o0) = make_float2(a0_0_0, a1_0_0);
       *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
@@ -184,18 +184,18 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   if (0 < last) {
     const float* I0 = P0 + -4*z_i;
     const long long* I1 = P1 + -4*z_i;
-    const long long lo_groups = 0;
-    const long long hi_groups = 5;
-    const long long x_groups = item;
-    const long long t_groups = lo_groups;
-    const long long e_groups = hi_groups;
-    for (long long t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
-      const long long e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
-      const long long r_i = t_i;
-      const long long q_i_0 = (r_i < 4 ? r_i : 4);
-      const long long q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
-      const long long q_i_2 = (r_i + 2 < 4 ? r_i + 2 : 4);
-      const long long q_i_3 = (r_i + 3 < 4 ? r_i + 3 : 4);
+    const int lo_groups = 0;
+    const int hi_groups = 5;
+    const int x_groups = item;
+    const int t_groups = lo_groups;
+    const int e_groups = hi_groups;
+    for (int t_i = lo_i; t_i + 4 <= hi_i + 3; t_i += 4) {
+      const int e_i = (t_i + 4 < hi_i ? t_i + 4 : hi_i);
+      const int r_i = t_i;
+      const int q_i_0 = (r_i < 4 ? r_i : 4);
+      const int q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
+      const int q_i_2 = (r_i + 2 < 4 ? r_i + 2 : 4);
+      const int q_i_3 = (r_i + 3 < 4 ? r_i + 3 : 4);
       const float* b0 = I0;
       const long long* b1 = I1;
       float a0_0_0 = -INFINITY;
@@ -206,7 +206,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       long long a2_0_1 = (long long)(4611686018427387904L);
       float a3_0_0 = -INFINITY;
       long long a3_0_1 = (long long)(4611686018427387904L);
-      long long r_groups = x_groups + t_groups;
+      int r_groups = x_groups + t_groups;
       for (; r_groups + 128 <= x_groups + e_groups; r_groups += 128) {
         const float* p0 = b0 + 4*r_groups;
         const long long* p1 = b1 + 4*r_groups;
@@ -337,7 +337,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       }
       float* o0 = O0 + r_i;
       long long* o1 = O1 + r_i;
-      const long long place = (item) % (32);
+      const int place = (unsigned)(item) % (unsigned)(32);
       const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
       const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
       const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
@@ -459,7 +459,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       a3_0_0 = n3_16_0;
       a3_0_1 = n3_16_1;
       if (place < 1) {
-        const long long room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
+        const int room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
         if (0 <= room0) {
           *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
           *(float4*)(o0) = make_float4(a0_0_0, a1_0_0, a2_0_0, a3_0_0);

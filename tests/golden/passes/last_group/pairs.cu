@@ -39,32 +39,32 @@ __device__ __forceinline__ void copy_async(void* to, const void* from) {
 extern "C" __global__ __launch_bounds__(32)
 void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* __restrict__ O1, unsigned char* __restrict__ scratch, unsigned int* __restrict__ counters)
 {
-  const long long group = blockIdx.x;
-  const long long item = threadIdx.x;
+  const int group = blockIdx.x;
+  const int item = threadIdx.x;
   __shared__ __align__(16) float L0[2];
   __shared__ __align__(16) long long L1[2];
-  const long long z_j = (group) % (5);
-  const long long g_j = (group) / (5);
-  const long long lo_j = 64*z_j;
-  const long long hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
-  const long long z_i = g_j;
-  const long long lo_i = 4*z_i;
-  const long long hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
-  const long long x_j = (item) % (16);
-  const long long x_j_rest = (item) / (16);
-  const long long x_i = x_j_rest;
+  const int z_j = (unsigned)(group) % (unsigned)(5);
+  const int g_j = (unsigned)(group) / (unsigned)(5);
+  const int lo_j = 64*z_j;
+  const int hi_j = (lo_j + 64 < 301 ? lo_j + 64 : 301);
+  const int z_i = g_j;
+  const int lo_i = 4*z_i;
+  const int hi_i = (lo_i + 4 < 5 ? lo_i + 4 : 5);
+  const int x_j = (unsigned)(item) % (unsigned)(16);
+  const int x_j_rest = (unsigned)(item) / (unsigned)(16);
+  const int x_i = x_j_rest;
   float* R0 = (float*)(scratch);
   long long* R1 = (long long*)(scratch + 200);
-  const long long t_j = lo_j;
-  const long long e_j = hi_j;
-  for (long long t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
-    const long long e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
-    const long long r_i = x_i + t_i;
-    const long long q_i_0 = (r_i < 4 ? r_i : 4);
+  const int t_j = lo_j;
+  const int e_j = hi_j;
+  for (int t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
+    const int e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
+    const int r_i = x_i + t_i;
+    const int q_i_0 = (r_i < 4 ? r_i : 4);
     const float* b0 = I0;
     float a0_0_0 = -INFINITY;
     long long a0_0_1 = (long long)(4611686018427387904L);
-    long long r_j = 2*x_j + t_j;
+    int r_j = 2*x_j + t_j;
     for (; r_j + 32 <= 2*x_j + e_j; r_j += 32) {
       const float* p0 = b0 + r_j;
       const float x0 = p0[301*q_i_0];
@@ -89,7 +89,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
     }
     float* o0 = R0 + 5*z_j + r_i;
     long long* o1 = R1 + 5*z_j + r_i;
-    const long long place = (item) % (16);
+    const int place = (unsigned)(item) % (unsigned)(16);
     const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
     const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
     const float n0_1_0 = (((t0_1_0 > a0_0_0) | ((t0_1_0 == a0_0_0) & (t0_1_1 < a0_0_1))) ? t0_1_0 : a0_0_0);
@@ -115,7 +115,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
     a0_0_0 = n0_8_0;
     a0_0_1 = n0_8_1;
     if (place < 1) {
-      const long long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+      const int room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
       if (0 <= room0) {
         o0[0] = a0_0_0;
         o1[0] = a0_0_1;
@@ -138,23 +138,23 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   if (0 < last) {
     const float* I0 = (const float*)(scratch);
     const long long* I1 = (const long long*)(scratch + 200);
-    const long long lo_groups = 0;
-    const long long hi_groups = 5;
-    const long long x_groups = item;
-    const long long t_groups = lo_groups;
-    const long long e_groups = hi_groups;
-    for (long long t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
-      const long long e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
-      const long long r_i = t_i;
-      const long long q_i_0 = (r_i < 4 ? r_i : 4);
-      const long long q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
+    const int lo_groups = 0;
+    const int hi_groups = 5;
+    const int x_groups = item;
+    const int t_groups = lo_groups;
+    const int e_groups = hi_groups;
+    for (int t_i = lo_i; t_i + 2 <= hi_i + 1; t_i += 2) {
+      const int e_i = (t_i + 2 < hi_i ? t_i + 2 : hi_i);
+      const int r_i = t_i;
+      const int q_i_0 = (r_i < 4 ? r_i : 4);
+      const int q_i_1 = (r_i + 1 < 4 ? r_i + 1 : 4);
       const float* b0 = I0;
       const long long* b1 = I1;
       float a0_0_0 = -INFINITY;
       long long a0_0_1 = (long long)(4611686018427387904L);
       float a1_0_0 = -INFINITY;
       long long a1_0_1 = (long long)(4611686018427387904L);
-      long long r_groups = x_groups + t_groups;
+      int r_groups = x_groups + t_groups;
       for (; r_groups + 128 <= x_groups + e_groups; r_groups += 128) {
         const float* p0 = b0 + 5*r_groups;
         const long long* p1 = b1 + 5*r_groups;
@@ -225,7 +225,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       }
       float* o0 = O0 + r_i;
       long long* o1 = O1 + r_i;
-      const long long place = (item) % (32);
+      const int place = (unsigned)(item) % (unsigned)(32);
       const float t0_1_0 = __shfl_down_sync(0xffffffffu, a0_0_0, 1);
       const long long t0_1_1 = __shfl_down_sync(0xffffffffu, a0_0_1, 1);
       const float t1_1_0 = __shfl_down_sync(0xffffffffu, a1_0_0, 1);
@@ -287,7 +287,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       a1_0_0 = n1_16_0;
       a1_0_1 = n1_16_1;
       if (place < 1) {
-        const long long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+        const int room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
         if (0 <= room0) {
           *(float2*)(o0) = make_float2(a0_0_0, a1_0_0);
           *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
