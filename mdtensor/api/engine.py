@@ -238,7 +238,7 @@ class Engine:
     ) -> bool:
         """Whether a shape has a winner, or a kernel of its own."""
         if structure.pattern is not None:
-            key = structure.pattern % sizes
+            key = structure.pattern.format(*sizes)
         elif self._may_be_apart(structure, use_store=use_store):
             key = problem_key(problem())
         else:

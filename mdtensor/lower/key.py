@@ -35,7 +35,7 @@ def problem_key(problem: Problem) -> str:
 
 
 def key_pattern(structure: Problem) -> str | None:
-    """The keys of all problems of a structure, with a `%d` for each of its sizes in order.
+    """The keys of all problems of a structure, where `str.format` puts its sizes, by their numbers.
 
     None where more than extents and strides differ from problem to problem.
 
@@ -46,25 +46,30 @@ def key_pattern(structure: Problem) -> str | None:
     >>> specs = TensorSpec.of((64, 32)), TensorSpec.of((32, 128))
     >>> made = generalised(problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs)))
     >>> key_pattern(made[0])
-    'mul/add %d,%d+,%d float32(%d,1,0) float32(0,%d,1) -> float32(%d,0,1) #469112ed'
-    >>> key_pattern(made[0]) % made[1]
+    'mul/add {0},{1}+,{2} float32({3},1,0) float32(0,{4},1) -> float32({5},0,1) #469112ed'
+    >>> key_pattern(made[0]).format(*made[1])
     'mul/add 64,32+,128 float32(32,1,0) float32(0,128,1) -> float32(128,0,1) #469112ed'
     """
     walks = (*structure.streams, *structure.writes)
     shown = [*structure.extents, *(stride for walk in walks for stride in walk.strides)]
-    named = [index for index in shown if index.constant is None]
+    named = {repr(index) for index in shown if index.constant is None}
     functions = [structure.scalar]
     if structure.finish is not None:
         functions.append(structure.finish.function)
     offsets = [access.offset for access in (*structure.all_reads, *structure.writes)]
     if (
-        len(named) != len(structure.sizes)
+        named != set(structure.sizes)
         or any(as_index(offset).constant is None for offset in offsets)
         or any(dims_in(result) for function in functions for result in function.results)
     ):
         return None
-    line = _line(structure, lambda index: "\0" if index.constant is None else repr(index))
-    return line.replace("%", "%%").replace("\0", "%d")
+
+    def numbered(index: Index) -> str:
+        text = repr(index)
+        return text if index.constant is not None else f"\0{structure.sizes.index(text)}\1"
+
+    line = _line(structure, numbered).replace("{", "{{").replace("}", "}}")
+    return line.replace("\0", "{").replace("\1", "}")
 
 
 def key_form(structure: Problem) -> re.Pattern[str]:
