@@ -157,7 +157,8 @@ def _convolution(name: str, arrays: list[Any], tensors: list[Any]) -> Workload:
 def schedules_of(problem: Any, target: Any, most: int) -> list[Any]:
     """The cost model's choice, and candidates of every kind, no more than `most` of each."""
     from mdtensor.lower.candidates import ranked
-    from mdtensor.lower.gpu_bulk import bulk_candidates, bulk_estimate
+    from mdtensor.lower.gpu_bulk import bulk_candidates
+    from mdtensor.lower.gpu_bulk_cost import bulk_estimate
 
     first = ranked(problem, target)[0][1]
     candidates = bulk_candidates(problem, target)

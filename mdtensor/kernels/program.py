@@ -9,6 +9,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.source import KernelSource
+from mdtensor.lower.any_alignment import for_any_alignment
 from mdtensor.lower.joined import Wired, joined
 from mdtensor.lower.lowering import lowered
 from mdtensor.lower.narrow_indices import have_narrow_indices
@@ -43,10 +44,11 @@ def program_of(
 
     if only_aligned:
         return rendered(lowered(problem, schedule, head, aligned=schedule.resident))
-    nests = lowered(problem, schedule, head)
     if not schedule.resident:
-        return rendered(nests)
+        return rendered(lowered(problem, schedule, head))
     aligned = lowered(problem, schedule, head, aligned=True)
+    fallback = for_any_alignment(problem, schedule) if schedule.bulk else schedule
+    nests = lowered(problem, fallback, head)
     if aligned == nests:
         return rendered(nests)
     return replace(rendered(aligned), unaligned=rendered(nests))

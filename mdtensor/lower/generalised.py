@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.passes.interleaved import MOST_APART
+from mdtensor.lower.lanes import MOST_APART
 from mdtensor.lower.problem import Computed, Finish, Problem, Read, Write
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction

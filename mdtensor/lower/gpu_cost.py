@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.gpu_arithmetic import ALONE, MUCH, cycles_of_point
-from mdtensor.lower.gpu_bulk import bulk_estimate
-from mdtensor.lower.gpu_matrices import matrix_estimate
+from mdtensor.lower.gpu_bulk_cost import bulk_estimate
+from mdtensor.lower.gpu_matrices_cost import matrix_estimate
 from mdtensor.lower.gpu_resources import (
     REGISTERS,
     WIDE,

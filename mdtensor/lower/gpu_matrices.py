@@ -1,4 +1,4 @@
-"""Schedules whose warps multiply small matrices, and how long they take, roughly.
+"""Schedules whose warps multiply small matrices.
 
 Rows, columns and the reduction are the longest dims along which two streams are such factors; what
 other dims there are is shared out among groups, or walked tile by tile.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import WARP
+from mdtensor.lower.gpu_matrices_cost import RESERVED, matrix_bytes
 from mdtensor.lower.nest.register_types import F32, F64
 from mdtensor.lower.passes.matrix_tile import (
     COLUMNS,
@@ -26,7 +27,6 @@ from mdtensor.lower.passes.matrix_tile import (
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.tiling import tilings_of
 from mdtensor.specs import Target
 
 # Warps of a group along rows and columns, and what a warp computes of them.
@@ -40,17 +40,6 @@ _HELD_BYTES = 512  # of a work-item's accumulators, in registers
 # of eight, float64 by four rows or columns of four at a time.
 _PADDING, _PADDING_SINGLE = 16, 32
 _SWATH = 8
-# Multiply-adds of a core per cycle, each for every byte of a factor's element, and bytes of local
-# memory; cycles that a group takes in any case, and that a tile takes until it is there.
-_MULTIPLIED_BYTES, _LOCAL_BYTES, _GROUP, _TILE = 2400.0, 100.0, 3000.0, 100.0
-# The same of float64, whose products take long: what fewer than eight warps of a core cannot hide.
-# Fitted to a thousand schedules of 1024^3 on an H200.
-_MULTIPLIED_BYTES_OF_DOUBLES, _SCHEDULERS = 1100.0, 4
-_HIDING, _NOT_HIDDEN = 8, 0.22
-_BASE = 2.5e-6
-# What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
-_ALL, _RESULT = 1.1, 5e-12
-_RESERVED = 1024  # bytes of a core's local memory that the system takes for a group
 
 
 def matrix_dims(problem: Problem, *, bulk: bool = False) -> tuple[int, int, int] | None:
@@ -107,7 +96,7 @@ def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
             validate_tensor(problem, schedule)
         except LoweringError:
             continue
-        if matrix_bytes(problem, schedule) <= target.l1_bytes - _RESERVED:
+        if matrix_bytes(problem, schedule) <= target.l1_bytes - RESERVED:
             yield schedule
 
 
@@ -169,58 +158,3 @@ def padding_of(problem: Problem, factors: Factors, number: int, own: int) -> int
     across = factors.memory == F32 and is_turned(problem, number, own)
     single = across or factors.memory == F64
     return (_PADDING_SINGLE if single else _PADDING) // factors.memory.itemsize
-
-
-def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
-    """Rows, columns and depth of a group's tile."""
-    row, column, along = schedule.tensor
-    tilings = tilings_of(problem, schedule)
-    depth = tilings[along].tile or tilings[along].part.constant or schedule.registers[along]
-    return tilings[row].block, tilings[column].block, depth
-
-
-def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
-    """Bytes of local memory that a group's stages take."""
-    rows, columns, depth = _sides(problem, schedule)
-    factors, padding = matrices_of(problem, schedule.tensor), max(schedule.padding)
-    elements = max(rows, depth) * (min(rows, depth) + padding)
-    elements += max(columns, depth) * (min(columns, depth) + padding)
-    return elements * factors.memory.itemsize * schedule.stages
-
-
-def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule with products of matrices takes, roughly."""
-    rows, columns, depth = _sides(problem, schedule)
-    row, column, along = schedule.tensor
-    warps = schedule.threads[row] // ROWS * (schedule.threads[column] // COLUMNS)
-    factors = matrices_of(problem, schedule.tensor)
-    points = schedule.registers[row] * schedule.registers[column]
-    registers = (points + 32) * problem.scalar.result_dtypes[0].itemsize // 4 + 32
-    on_core = min(
-        65536 // (registers * 32 * warps),
-        target.l1_bytes // (matrix_bytes(problem, schedule) + _RESERVED),
-        2048 // (32 * warps),
-    )
-    groups = math.prod(schedule.parts[d] for d in problem.kept)
-    busy = max(1, min(on_core, -(-groups // target.cores)))
-    itemsize, deep = factors.memory.itemsize, schedule.registers[along]
-    steps = math.prod(problem.extent(d) for d in problem.contracted) / deep
-    own = schedule.registers[row] * ROWS + schedule.registers[column] * COLUMNS
-    rate, alone = _MULTIPLIED_BYTES, 35.0 * points / 16 / 2
-    if factors.memory == F64:
-        rate = _MULTIPLIED_BYTES_OF_DOUBLES
-        alone = _SCHEDULERS * WARP * points * deep * itemsize / rate
-    multiplying = busy * rows * columns * deep * itemsize / rate
-    loading = busy * warps * own * deep * itemsize / _LOCAL_BYTES
-    step = max(multiplying, loading, alone)
-    if factors.memory == F64:
-        step *= 1 + _NOT_HIDDEN * max(0.0, _HIDING / (busy * warps) - 1)
-    cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * deep / depth * _TILE
-    rounds = -(-groups // (target.cores * busy))
-    moved = sum(
-        math.prod(problem.extent(d) for d in problem.dims if stream.uses(d)) * itemsize
-        for stream in problem.streams
-    )
-    computing = _ALL * rounds * (cycles + _GROUP) * 128 / target.rate
-    results = math.prod(problem.extent(d) for d in problem.kept)
-    return max(computing, moved / target.bandwidth) + results * _RESULT + _BASE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mdtensor.lower.gpu_bulk import bulk_bytes
-from mdtensor.lower.gpu_matrices import matrix_bytes
+from mdtensor.lower.gpu_bulk_cost import bulk_bytes
+from mdtensor.lower.gpu_matrices_cost import matrix_bytes
 from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.passes.march_out import lengths_of_runs, runs_of
 from mdtensor.lower.planes import planes_of

@@ -16,6 +16,8 @@ from mdtensor.translate.scalar import Expr
 
 LANES = 16
 LONG = 32
+# Elements that lie at most so many apart are loaded as whole vectors, from which shuffles pick.
+MOST_APART = 4
 # Operations that long vectors have.
 _PLAIN = frozenset(
     ("param", "const", "cast", "add", "sub", "mul", "neg", "and", "or", "xor", "not", "invert")

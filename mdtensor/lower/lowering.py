@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.lower.any_alignment import for_any_alignment
+from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.index import Index, as_index, product
 from mdtensor.lower.kernel import arguments_of, groups_of, kernel_of, part_bounds, size_names
@@ -78,8 +78,7 @@ def _frame(guarded: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
     if schedule.bulk:
         validate_bulk(problem, schedule)
         if not aligned:
-            schedule = for_any_alignment(guarded, schedule)
-            problem = schedule.computed(guarded)
+            raise LoweringError("bulk copies need arrays that begin at multiples of 16 bytes")
     tilings = tilings_of(problem, schedule)
     layouts = staged_layouts.layouts_of(problem, schedule, tilings)
     return Frame(problem, schedule, tilings, layouts, aligned)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdtensor.lower.lanes import most_lanes
+from mdtensor.lower.lanes import MOST_APART, most_lanes
 from mdtensor.lower.nest.register_types import register_dtype
-from mdtensor.lower.passes.interleaved import MOST_APART
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selected, selection_of

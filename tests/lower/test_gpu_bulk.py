@@ -10,13 +10,8 @@ import pytest
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_bulk import (
-    bulk_bytes,
-    bulk_candidates,
-    bulk_estimate,
-    shared_blocks,
-    spreads,
-)
+from mdtensor.lower.gpu_bulk import bulk_candidates, shared_blocks, spreads
+from mdtensor.lower.gpu_bulk_cost import bulk_bytes, bulk_estimate
 from mdtensor.lower.gpu_candidates import misfit
 from mdtensor.lower.gpu_matrices import matrix_dims
 from mdtensor.lower.gpu_resources import local_bytes

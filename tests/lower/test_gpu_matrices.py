@@ -10,7 +10,8 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.candidates import ranked
 from mdtensor.lower.gpu_candidates import misfit
-from mdtensor.lower.gpu_matrices import matrix_bytes, matrix_candidates, matrix_dims
+from mdtensor.lower.gpu_matrices import matrix_candidates, matrix_dims
+from mdtensor.lower.gpu_matrices_cost import matrix_bytes
 from tests.lower.test_gpu_candidates import problem_of
 from tests.targets import H200
 

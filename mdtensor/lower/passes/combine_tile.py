@@ -69,19 +69,8 @@ class CombineTile:
 def _lanes_of_stream(frame: Frame, number: int) -> int:
     """Elements of a stream that one access can read."""
     if number in frame.layouts:
-        return lanes_in_tile(frame, number)
+        return frame.lanes_in_tile(number)
     return _lanes_in_place(frame, number) if frame.aligned else 1
-
-
-def lanes_in_tile(frame: Frame, number: int) -> int:
-    """Elements of a staged tile that can be read at once, where a work-item's points begin."""
-    layout = frame.layouts[number]
-    lanes = lanes_of(layout.memory)
-    nearest = [axis for axis in layout.axes if axis.stride.constant == 1]
-    if not nearest or frame.tilings[nearest[0].dim].near % lanes:
-        return 1
-    others = [axis.stride.constant for axis in layout.axes if axis is not nearest[0]]
-    return lanes if all(s is not None and s % lanes == 0 for s in others) else 1
 
 
 def _lanes_in_place(frame: Frame, number: int) -> int:

@@ -16,6 +16,7 @@ from mdtensor.lower.index import Index, name
 from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.nest.values import Ref
 from mdtensor.lower.passes.staged_layouts import Layout
+from mdtensor.lower.passes.wide_accesses import lanes_of
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.tiling import DimTiling
@@ -103,6 +104,16 @@ class Frame:
         """The index of a point along such a dim."""
         inside = position % self.clamped_together(d)
         return name(f"{self.tilings[d].var('q')}_{position - inside}") + inside
+
+    def lanes_in_tile(self, number: int) -> int:
+        """Elements of a staged tile that can be read at once, where a work-item's points begin."""
+        layout = self.layouts[number]
+        lanes = lanes_of(layout.memory)
+        nearest = [axis for axis in layout.axes if axis.stride.constant == 1]
+        if not nearest or self.tilings[nearest[0].dim].near % lanes:
+            return 1
+        others = [axis.stride.constant for axis in layout.axes if axis is not nearest[0]]
+        return lanes if all(s is not None and s % lanes == 0 for s in others) else 1
 
 
 @dataclass(frozen=True, slots=True)

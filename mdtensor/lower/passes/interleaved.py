@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.lanes import MOST_APART
 from mdtensor.lower.nest.statements import (
     Block,
     Declare,
@@ -29,8 +30,6 @@ from mdtensor.lower.nest.statements import (
     When,
 )
 from mdtensor.lower.nest.values import Calc, Load, Ref, Shuffle, Value
-
-MOST_APART = 4
 
 
 class Run(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 
 from mdtensor.lower.index import Index, as_index, name, total
 from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
-from mdtensor.lower.passes.combine_tile import lanes_in_tile
 from mdtensor.lower.passes.destinations import Destination, Destinations, at_first_point
 from mdtensor.lower.passes.frame import Frame
 from mdtensor.lower.passes.staged_layouts import INNER
@@ -158,7 +157,7 @@ def _phases(frame: Frame, destinations: Sequence[Destination]) -> dict[str, int]
 def _lanes_of_stream(frame: Frame, number: int) -> int:
     """Elements of a stream that one access can read."""
     if number in frame.layouts:
-        return lanes_in_tile(frame, number)
+        return frame.lanes_in_tile(number)
     problem = frame.problem
     stream = problem.streams[number]
     computed = any(r.computed for r in problem.all_reads if r.stream == number)

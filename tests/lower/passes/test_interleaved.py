@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdtensor.lower.index import Index, as_index, name
+from mdtensor.lower.lanes import MOST_APART
 from mdtensor.lower.nest.register_types import F32
 from mdtensor.lower.nest.statements import Let, Loop, Pointer, Set, Statement, Store
 from mdtensor.lower.nest.values import Calc, Load, Ref, Shuffle, Value
-from mdtensor.lower.passes.interleaved import MOST_APART, interleaved
+from mdtensor.lower.passes.interleaved import interleaved
 
 START, FAR = name("start"), name("far")
 AT = {"start": 100, "far": 37}
