@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 
@@ -164,6 +164,71 @@ class Arithmetic(ABC, Generic[Result_co]):
                 hint="leave out what says where the result goes; np.where takes three arguments",
             ) from None
         return composed(self.applied, *args, **kwargs)
+
+
+class Aggregate(Arithmetic[NoReturn]):
+    """A traced aggregate (a record, an array, a string), for which Python's defaults mean nothing.
+
+    By default Python compares objects by identity, takes each for true, and finds it in sets and
+    dicts by its address. All that, and arithmetic, is refused unless a class says what it means.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def refused(self, what: str) -> TranslationError:
+        """The error of an operation without a meaning, of which `what` is the name."""
+
+    def equals(self, other: object) -> Any:
+        """Whether both have the same elements, as an expression; refused by default."""
+        raise self.refused("a comparison")
+
+    def applied(self, op: str, *operands: Any) -> NoReturn:
+        """Refuses arithmetic."""
+        raise self.refused(f"operation {op!r}")
+
+    def __eq__(self, other: object) -> Any:
+        return self.equals(other)
+
+    def __ne__(self, other: object) -> Any:
+        equals = self.equals(other)
+        return not equals if isinstance(equals, bool) else equals.applied("not", equals)
+
+    def __hash__(self) -> int:
+        raise self.refused("a search in a set or a dict")
+
+    def __bool__(self) -> bool:
+        raise self.refused("a condition")
+
+    def __iter__(self) -> Any:
+        raise self.refused("iteration")
+
+    def __int__(self) -> int:
+        raise self.refused("int()")
+
+    def __float__(self) -> float:
+        raise self.refused("float()")
+
+    def __complex__(self) -> complex:
+        raise self.refused("complex()")
+
+    def __index__(self) -> int:
+        raise self.refused("use as an index")
+
+    def __str__(self) -> str:
+        raise self.refused("str()")
+
+    def __format__(self, spec: str) -> str:
+        raise self.refused("formatting")
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise self.refused("conversion to an array of NumPy")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 def _numpy_name(function: Any) -> str:

@@ -144,6 +144,14 @@ class Expr(Arithmetic["Expr"]):
     def __complex__(self) -> complex:
         raise unknown(self, "value", "convert it by astype")
 
+    def __str__(self) -> str:
+        if TRACED.get() is not None:
+            raise unknown(self, "value", "kernels print nothing")
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
     def __repr__(self) -> str:
         if self.op == "param":
             return f"p{self.value}"

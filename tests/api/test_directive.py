@@ -421,7 +421,7 @@ WRONG = [
         (X, COUNTS),
         "n holds integers, so every step of the reduction would round",
     ),
-    (whole_array, (X, Y), "x: float64[6] is used as a whole in an operation"),
+    (whole_array, (X, Y), "x: float64[6] is used as a whole: operation 'add'"),
     (slices, (X, Y), "x is indexed by a slice"),
     (over_elements, (X, Y), "a loop goes over the elements of an array"),
 ]

@@ -12,11 +12,13 @@ from mdtensor.api.operators import operator, ps
 from mdtensor.api.reduce import reduce, scan
 from mdtensor.directive import (
     Buffer,
+    add,
     cc,
     combine_ops,
     fp64,
     inp,
     int32,
+    int64,
     mdh,
     out,
     pw,
@@ -380,3 +382,32 @@ def test_loops_write_numbers_only() -> None:
     assert caught.value.message == (
         "an element of people.first is a string, and kernels write only numbers"
     )
+
+
+@pytest.mark.parametrize("field", ["", "code", "name"])
+def test_loops_compare_records_and_sub_arrays_as_reductions_do(field: str) -> None:
+    kind = np.dtype([("id", "i8"), ("code", "u1", (4,)), ("name", "S4")])
+    ours, theirs = np.zeros(3, kind), np.zeros(2, kind)
+    ours["id"], theirs["id"] = [1, 2, 3], [1, 3]
+    ours["code"], theirs["code"] = [[1, 2, 3, 4], [5, 6, 7, 8], [1, 1, 1, 1]], [[5, 6, 7, 8]] * 2
+    ours["name"], theirs["name"] = [b"Ann", b"Bob", b""], [b"Bob", b""]
+    ours[0], theirs[1] = ours[0], ours[0]
+
+    @mdh(out(y=Buffer[int64]), inp(a=Buffer[kind], b=Buffer[kind]), combine_ops(cc, pw(add)))
+    def counted(y, a, b):
+        for n in range(3):
+            for i in range(2):
+                y[n] = 1 if (a[n][field] == b[i][field] if field else a[n] == b[i]) else 0
+
+    def same(a: Any, b: Any) -> bool:
+        return np.array_equal(a[field], b[field]) if field else a == b
+
+    expected = [sum(same(a, b) for b in theirs) for a in ours]
+    assert counted(ours, theirs).tolist() == expected
+    whole = reduce(
+        "i,j->i",
+        ours,
+        theirs,
+        f=lambda a, b: 1 if (a[field] == b[field] if field else a == b) else 0,
+    )
+    assert whole.tolist() == expected

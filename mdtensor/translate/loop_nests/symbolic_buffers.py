@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.arithmetic import Aggregate
+from mdtensor.translate.python.functions import conjunction, equality
 from mdtensor.translate.records.columns import Column, word_spec
 from mdtensor.translate.records.records import Operand, Text
 from mdtensor.translate.scalar import Expr, as_expr
@@ -29,15 +31,15 @@ class Recorder(Protocol):
         ...
 
 
-class _Whole(Arithmetic[NoReturn]):
+class _Whole(Aggregate):
     """What is no single element, so that nothing can be computed with it."""
 
     __slots__ = ()
 
-    def applied(self, op: str, *operands: Any) -> NoReturn:
-        """Refused."""
-        raise TranslationError(
-            f"{self!r} is used as a whole in an operation", hint="loop over its elements"
+    def refused(self, what: str) -> TranslationError:
+        """The error of what is done to more than one element."""
+        return TranslationError(
+            f"{self!r} is used as a whole: {what}", hint="loop over its elements"
         )
 
     def __iter__(self) -> NoReturn:
@@ -55,18 +57,27 @@ class SymbolicBuffer(_Whole):
     along one more axis (see `records.columns.words_of`).
     """
 
-    __slots__ = ("_fields", "_recorder", "_text", "is_weak", "name", "spec")
+    __slots__ = ("_fields", "_recorder", "_text", "is_weak", "name", "outer", "spec")
 
     def __init__(
-        self, name: str, spec: TensorSpec, recorder: Recorder, *, is_weak: bool = False
+        self,
+        name: str,
+        spec: TensorSpec,
+        recorder: Recorder,
+        *,
+        is_weak: bool = False,
+        outer: int | None = None,
     ) -> None:
         self.name = name
+        # Axes of the array of records of which this is a field; those behind are a sub-array's.
+        self.outer = len(spec.shape) + 1 if outer is None else outer
+        depth = len(spec.shape) if outer is None else outer
         self._text = spec.dtype if spec.dtype.kind in "SU" else None
         self.spec = spec if self._text is None else word_spec(spec)
         self.is_weak = is_weak
         self._recorder = recorder
         self._fields = {
-            field: SymbolicBuffer(f"{name}.{field}", field_spec, recorder)
+            field: SymbolicBuffer(f"{name}.{field}", field_spec, recorder, outer=depth)
             for field, field_spec in fields_of(spec).items()
         }
 
@@ -254,6 +265,18 @@ class Row(_Whole):
         """An assignment under a condition."""
         self._buffer.assign((*self._items, *_items(index)), value, condition)
 
+    def equals(self, other: object) -> Any:
+        """Whether two sub-arrays of records have equal elements; rows of arrays are refused."""
+        if not isinstance(other, Row) or not self._is_sub_array or not other._is_sub_array:
+            raise self.refused("a comparison")
+        if self.shape != other.shape:
+            raise self.refused(f"a comparison with {other!r}")
+        return _all(equality(self[n], other[n]) for n in range(len(self)))
+
+    @property
+    def _is_sub_array(self) -> bool:
+        return len(self._items) >= self._buffer.outer
+
     def __repr__(self) -> str:
         return f"a row of {self._buffer!r}"
 
@@ -280,6 +303,13 @@ class Record(_Whole):
         """An assignment under a condition."""
         self._field(name).assign(self._items, value, condition)
 
+    def equals(self, other: object) -> Any:
+        """Whether all fields are equal, as an expression; the other must have the same ones."""
+        names = self._buffer.fields.keys()
+        if not isinstance(other, Record) or other._buffer.fields.keys() != names:
+            raise self.refused("a comparison with what has other fields")
+        return _all(equality(self[name], other[name]) for name in names)
+
     def __repr__(self) -> str:
         return f"a record of {self._buffer!r}"
 
@@ -303,6 +333,10 @@ def fields_of(spec: TensorSpec) -> dict[str, TensorSpec]:
         dtype: np.dtype = spec.dtype[name]
         found[name] = TensorSpec.of((*spec.shape, *dtype.shape), dtype.base)
     return found
+
+
+def _all(conditions: Iterable[Any]) -> Any:
+    return reduce(conjunction, conditions, True)
 
 
 def _items(index: Any) -> tuple[Any, ...]:

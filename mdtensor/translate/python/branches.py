@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import is_scalar, is_sequence
 from mdtensor.translate.scalar import Expr, as_expr, select
+from mdtensor.translate.tracing import while_tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,11 @@ def merge(condition: Expr, then: Any, otherwise: Any) -> Any:
         ):
             return then
         return select(condition, as_expr(then), as_expr(otherwise))
-    if type(then) is type(otherwise) and then == otherwise:
+    if isinstance(then, Aggregate) or isinstance(otherwise, Aggregate):
+        raise NoChoiceError(f"{_described(then)} or {_described(otherwise)}")
+    with while_tracing():
+        is_same = type(then) is type(otherwise) and then == otherwise
+    if is_same:
         return then
     raise NoChoiceError(f"{_described(then)} or {_described(otherwise)}")
 

@@ -10,6 +10,7 @@ from inspect import signature
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.doubts import CHANGES
 from mdtensor.translate.python.expressions import Expressions
 from mdtensor.translate.python.functions import (
@@ -31,7 +32,7 @@ from mdtensor.translate.scalar import Expr
 from mdtensor.translate.tracing import while_tracing
 
 # Functions of objects, which tell nothing about elements.
-_OF_OBJECTS: Any = (isinstance, type, str, repr, hash, id)
+_OF_OBJECTS: Any = (isinstance, type, str, repr, ascii, format, hash, id)
 
 
 class Calls(Expressions):
@@ -67,7 +68,7 @@ class Calls(Expressions):
             return self.call(node, function.func, *given)
         if isinstance(function, LocalFunction):
             return self._interpreted(node, function, args, kwargs)
-        if function in _OF_OBJECTS and args and isinstance(args[0], Expr):
+        if function in _OF_OBJECTS and args and isinstance(args[0], Expr | Aggregate):
             raise self._passed_over(
                 node,
                 f"{function.__name__} of {args[0]!r}, which is known only when the kernel runs",

@@ -18,8 +18,13 @@ from mdtensor.translate.python.local_functions import call_method, is_own
 
 # Instructions of try and with, of global, and of the class patterns of match.
 _ALWAYS = frozenset(("PUSH_EXC_INFO", "STORE_GLOBAL", "DELETE_GLOBAL", "MATCH_CLASS"))
-# What may change objects from around the function, or ask for the class of a symbol.
-_MAYBE = frozenset(("STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"))
+# What may change objects from around the function, ask for the identity of a symbol, or print it.
+_MAYBE = frozenset(
+    (
+        *("STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR", "IS_OP"),
+        *("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"),
+    )
+)
 # fmt: off
 CHANGES = frozenset((
     "add", "append", "appendleft", "clear", "discard", "extend", "fill", "insert", "pop", "popitem",
@@ -27,7 +32,18 @@ CHANGES = frozenset((
 ))
 # fmt: on
 """Methods of lists, dicts, sets and arrays that change them."""
-_NAMES = CHANGES | {"setattr", "delattr", "isinstance", "type", "str", "repr", "hash", "id"}
+_NAMES = CHANGES | {
+    "setattr",
+    "delattr",
+    "isinstance",
+    "type",
+    "str",
+    "repr",
+    "hash",
+    "id",
+    "format",
+    "ascii",
+}
 
 
 class Doubt(Enum):

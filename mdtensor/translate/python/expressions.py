@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, count_of
+from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
 from mdtensor.translate.python.functions import (
     conjunction,
@@ -67,7 +68,8 @@ class Expressions(ABC):
                 return self._variable(node, name, variables)
             case ast.BinOp(left=left, op=op, right=right):
                 operands = self._value(left, variables), self._value(right, variables)
-                return self._guarded(node, binary(op), *operands)
+                computed = self._printed if isinstance(operands[0], str) else self._guarded
+                return computed(node, binary(op), *operands)
             case ast.UnaryOp(op=op, operand=operand):
                 return self._unary(node, op, self._value(operand, variables))
             case ast.BoolOp():
@@ -101,6 +103,10 @@ class Expressions(ABC):
             case ast.NamedExpr(target=target, value=value):
                 variables[target.id] = self._value(value, variables)
                 return variables[target.id]
+            case ast.JoinedStr(values=values):
+                return "".join(self._elements(values, variables))
+            case ast.FormattedValue():
+                return self._formatted(node, variables)
             case ast.Lambda():
                 return self._function(node, variables)
             case ast.ListComp() | ast.GeneratorExp():
@@ -167,6 +173,25 @@ class Expressions(ABC):
                 f"make it an array: numpy.asarray({name})",
             )
 
+    def _formatted(self, node: ast.FormattedValue, variables: dict[str, Any]) -> str:
+        """A part of an f-string."""
+        value = self._value(node.value, variables)
+        converted = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(node.conversion)
+        spec = "" if node.format_spec is None else self._value(node.format_spec, variables)
+        if isinstance(value, Expr | Aggregate):
+            self._printed(node, str, value)
+        return self._printed(node, format, converted(value) if converted else value, spec)
+
+    def _printed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
+        """The text that a function makes of values; of what only kernels know, there is none."""
+        try:
+            with while_tracing():
+                return self._guarded(node, function, *args)
+        except ProgramError as error:
+            if not isinstance(error.__cause__, MdtensorError):
+                raise
+            raise self._passed_over(node, error.message, error.hint) from error
+
     def _hashed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
         """The result of a function that looks for values by their hash, which no symbol has."""
         with while_tracing():
@@ -201,12 +226,23 @@ class Expressions(ABC):
         result: Any = True
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self._value(right_node, variables)
+            self._check_identity(node, op, left, right)
             holds = self._guarded(node, compared, op, left, right)
             if len(node.ops) == 1:
                 return holds
             result = conjunction(result, self._truth(node, holds))
             left = right
         return result
+
+    def _check_identity(self, node: ast.Compare, op: ast.cmpop, lhs: Any, rhs: Any) -> None:
+        """Refuses `is` on what only kernels know, which is never None and else unknown."""
+        values = [value for value in (lhs, rhs) if isinstance(value, Expr | Aggregate)]
+        if isinstance(op, ast.Is | ast.IsNot) and values and lhs is not None and rhs is not None:
+            raise self._passed_over(
+                node,
+                f"whether {values[0]!r} is the same object is known to Python only",
+                "compare values by == or !=",
+            )
 
     def _choice(self, node: ast.IfExp, variables: dict[str, Any]) -> Any:
         condition = self._truth(node.test, self._value(node.test, variables))

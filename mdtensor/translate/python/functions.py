@@ -12,7 +12,9 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdtensor.errors import TranslationError
+from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth
+from mdtensor.translate.tracing import while_tracing
 
 
 def is_symbolic(value: object) -> bool:
@@ -32,6 +34,10 @@ def is_scalar(value: object) -> bool:
     return isinstance(value, Expr | bool | int | float | complex | np.generic)
 
 
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
+
+
 def meaning(function: object) -> Callable[..., Any] | None:
     """What a function does on symbolic values; None where nothing special is known."""
     if isinstance(function, type) and issubclass(function, np.generic):
@@ -43,15 +49,21 @@ def meaning(function: object) -> Callable[..., Any] | None:
 
 
 def equality(lhs: Any, rhs: Any) -> Any:
-    """`lhs == rhs` of values, tuples element by element."""
+    """`lhs == rhs` of values, tuples element by element, dicts value by value."""
     if is_sequence(lhs) and is_sequence(rhs):
-        if len(lhs) != len(rhs):
+        if len(lhs) != len(rhs) or isinstance(lhs, tuple) != isinstance(rhs, tuple):
             return False
         return reduce(conjunction, map(equality, lhs, rhs), True)
+    if _is_dict(lhs) and _is_dict(rhs):
+        if lhs.keys() != rhs.keys():
+            return False
+        return reduce(conjunction, (equality(lhs[key], rhs[key]) for key in lhs), True)
     if is_scalar(lhs) and is_scalar(rhs) and (is_symbolic(lhs) or is_symbolic(rhs)):
         return apply("eq", lhs, rhs)
-    # Other symbolic objects say themselves what equals them.
-    return rhs == lhs if isinstance(lhs, Expr) else lhs == rhs
+    if isinstance(lhs, Aggregate) or isinstance(rhs, Aggregate):
+        return lhs == rhs if isinstance(lhs, Aggregate) else rhs == lhs
+    with while_tracing():  # so that expressions inside of other objects refuse to be compared
+        return lhs == rhs
 
 
 def inequality(lhs: Any, rhs: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
+from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import (
     disjunction,
     equality,
@@ -17,6 +18,7 @@ from mdtensor.translate.python.functions import (
     negation,
     ordering,
 )
+from mdtensor.translate.tracing import while_tracing
 
 _BINARY: Mapping[type[ast.operator], str] = {
     ast.Add: "add",
@@ -84,6 +86,8 @@ def compared(op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
 
 
 def _contains(holder: Any, value: Any) -> Any:
-    if not is_symbolic(value) and not is_sequence(holder):
-        return value in holder
+    traced = is_symbolic(value) or isinstance(value, Aggregate) or isinstance(holder, Aggregate)
+    if not traced and not is_sequence(holder):
+        with while_tracing():
+            return value in holder
     return reduce(disjunction, (equality(value, element) for element in holder), False)

@@ -11,13 +11,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 import numpy as np
 
 from mdtensor.errors import FieldError
-from mdtensor.translate.arithmetic import Arithmetic
-from mdtensor.translate.python.functions import conjunction, equality, is_sequence, negation
+from mdtensor.translate.arithmetic import Aggregate
+from mdtensor.translate.python.functions import conjunction, equality, is_sequence
 from mdtensor.translate.records.columns import WORD, Column, Path, part_dtype
 from mdtensor.translate.scalar import Expr, apply, as_expr, cast
 from mdtensor.translate.tracing import SymbolError
@@ -75,28 +75,14 @@ def symbol_of(dtype: np.dtype, operand: Operand, what: str = "", path: Path = ()
     return operand.value(Column(path))
 
 
-class _Part(Arithmetic[NoReturn]):
-    """What is no number: arithmetic and conditions on it are errors."""
+class _Part(Aggregate):
+    """What is no number: all but comparisons for equality is refused."""
 
     __slots__ = ()
-    __hash__: ClassVar[Any] = None
 
-    def applied(self, op: str, *operands: Any) -> NoReturn:
-        """Raises the error that this is no number."""
-        raise FieldError(f"operation {op!r} takes numbers, not {self!r}", hint=self._way_out())
-
-    def __bool__(self) -> bool:
-        raise FieldError(f"{self!r} is no condition", hint=self._way_out())
-
-    def __eq__(self, other: object) -> Any:
-        return self._equals(other)
-
-    def __ne__(self, other: object) -> Any:
-        return negation(self._equals(other))
-
-    @abstractmethod
-    def _equals(self, other: object) -> Any:
-        """Whether both have the same elements, which is a number."""
+    def refused(self, what: str) -> FieldError:
+        """The error that this is no number."""
+        return FieldError(f"{what} takes numbers, not {self!r}", hint=self._way_out())
 
     @abstractmethod
     def _way_out(self) -> str:
@@ -134,7 +120,8 @@ class Record(_Part):
     def __iter__(self) -> Iterator[Any]:
         return (self[name] for name in self._dtype.names or ())
 
-    def _equals(self, other: object) -> Any:
+    def equals(self, other: object) -> Any:
+        """Whether all fields are equal, as an expression."""
         if not isinstance(other, Record):
             raise FieldError(f"{self!r} is compared with {other!r}", hint=self._way_out())
         if self._dtype.names != other._dtype.names:
@@ -195,7 +182,8 @@ class SubArray(_Part):
             raise FieldError(f"{self!r} has {self.ndim} axes, but there are more indices")
         return part[tuple(rest)]
 
-    def _equals(self, other: object) -> Any:
+    def equals(self, other: object) -> Any:
+        """Whether all elements are equal, as an expression."""
         if not isinstance(other, SubArray) or self.shape != other.shape:
             raise FieldError(f"{self!r} is compared with {other!r}", hint=self._way_out())
         return _all(equality(mine, its) for mine, its in zip(self, other, strict=True))
@@ -242,7 +230,11 @@ class Text(_Part):
     def __len__(self) -> int:
         return self.length
 
-    def _equals(self, other: object) -> Any:
+    def __iter__(self) -> Iterator[Any]:
+        return (self[place] for place in range(self.length))
+
+    def equals(self, other: object) -> Any:
+        """Whether all characters are equal, as an expression."""
         if isinstance(other, str | bytes):
             return self._equals_constant(other)
         if not isinstance(other, Text):

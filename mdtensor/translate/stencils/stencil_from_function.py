@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.errors import ShapeError, TranslationError, count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.arithmetic import Arithmetic
+from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -62,8 +62,8 @@ def stencil_from_function(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Field(Arithmetic[NoReturn]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Field(Aggregate):
     """An array as a stencil function sees it: `u[-1, 0]` is the element above the point."""
 
     buffer: int
@@ -80,10 +80,10 @@ class Field(Arithmetic[NoReturn]):
         """Type of an element."""
         return self.spec.dtype
 
-    def applied(self, op: str, *operands: Any) -> NoReturn:
-        """Refuses arithmetic on whole arrays."""
-        raise TranslationError(
-            "a stencil computes with an array instead of an element of it",
+    def refused(self, what: str) -> TranslationError:
+        """The error of what is done to a whole array."""
+        return TranslationError(
+            f"a stencil uses an array instead of an element of it: {what}",
             hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
         )
 

@@ -357,11 +357,11 @@ def not_ascii(a):
         (
             formatted,
             """\
-            JoinedStr cannot be traced
+            the value of p0 is known only when the kernel runs
               return f"{a}" if a > 0 else ""
                      ^
               FILE, in formatted
-              hint: write it in simpler Python""",
+              hint: kernels print nothing""",
         ),
     ],
 )

@@ -234,7 +234,7 @@ WRONG: dict[str, tuple[Callable[..., Any], str, str | None]] = {
     ),
     "a string as a condition": (
         lambda r: 1 if r["name"] else 0,
-        "field 'name' of operand 0 (S10) is no condition",
+        "a condition takes numbers, not field 'name' of operand 0 (S10)",
         "compare strings by == and !=, with strings or constants",
     ),
     "a string and a number": (

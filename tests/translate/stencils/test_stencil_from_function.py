@@ -48,7 +48,7 @@ def test_elements_that_are_not_used_are_not_read() -> None:
         (
             lambda u: np.sqrt(u) + 1,
             (3,),
-            "a stencil computes with an array instead of an element of it",
+            "a stencil uses an array instead of an element of it: operation 'sqrt'",
             "u[0] is the point itself",
         ),
         (

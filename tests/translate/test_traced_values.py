@@ -1,0 +1,255 @@
+"""Every value that user code holds while it is traced, under every protocol of Python.
+
+A protocol gives a traced value, or it is refused: none may fall through to the default of Python's
+objects, which compares by identity and takes everything for true.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.errors import MdtensorError, PassedOverError, ProgramError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.arithmetic import Aggregate
+from mdtensor.translate.loop_nests.symbolic_buffers import OpenBuffer, SymbolicBuffer
+from mdtensor.translate.python.expr_from_function import traced
+from mdtensor.translate.records.records import Operand, symbol_of
+from mdtensor.translate.scalar import Expr, param
+from mdtensor.translate.stencils.stencil_from_function import Field
+from mdtensor.translate.tracing import while_tracing
+
+PERSON = np.dtype([("id", "i8"), ("name", "S4"), ("scores", "f4", (3,)), ("code", "u1", (4,))])
+OTHER = np.dtype([("id", "i8"), ("weight", "f4")])
+
+
+class Elements:
+    """Gives each element that is read a parameter of its own."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def read(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
+        self.count += 1
+        return param(self.count, buffer.dtype)
+
+    def store(self, *_: object) -> None:
+        raise AssertionError("nothing is stored here")
+
+
+def of_loops() -> dict[str, Any]:
+    people = SymbolicBuffer("people", TensorSpec.of((5,), PERSON), Elements())
+    matrix = SymbolicBuffer("X", TensorSpec.of((5, 3), "f4"), Elements())
+    return {
+        "array of a loop": matrix,
+        "row of a loop": matrix[0],
+        "record of a loop": people[1],
+        "string of a loop": people[1]["name"],
+        "sub-array of a loop": people[1]["scores"],
+        "field of all records": people.fields["scores"],
+        "array of unknown shape": OpenBuffer("v", np.dtype("f4"), Elements()),
+    }
+
+
+def values() -> dict[str, Any]:
+    person = symbol_of(PERSON, Operand(0, lambda column: param(column.word, "u4")))
+    return of_loops() | {
+        "element": param(0, "f4"),
+        "record": person,
+        "string": person["name"],
+        "sub-array": person["scores"],
+        "array of a stencil": Field(0, TensorSpec.of((4, 4)), {}),
+    }
+
+
+PROTOCOLS: dict[str, Callable[[Any], Any]] = {
+    "==": lambda v: v == v,
+    "!=": lambda v: v != v,
+    "== number": lambda v: v == 1,
+    "== None": lambda v: v == None,  # noqa: E711
+    "== object": lambda v: v == object(),
+    "<": lambda v: v < v,
+    "<=": lambda v: v <= 1,
+    ">": lambda v: 1 > v,  # noqa: SIM300
+    ">=": lambda v: v >= v,
+    "bool": bool,
+    "not": operator.not_,
+    "hash": hash,
+    "in a set": lambda v: v in {1, 2},
+    "key of a dict": lambda v: {v: 1},
+    "in a list": lambda v: v in [object(), 1],
+    "count of a list": [object()].count,
+    "holder of in": lambda v: object() in v,
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "index": operator.index,
+    "range": range,
+    "format": lambda v: f"{v}",
+    "format with a width": lambda v: f"{v:>9}",
+    "str": str,
+    "percent": lambda v: "%s" % v,  # noqa: UP031
+    "print": print,
+    "join": lambda v: "".join([v]),
+    "+": lambda v: v + v,
+    "+ number": lambda v: 1 + v,
+    "@": lambda v: v @ v,
+    "-": operator.neg,
+    "~": operator.invert,
+    "abs": abs,
+    "round": round,
+    "divmod": lambda v: divmod(v, 2),
+    "pow": lambda v: v**2,
+    "<<": lambda v: v << 1,
+    "np.sqrt": np.sqrt,
+    "np.equal": lambda v: np.equal(v, v),
+    "np.sum": np.sum,
+    "np.array": lambda v: np.asarray(v, float),
+    "call": lambda v: v(),
+    "with": lambda v: v.__enter__(),
+    "del": lambda v: operator.delitem(v, 0),
+    "sorted": lambda v: sorted([v, v]),
+    "max by key": lambda v: max([1, 2], key=lambda _: v),
+}
+# What has a meaning: its result is traced, or known of the type alone.
+MEANINGS = {
+    ("record", "=="): Expr,
+    ("record", "!="): Expr,
+    ("string", "=="): Expr,
+    ("string", "!="): Expr,
+    ("sub-array", "=="): Expr,
+    ("sub-array", "!="): Expr,
+    ("record of a loop", "=="): Expr,
+    ("record of a loop", "!="): Expr,
+    ("string of a loop", "=="): Expr,
+    ("string of a loop", "!="): Expr,
+    ("sub-array of a loop", "=="): Expr,
+    ("sub-array of a loop", "!="): Expr,
+}
+PYTHONS = (TypeError, AttributeError)  # what Python itself refuses, for which the line is found
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("kind", values())
+def test_no_protocol_falls_through_to_pythons_default(kind: str, protocol: str) -> None:
+    value = values()[kind]
+    wanted = MEANINGS.get((kind, protocol))
+    try:
+        with while_tracing():
+            found = PROTOCOLS[protocol](value)
+    except (MdtensorError, *PYTHONS):
+        assert wanted is None
+        return
+    if wanted is not None:
+        assert isinstance(found, wanted)
+    else:
+        assert _is_traced(found), f"{protocol} of {kind} gives {found!r}"
+
+
+def _is_traced(found: Any) -> bool:
+    if isinstance(found, tuple):
+        return all(map(_is_traced, found))
+    return isinstance(found, Expr | Aggregate)
+
+
+@pytest.mark.parametrize("kind", values())
+def test_copies_are_the_value_itself(kind: str) -> None:
+    value = values()[kind]
+    if isinstance(value, Aggregate):
+        assert copy.copy(value) is value
+        assert copy.deepcopy([value])[0] is value
+
+
+def identity(a: Any, b: Any) -> Any:
+    return 1 if a is b else 0
+
+
+def identity_with_none(a: Any, b: Any) -> Any:
+    return 1 if a is None or b is not None else 0
+
+
+def text(a: Any, b: Any) -> Any:
+    return len(f"{a}") + b
+
+
+def text_with_a_width(a: Any, b: Any) -> Any:
+    return len(f"{a:{4}}") + b
+
+
+def old_text(a: Any, b: Any) -> Any:
+    return len("%s" % a) + b  # noqa: UP031
+
+
+def known_text(a: Any, b: Any) -> Any:
+    return a if f"{1 + 1:>2}{'x'!r}" == " 2'x'" else b
+
+
+def of_dicts(a: Any, b: Any) -> Any:
+    return 1 if {"x": a, "y": 2} == {"x": b, "y": 2} else 0
+
+
+def of_other_dicts(a: Any, b: Any) -> Any:
+    return 1 if {"x": a} == {"y": b} else 0
+
+
+def of_lists_and_tuples(a: Any, b: Any) -> Any:
+    return 1 if [a] == (b,) else 0
+
+
+def of_nested(a: Any, b: Any) -> Any:
+    return 1 if [(a, {"k": b})] == [(b, {"k": a})] else 0
+
+
+@pytest.mark.parametrize("function", [identity, text, text_with_a_width, old_text])
+def test_what_only_python_knows_is_refused_with_its_line(function: Callable[..., Any]) -> None:
+    with pytest.raises(PassedOverError) as caught:
+        traced(function, param(0, "f4"), param(1, "f4"))
+    assert caught.value.text
+    assert f"in {function.__name__}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (identity_with_none, "1"),
+        (known_text, "p0"),
+        (of_dicts, "select((p0 == p1), 1, 0)"),
+        (of_other_dicts, "0"),
+        (of_lists_and_tuples, "0"),
+        (of_nested, "select(((p0 == p1) & (p1 == p0)), 1, 0)"),
+    ],
+)
+def test_what_is_known_or_has_a_meaning(function: Callable[..., Any], expected: str) -> None:
+    assert repr(traced(function, param(0, "f4"), param(1, "f4"))) == expected
+
+
+def compared(a: Any, b: Any) -> Any:
+    return 1 if a == b else 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("array of a loop", "X: float32[5, 3] is used as a whole: a comparison"),
+        ("row of a loop", "a row of X: float32[5, 3] is used as a whole: a comparison"),
+        ("array of a stencil", "a stencil uses an array instead of an element of it: a comparison"),
+    ],
+)
+def test_comparisons_without_a_meaning_name_the_line(kind: str, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        traced(compared, values()[kind], values()[kind])
+    assert str(caught.value).splitlines()[:2] == [message, "  return 1 if a == b else 0"]
+
+
+def test_records_with_other_fields_are_not_compared() -> None:
+    people, others = (
+        SymbolicBuffer(name, TensorSpec.of((5,), dtype), Elements())
+        for name, dtype in (("people", PERSON), ("others", OTHER))
+    )
+    with pytest.raises(ProgramError, match="a comparison with what has other fields"):
+        traced(compared, people[0], others[0])
