@@ -62,8 +62,8 @@ def reduce(
     NumPy's function of that meaning, one that `mdtensor.operator` made, or any associative
     function of two elements (of two tuples, where `f` returns tuples) with its `identity`, if it
     has one. Or a dict with an operator for each dim; there `ps("add")` scans a dim that the
-    output keeps. Where operators differ, the last dim is combined first, dims being ordered by
-    their first use.
+    output keeps. The operators of a dict are applied in its order: `{"d": "add", "j": "min"}` is
+    the minimum along j of the sums along d.
 
     Types are NumPy's for the operations that `f` makes. Sums and products of booleans are counted
     in int64. `dtype` is the type to which results of `f` are brought, `acc_dtype` the one in which
@@ -74,7 +74,8 @@ def reduce(
     `epilogue` is applied to every finished result, then to one element of each operand that
     stands after a semicolon: `"ij,jk->ik; k"` with `epilogue=lambda total, b: total + b`. Names
     are `relu`, `gelu`, `bias`, `bias_relu`, `bias_gelu`. `check` tests on random values that
-    operators are associative, and that those of different dims may be applied in any order.
+    operators are associative, and that one of several dims may be applied in any order, unless a
+    dict says the order.
 
     Raises SubscriptError, DTypeError, ShapeError and TranslationError; OperatorError, with a
     counter-example, where `check` finds one.
@@ -160,7 +161,8 @@ class _Call:
         """The computation on operands of these specs."""
         md_hom = md_hom_from_reduction(self.reduction, specs)
         if self.check:
-            associativity.check_md_hom(md_hom)
+            is_ordered = isinstance(self.reduction.combine, Mapping)
+            associativity.check_md_hom(md_hom, is_ordered=is_ordered)
         scanned = [dim.name for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)]
         if self.reverse:
             md_hom = reversed_along(md_hom, scanned)

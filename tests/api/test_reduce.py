@@ -235,11 +235,16 @@ def test_mbbs() -> None:
 
 def test_different_operators_on_different_dims() -> None:
     a = values(RNG, (11, 13, 7), "float64")
-    close(reduce("ijk->j", a, combine={"i": "max", "k": "add"}), a.sum(axis=2).max(axis=0), 13)
-    close(reduce("ijk->j", a, combine={"i": "add", "k": pw("max")}), a.max(axis=2).sum(axis=0), 13)
+    close(reduce("ijk->j", a, combine={"k": "add", "i": "max"}), a.sum(axis=2).max(axis=0), 13)
+    close(reduce("ijk->j", a, combine={"i": "max", "k": "add"}), a.max(axis=0).sum(axis=1), 13)
+    close(reduce("ijk->j", a, combine={"i": "add", "k": pw("max")}), a.sum(axis=0).max(axis=1), 13)
     close(
-        reduce("ijk->ij", a, combine={"i": ps("max"), "j": cc, "k": "min"}),
+        reduce("ijk->ij", a, combine={"k": "min", "j": cc, "i": ps("max")}),
         np.maximum.accumulate(a.min(axis=2), axis=0),
+    )
+    close(
+        reduce("ijk->ij", a, combine={"i": ps("max"), "k": "min"}),
+        np.maximum.accumulate(a, axis=0).min(axis=2),
     )
 
 
@@ -362,8 +367,15 @@ def test_check_finds_what_is_not_associative() -> None:
         reduce("ij->i", a, combine=lambda x, y: x - y, check=True)
     with pytest.raises(OperatorError, match=r"(?s)identity.*changes a value"):
         reduce("ij->i", a, combine=lambda x, y: x + y, identity=1.0, check=True)
-    with pytest.raises(OperatorError, match=r"'add' \(∘\) and 'max' \(⊕\).*do not interchange"):
-        reduce("ij->", a, combine={"i": "max", "j": "add"}, check=True)
+    close(reduce("ij->", a, combine={"i": "max", "j": "add"}, check=True), a.max(axis=0).sum())
+    with pytest.raises(OperatorError, match=r"'op' \(∘\) and 'op' \(⊕\).*do not interchange"):
+        reduce(
+            "ij->",
+            a,
+            f=lambda x: (x, x),
+            combine=lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1]),
+            check=True,
+        )
 
 
 # ---- the table of calls

@@ -78,8 +78,10 @@ def test_two_dims() -> None:
 
 def test_what_the_output_lacks_is_reduced() -> None:
     a = values(RNG, (31, 17), "float64")
-    result = scan("ij->i", a, combine={"i": "max", "j": "add"})
+    result = scan("ij->i", a, combine={"j": "add", "i": "max"})
     close(result, np.maximum.accumulate(a.sum(axis=1)))
+    result = scan("ij->i", a, combine={"i": "max", "j": "add"})
+    close(result, np.maximum.accumulate(a, axis=0).sum(axis=1))
 
 
 def test_order_is_kept_in_both_directions() -> None:

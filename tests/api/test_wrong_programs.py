@@ -174,15 +174,62 @@ def operator_that_is_not_associative():
 
 
 @wrong
-def operators_that_do_not_interchange():
+def dims_of_an_operator_that_does_not_commute():
     """
-    OperatorError: operators 'add' (∘) and 'max' (⊕) on different dims do not interchange
-      a = -0.125, b = -0.25, c = 0.875, d = -0.625
-      (a ∘ b) ⊕ (c ∘ d) = 0.25
-      (a ⊕ c) ∘ (b ⊕ d) = 0.625
-      hint: combine one dim after the other, in two computations
+    OperatorError: operators 'op' (∘) and 'op' (⊕) on different dims do not interchange
+      a = (0.375, 0.375), b = (0.0, 0.0), c = (-0.0, -0.625), d = (1.0, 0.0)
+      (a ∘ b) ⊕ (c ∘ d) = (-0.0, -0.625)
+      (a ⊕ c) ∘ (b ⊕ d) = (-0.0, 0.0)
+      hint: say by a dict which dim is combined first, or take two computations
     """
-    return mdt.reduce("ij->", M, combine={"i": "max", "j": "add"}, check=True)
+    return mdt.reduce(
+        "ij->",
+        M,
+        f=lambda x: (x, x),
+        combine=lambda lhs, rhs: (lhs[0] * rhs[0], lhs[1] * rhs[0] + rhs[1]),
+        check=True,
+    )
+
+
+@wrong
+def operators_in_no_order():
+    """
+    TranslationError: combine is a set, which does not say what is combined first
+      hint: a dict from dims to operators, in order: {'i': 'add', 'j': 'min'} is the minimum along j of the sums along i, {'j': 'min', 'i': 'add'} the sum along i of the minima along j
+    """
+    return mdt.reduce("ij->", M, combine={("i", "add"), ("j", "min")})
+
+
+@wrong
+def sum_of_positions():
+    """
+    TranslationError: 'add' along 'i' is applied after 'argmin' along 'j', and would combine the positions that it finds
+      hint: apply 'add' before it, as {'i': 'add', 'j': 'argmin'} does, or combine 'j' by 'min', which gives values alone
+    """
+    return mdt.reduce("ij->", M, combine={"j": "argmin", "i": "add"})
+
+
+@wrong
+def position_of_what_was_combined_before():
+    """
+    TranslationError: result 1 of f is a position that 'argmin' along 'j' finds, but differs along 'i', which 'add' combines before
+      hint: return the index of what is combined last: (value, j)
+    """
+    return mdt.reduce("ij->", M, f=lambda x, *, i: (x, i), combine={"i": "add", "j": "argmin"})
+
+
+@wrong
+def sum_of_an_index_for_an_operator_of_tuples():
+    """
+    TranslationError: 'add' along 'i' would combine result 1 of f, an index of 'j', with itself
+      hint: say by an operator of tuples what becomes of it along 'i': lambda lhs, rhs: (lhs[0] + rhs[0], lhs[1])
+    """
+    return mdt.reduce(
+        "ij->",
+        M,
+        f=lambda x, *, j: (x, j),
+        combine={"i": "add", "j": lambda lhs, rhs: lhs if lhs[0] < rhs[0] else rhs},
+    )
 
 
 @wrong

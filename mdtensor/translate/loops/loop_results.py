@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, computed_dtype
-from mdtensor.translate.combine import CC, Combine, Pointwise, PrefixSum
+from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read
 from mdtensor.translate.loops.dependences import Touch, repeated
@@ -20,10 +20,11 @@ from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction, operator_of
+from mdtensor.translate.operators.positions import Origin, operators_by_dim
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, as_expr, cast
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import dims_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 Given = TensorSpec | np.dtype
@@ -64,25 +65,46 @@ class Result:
         return cls(output, tuple(found), cast(stored, computed_dtype(dtype)), node)
 
 
-def combines_of(results: Sequence[Result], combinations: Sequence[Combination]) -> list[Combine]:
-    """The combinations of dims, their operators made for tuples of the results."""
+def combines_of(
+    nest: Nest, results: Sequence[Result], loops: Loops, combinations: Sequence[Combination]
+) -> list[Combine]:
+    """The combinations of loops, their operators made for tuples of the results.
+
+    Raises TranslationError where an operator of values would combine what others find.
+    """
     names = [result.output for result in results]
     dtypes = [result.value.dtype for result in results]
-    return [_combine(combination, names, dtypes) for combination in combinations]
+    by_loop = {loop.name: said for loop, said in zip(loops, combinations, strict=True)}
+    origins = [_origin(nest, result.value) for result in results]
+
+    def make(said: Combination, dtypes: Sequence[np.dtype]) -> Operator:
+        return _operator(said, names, dtypes)
+
+    operators = operators_by_dim(by_loop, dtypes, origins, make)
+    kinds = {"pw": Pointwise, "ps": PrefixSum}
+    return [
+        CC if said.kind == "cc" else kinds[said.kind](operators[name])
+        for name, said in by_loop.items()
+    ]
 
 
-def _combine(combination: Combination, names: Sequence[str], dtypes: Sequence[np.dtype]) -> Combine:
-    if combination.kind == "cc":
-        return CC
+def _operator(
+    combination: Combination, names: Sequence[str], dtypes: Sequence[np.dtype]
+) -> Operator:
     said: Any = combination.operator
     identity, commutative = None, False
     if isinstance(said, OperatorFunction):
         said, identity, commutative = said.function, said.identity, said.commutative
     if assigns(said):
-        operator = operator_from_assigning(said, names, dtypes, identity, commutative)
-    else:
-        operator = operator_of(combination.operator, dtypes)
-    return Pointwise(operator) if combination.kind == "pw" else PrefixSum(operator)
+        return operator_from_assigning(said, names, dtypes, identity, commutative)
+    return operator_of(combination.operator, dtypes)
+
+
+def _origin(nest: Nest, value: Expr) -> Origin:
+    reads = [nest.entries[n] for n in nest.reads_of(value)]
+    indices = [axis for read in reads if isinstance(read, Read) for axis in read.index]
+    dims = [dim for expr in (value, *indices) for dim in dims_in(expr)]
+    return Origin(frozenset(dims), bool(dims) and not reads)
 
 
 def md_hom_of_results(

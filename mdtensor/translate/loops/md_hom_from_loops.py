@@ -61,7 +61,7 @@ def md_hom_from_loops(
                 "with combine_ops all bounds are constants; select in the body instead",
             )
     results = _results(tracer, outputs)
-    combines = combines_of(results, combinations)
+    combines = combines_of(nest, results, loops, combinations)
     return md_hom_of_results(nest, source, loops, specs, outputs, results, combines)
 
 

@@ -100,7 +100,7 @@ def md_hom_from_views(
         Result.of(source, name, index, value, _dtype(outputs[name]), source.node)
         for (name, index), value in zip(places, values, strict=True)
     ]
-    combines = combines_of(results, views.combinations)
+    combines = combines_of(nest, results, loops, views.combinations)
     return md_hom_of_results(nest, source, loops, specs, outputs, results, combines)
 
 

@@ -1,14 +1,16 @@
-"""How the dims of a string are combined, from what a user said."""
+"""How the dims of a string are combined, and in which order, from what a user said."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mdtensor.errors import SubscriptError
+from mdtensor.errors import SubscriptError, TranslationError
+from mdtensor.translate.combine import NAMES, PAIR_NAMES
 from mdtensor.translate.einsum.index_space import IndexSpace
 from mdtensor.translate.operators.combination import Combination, cc, ps, pw
-from mdtensor.translate.operators.operators import operator_name
+from mdtensor.translate.operators.operators import OperatorFunction, operator_name
 
 # A name, a function or an Operator for all dims, or one (or a Combination) for each of some dims.
 Said = Any
@@ -17,14 +19,15 @@ Said = Any
 def combinations_of_dims(
     said: Said, text: str, space: IndexSpace, *, scans: bool = False
 ) -> dict[str, Combination]:
-    """How every dim is combined.
+    """How every dim is combined, in the order of an `md_hom`, whose last dim is combined first.
 
     `said` is an operator for all dims that the output lacks, or for the one that is scanned, or a
-    mapping from dims to operators or Combinations. With `scans`, an operator of a dim that stays
-    scans it.
+    mapping from dims to operators or Combinations, which are applied in its order. With `scans`,
+    an operator of a dim that stays scans it. Dims stand in the order of their first use in the
+    string where nothing says another one, or none makes a difference.
 
     Raises SubscriptError where a dim that the output lacks has no operator, or one that the output
-    has would be reduced.
+    has would be reduced, and TranslationError for operators of dims in no order.
 
     >>> from mdtensor.translate.einsum.index_space import index_space
     >>> from mdtensor.specs import TensorSpec
@@ -32,7 +35,11 @@ def combinations_of_dims(
     >>> space = index_space(parse("ij->i"), [TensorSpec.of((2, 3))])
     >>> combinations_of_dims("max", "ij->i", space)
     {'i': cc, 'j': pw('max')}
+    >>> combinations_of_dims({"i": "add", "j": "max"}, "ij->", space)
+    {'j': pw('max'), 'i': pw('add')}
     """
+    if isinstance(said, set | frozenset | list | tuple):
+        raise _in_no_order(said, space)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(said, Mapping):
         if scans:
             said = {_only_dim(text, space): said}
@@ -46,10 +53,53 @@ def combinations_of_dims(
                 text=text,
                 hint=f"its dims are {', '.join(map(repr, space.extents))}",
             )
-    return {
+    found = {
         name: _combination(text, name, by_dim.get(name), name in space.output, scans)
         for name in space.extents
     }
+    applied = [name for name in by_dim if found[name].kind != "cc"]
+    return _with_last_applied_first(found, applied)
+
+
+def _with_last_applied_first(
+    combinations: Mapping[str, Combination], applied: Sequence[str]
+) -> dict[str, Combination]:
+    """The dims in the order of an `md_hom` whose operators are applied in another order.
+
+    Dims of one operator that commutes stay in their order, and so does what is not combined.
+    """
+    places = {name: place for place, name in enumerate(combinations)}
+    runs = [list(run) for _, run in itertools.groupby(applied, lambda n: _alike(combinations[n]))]
+    for run in runs:
+        is_any_order = _commutes(combinations[run[0]].operator)
+        run.sort(key=lambda name: places[name] if is_any_order else -applied.index(name))
+    combined = iter([name for run in reversed(runs) for name in run])
+    order = [next(combined) if name in applied else name for name in combinations]
+    return {name: combinations[name] for name in order}
+
+
+def _alike(combination: Combination) -> object:
+    """What the combinations of neighbours share whose operator is the same."""
+    return operator_name(combination.operator) or combination.operator
+
+
+def _commutes(said: object) -> bool:
+    if isinstance(said, OperatorFunction):
+        return said.commutative
+    return operator_name(said) in (*NAMES, *PAIR_NAMES)
+
+
+def _in_no_order(said: Any, space: IndexSpace) -> TranslationError:
+    """The error for operators of dims that do not say which one is applied first."""
+    names = [name for name in space.extents if name not in space.output]
+    first, second = (names * 2)[:2] if names else ("i", "j")
+    return TranslationError(
+        f"combine is a {type(said).__name__}, which does not say what is combined first",
+        hint=f"a dict from dims to operators, in order: {{{first!r}: 'add', {second!r}: 'min'}} is"
+        f" the minimum along {second} of the sums along {first},"
+        f" {{{second!r}: 'min', {first!r}: 'add'}} the sum along {first} of the minima along"
+        f" {second}",
+    )
 
 
 def _only_dim(text: str, space: IndexSpace) -> str:

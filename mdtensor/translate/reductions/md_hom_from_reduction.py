@@ -14,6 +14,7 @@ from mdtensor.translate.combine import (
     CC,
     PAIR_NAMES,
     Combine,
+    Operator,
     Pointwise,
     PrefixSum,
     with_ascending_places,
@@ -25,6 +26,7 @@ from mdtensor.translate.einsum.views_from_index_space import affine_access, view
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import operator_name, operator_of
+from mdtensor.translate.operators.positions import Origin, operators_by_dim
 from mdtensor.translate.python.expr_from_function import scalar_function
 from mdtensor.translate.reductions.combinations_of_dims import (
     Said,
@@ -42,7 +44,7 @@ from mdtensor.translate.reductions.reduction_types import (
 )
 from mdtensor.translate.scalar import F32, Expr, Number, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, factor
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import dims_in, params_in, substitute
 from mdtensor.translate.views import Access, Buffer
 
 Function = Callable[..., Any]
@@ -75,8 +77,9 @@ class Reduction:
 def md_hom_from_reduction(reduction: Reduction, specs: Sequence[TensorSpec]) -> MDHom:
     """The `md_hom` of a reduction on operands of the given specs.
 
-    Dims are ordered by their first use in the string; where several operators combine several
-    dims, the last dim is combined first, as the innermost loop of a nest is.
+    The last dim is combined first, as the innermost loop of a nest is. A mapping of operators is
+    applied in its order, so its first dim is the last one here; what has no order, or needs none,
+    is ordered by the first use in the string.
 
     Raises SubscriptError where string and shapes do not fit, TranslationError where functions and
     operators do not fit them, DTypeError where types cannot be combined.
@@ -100,15 +103,16 @@ def md_hom_from_reduced_space(
     names = operator_names(combinations)
     if not names and operator_name(reduction.combine) in PAIR_NAMES:
         names = [operator_name(reduction.combine)]  # over no dims: the position is 0 everywhere
-    is_place = reduction.function is None and bool(names) and set(names) <= set(PAIR_NAMES)
+    is_place = reduction.function is None and not set(PAIR_NAMES).isdisjoint(names)
     place = _place(space, combinations) if is_place else None
     view = views_from_index_space(space, specs)
     elements = _elements(space, view, specs)
     results, dtypes = _combined(reduction, space, elements, names, place)
     held = tuple(result.dtype for result in results)
-    epilogue, stored = _epilogue(reduction, space, specs, dtypes, held, is_place=is_place)
+    found = _in_c_order(space, combinations) if is_place else None
+    epilogue, stored = _epilogue(reduction, space, specs, dtypes, held, found)
     return MDHom(
-        _dims(space, combinations, results, reduction, place),
+        _dims(space, combinations, results, reduction, view, is_place=is_place),
         ScalarFunction(
             tuple(specs[access.buffer].dtype for access in view),
             results,
@@ -135,7 +139,11 @@ def _combined(
     elements in the types in which the results are combined.
     """
     natural = [value.dtype for value in _results(reduction, space, elements, place)]
-    dtypes = tuple(natural_dtype(d, names, counts=reduction.counts) for d in natural)
+    finds_places = not set(PAIR_NAMES).isdisjoint(names)
+    dtypes = tuple(
+        d if finds_places and n else natural_dtype(d, names, counts=reduction.counts)
+        for n, d in enumerate(natural)
+    )
     is_asked = reduction.dtype is not None and place is None
     if is_asked:
         dtypes = asked_dtypes(reduction.dtype, len(natural))
@@ -193,14 +201,17 @@ def _results(
 
 
 def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
-    """The position of a point among all that are combined with it, in C order."""
+    """The position of a point among all that are compared with it, the last dim counting fastest.
+
+    Dims are in the order of the `md_hom`: in a tie, the first place among those of the dims that
+    are combined last wins.
+    """
     place: Expr | None = None
-    for name, said in combinations.items():
-        if said.kind == "cc":
-            continue
+    for name in _places(combinations):
         if space.extents[name] == 0:
             raise ShapeError(
-                f"{operator_name(said.operator)} of no elements: dim {name!r} is empty",
+                f"{operator_name(combinations[name].operator)} of no elements:"
+                f" dim {name!r} is empty",
                 hint="an f that returns (value, index) gives the operator's identity",
             )
         index = index_of(name)
@@ -208,10 +219,36 @@ def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
     return const(0, np.int64) if place is None else place
 
 
-def _found(place: Expr) -> Expr:
-    """A place; the first one where none was better than the operator's identity."""
-    nowhere = const(int(np.iinfo(place.dtype).max), place.dtype)
-    return select(equal(place, nowhere), const(0, place.dtype), place)
+def _places(combinations: Mapping[str, Combination]) -> list[str]:
+    """The dims of which positions are wanted."""
+    operators = {name: said.operator for name, said in combinations.items() if said.kind != "cc"}
+    return [name for name, said in operators.items() if operator_name(said) in PAIR_NAMES]
+
+
+def _in_c_order(
+    space: IndexSpace, combinations: Mapping[str, Combination]
+) -> Callable[[Expr], Expr]:
+    """From a place, as `_place` counts it, to the position flat in C order.
+
+    It is the first place where none was better than the operator's identity.
+    """
+    counted = _places(combinations)
+    wanted = [name for name in space.extents if name in counted]
+
+    def found(place: Expr) -> Expr:
+        nowhere = const(int(np.iinfo(place.dtype).max), place.dtype)
+        place = select(equal(place, nowhere), const(0, place.dtype), place)
+        if counted == wanted:
+            return place
+        digits: dict[str, Expr] = {}
+        for name in reversed(counted):
+            digits[name], place = place % space.extents[name], place // space.extents[name]
+        flat = digits[wanted[0]]
+        for name in wanted[1:]:
+            flat = flat * space.extents[name] + digits[name]
+        return flat
+
+    return found
 
 
 def _traced(function: Function, elements: Sequence[Expr], dims: Iterable[str]) -> tuple[Expr, ...]:
@@ -226,21 +263,39 @@ def _dims(
     combinations: Mapping[str, Combination],
     results: Sequence[Expr],
     reduction: Reduction,
-    place: Expr | None,
+    view: Sequence[Access],
+    *,
+    is_place: bool,
 ) -> tuple[Dim, ...]:
-    held = [result.dtype for result in results]
+    def make(said: Combination, dtypes: Sequence[np.dtype]) -> Operator:
+        operator = operator_of(said.operator, dtypes, reduction.identity)
+        is_ascending = is_place and operator.name in PAIR_NAMES
+        return with_ascending_places(operator) if is_ascending else operator
 
-    def combine(said: Combination) -> Combine:
+    held = [result.dtype for result in results]
+    origins = [_origin(result, view) for result in results]
+    operators = operators_by_dim(combinations, held, origins, make, is_place=is_place)
+
+    def combine(name: str, said: Combination) -> Combine:
         if said.kind == "cc":
             return CC
-        operator = operator_of(said.operator, held, reduction.identity)
-        if place is not None and operator.name in PAIR_NAMES:
-            operator = with_ascending_places(operator)
-        return Pointwise(operator) if said.kind == "pw" else PrefixSum(operator)
+        return (Pointwise if said.kind == "pw" else PrefixSum)(operators[name])
 
     return tuple(
-        Dim(name, extent, combine(combinations[name])) for name, extent in space.extents.items()
+        Dim(name, space.extents[name], combine(name, said)) for name, said in combinations.items()
     )
+
+
+def _origin(result: Expr, view: Sequence[Access]) -> Origin:
+    read = [dim for n in params_in(result) for dim in _dims_read(view, n)]
+    dims = dims_in(result)
+    return Origin(frozenset((*dims, *read)), bool(dims) and not params_in(result))
+
+
+def _dims_read(view: Sequence[Access], position: int) -> list[str]:
+    """The dims on which an element depends, also through elements that its index takes."""
+    access = view[position]
+    return [*access.dims, *(dim for n in access.elements for dim in _dims_read(view, n))]
 
 
 def _name(reduction: Reduction, elements: Sequence[Expr]) -> str:
@@ -259,13 +314,13 @@ def _epilogue(
     specs: Sequence[TensorSpec],
     dtypes: tuple[np.dtype, ...],
     held: tuple[np.dtype, ...],
-    *,
-    is_place: bool,
+    found: Callable[[Expr], Expr] | None,
 ) -> tuple[Epilogue | None, tuple[np.dtype, ...]]:
     """What happens to finished tuples, and the types of what is stored.
 
-    The function is traced on the results' own types first, which tells the types that NumPy would
-    give; what computes takes tuples as they were combined.
+    Where places are wanted, `found` makes the positions of them that are stored. The function is
+    traced on the results' own types first, which tells the types that NumPy would give; what
+    computes takes tuples as they were combined.
     """
     if reduction.epilogue is None and space.finish:
         raise SubscriptError(
@@ -274,19 +329,19 @@ def _epilogue(
             carets=(reduction.text.index(";"),),
             hint="epilogue='bias' adds one; any function of result and operands can be given",
         )
-    if reduction.epilogue is None and not is_place:
+    if reduction.epilogue is None and found is None:
         return None, dtypes
     count = len(space.inputs)
     view = tuple(affine_access(count + n, axes) for n, axes in enumerate(space.finish))
     read = [specs[access.buffer].dtype for access in view]
     function = epilogue_named(reduction.epilogue)
     # The values that led to places are dropped.
-    first = 1 if is_place else 0
+    first = 0 if found is None else 1
 
     def finished(types: Sequence[np.dtype]) -> tuple[Expr, ...]:
         results = [param(n, dtype) for n, dtype in enumerate(types)][first:]
-        if is_place:
-            results = [_found(place) for place in results]
+        if found is not None:
+            results = [found(place) for place in results]
         extra = [param(len(types) + n, dtype) for n, dtype in enumerate(read)]
         if function is None:
             return tuple(results)

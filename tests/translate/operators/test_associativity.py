@@ -169,7 +169,7 @@ def test_operators_whose_dims_have_any_order() -> None:
           a = 1, b = 0, c = 0, d = 1
           (a ∘ b) ⊕ (c ∘ d) = 1
           (a ⊕ c) ∘ (b ⊕ d) = 2
-          hint: combine one dim after the other, in two computations""",
+          hint: say by a dict which dim is combined first, or take two computations""",
     )
     then = operator_from_function(composed, ["i4", "i4"], (1, 0))
     with pytest.raises(OperatorError, match=r"^operators 'composed' \(∘\) and 'composed' \(⊕\)"):
@@ -195,6 +195,7 @@ def test_all_operators_of_an_md_hom() -> None:
     check_md_hom(md_hom(CC, Pointwise(add), PrefixSum(add)))
     with pytest.raises(OperatorError, match="do not interchange"):
         check_md_hom(md_hom(PrefixSum(largest), Pointwise(add)))
+    check_md_hom(md_hom(PrefixSum(largest), Pointwise(add)), is_ordered=True)
     minus = operator_from_function(lambda a, b: a - b, ["i4"])
     with pytest.raises(OperatorError, match="operator 'op' is not associative"):
         check_md_hom(md_hom(CC, PrefixSum(minus)))

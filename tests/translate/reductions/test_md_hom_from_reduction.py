@@ -26,7 +26,17 @@ F4 = TensorSpec.of
         (
             Reduction("ij->", combine={"i": "max", "j": "add"}),
             [(4, 3)],
-            "md_hom[i:4, j:3](id, (pw(max), pw(add)))",
+            "md_hom[j:3, i:4](id, (pw(add), pw(max)))",
+        ),
+        (
+            Reduction("ijkl->k", combine={"j": "add", "l": np.min, "i": np.sum}),
+            [(2, 3, 4, 5)],
+            "md_hom[i:2, l:5, k:4, j:3](id, (pw(add), pw(min), cc, pw(add)))",
+        ),
+        (
+            Reduction("ijk->", combine={"k": "add", "i": np.add, "j": "min"}),
+            [(2, 3, 4)],
+            "md_hom[j:3, i:2, k:4](id, (pw(min), pw(add), pw(add)))",
         ),
         (
             Reduction("ij->i", combine={"i": ps("add"), "j": pw("add")}),
