@@ -20,7 +20,6 @@ from mdtensor.api.families import Families, Member
 from mdtensor.api.in_flight import Begun, Chain, Step
 from mdtensor.api.operands import (
     Array,
-    addressable,
     allocate,
     allocator,
     array_module,
@@ -28,6 +27,7 @@ from mdtensor.api.operands import (
     as_output,
     check_native,
     check_types,
+    holds,
     read_only,
     spec_of,
 )
@@ -330,8 +330,7 @@ def _allocated(
             raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
         if target is not None and xp is np and not target.flags.writeable:
             raise read_only("out")
-        fits = target is not None and addressable(target) and spec_of(target) == spec
-        if fits and not any(xp.may_share_memory(target, a) for a in (*arrays, *results)):
+        if target is not None and holds(target, spec, (*arrays, *results), xp):
             results.append(target)
         else:
             results.append(allocate(spec, xp))

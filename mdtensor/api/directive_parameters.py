@@ -19,8 +19,10 @@ from mdtensor.api.operands import (
     as_array,
     check_mask,
     check_types,
+    holds,
     spec_of,
 )
+from mdtensor.api.overlap import check_distinct, is_apart
 from mdtensor.errors import DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
@@ -161,6 +163,8 @@ def _check_argument(name: str, value: Any, is_written: bool, xp: Any) -> None:
         )
     if is_written and xp is np and not value.flags.writeable:
         raise ShapeError(f"{name} is written, but read-only", hint=f"pass {name}.copy()")
+    if is_written:
+        check_distinct(name, value)
 
 
 def _is_number(value: Any) -> bool:
@@ -183,7 +187,7 @@ def _check_apart(arrays: Mapping[str, Array], written: Collection[str], xp: Any)
     """Loops that mean what they mean in Python need arrays that are not parts of each other."""
     for name in arrays.keys() & written:
         for other, array in arrays.items():
-            if other != name and xp.may_share_memory(arrays[name], array):
+            if other != name and not is_apart(arrays[name], [array], xp):
                 raise ShapeError(
                     f"{name} is written, and shares memory with {other}",
                     hint=f"pass a copy: {other}.copy()",
@@ -193,10 +197,6 @@ def _check_apart(arrays: Mapping[str, Array], written: Collection[str], xp: Any)
 def _may_be_kept(arrays: Mapping[str, Array], name: str, xp: Any) -> bool:
     """Whether kernels can write to an array itself: it lies in order, apart from all others."""
     array = arrays[name]
-    return (
-        array.dtype.names is None
-        and bool(array.flags.c_contiguous)
-        and addressable(array)
-        and array.dtype.isnative
-        and not any(xp.may_share_memory(array, a) for n, a in arrays.items() if n != name)
-    )
+    others = [other for n, other in arrays.items() if n != name]
+    in_order = TensorSpec.of(array.shape, array.dtype.newbyteorder("="))
+    return array.dtype.names is None and holds(array, in_order, others, xp)

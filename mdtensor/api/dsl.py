@@ -12,10 +12,12 @@ import numpy as np
 from mdtensor.api.buffers import BufferType, dtype_of
 from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import Array, array_module, as_array, check_mask
+from mdtensor.api.in_flight import Step
+from mdtensor.api.operands import Array, array_module, as_array, as_output, check_mask, holds
 from mdtensor.errors import DTypeError, ShapeError, TranslationError, count_of
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loop_nests.loop_arguments import program_of
+from mdtensor.translate.loops.loop_steps import copying
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
 from mdtensor.translate.loops.md_hom_from_views import Accesses, Views, md_hom_from_views
 from mdtensor.translate.md_hom import MDHom
@@ -153,10 +155,14 @@ class Dsl:
     def __call__(self, *arrays: Any) -> Any:
         """Computes the outputs from the inputs; arrays for the outputs may come before them.
 
-        Elements that no access of `out_view` writes are 0.
+        Elements that no access of `out_view` writes stay in arrays that are passed, and are 0 in
+        new ones. Raises DTypeError and ShapeError for arrays that are not what was declared.
         """
         given, operands = self._split(arrays)
         xp = array_module(arrays)
+        targets = [as_output(n, array, xp) for n, array in zip(self.outputs, given, strict=False)]
+        for (name, declared), target in zip(self.outputs.items(), targets, strict=False):
+            declared.check(name, _spec(target))
         held: list[Array] = []
         for (name, declared), array in zip(self.inputs.items(), operands, strict=True):
             check_mask(name, array)
@@ -164,13 +170,18 @@ class Dsl:
             held.append(as_array(name, array, xp, dtype))
             declared.check(name, _spec(held[-1]))
 
-        def build(specs: tuple[TensorSpec, ...]) -> Computation:
-            found = self._md_hom(specs, [tuple(array.shape) for array in given])
-            return _on_operands(found, list(self.inputs))
+        shapes = tuple(tuple(target.shape) for target in targets)
+        copied = _copied(targets, held, xp)
 
-        shapes = tuple(tuple(array.shape) for array in given)
+        def build(specs: tuple[TensorSpec, ...]) -> Computation:
+            count = len(self.inputs)
+            found = self._md_hom(specs[:count], shapes)
+            before = dict(zip(copied, specs[count:], strict=True)) if given else None
+            return _on_operands(found, list(self.inputs), before)
+
+        held += [targets[number] for number in copied]
         out = given if len(given) != 1 else given[0]
-        return call((*self._key, shapes), held, build, out if given else None)
+        return call((*self._key, shapes, copied), held, build, out if given else None)
 
     def md_hom(self, *arrays: Any) -> MDHom:
         """The `MDHom` on arrays like these."""
@@ -253,14 +264,36 @@ def _spec(array: Any) -> TensorSpec:
     return TensorSpec(array.dtype, tuple(array.shape), contiguous_strides(array.shape))
 
 
-def _on_operands(found: MDHom, names: Sequence[str]) -> Computation:
-    """One step whose operands are all inputs, also those that no access reads."""
-    count = len(names)
+def _copied(targets: Sequence[Array], operands: Sequence[Array], xp: Any) -> tuple[int, ...]:
+    """Numbers of the passed outputs to which kernels cannot write themselves."""
+    found: list[int] = []
+    for number, target in enumerate(targets):
+        spec = TensorSpec.of(target.shape, target.dtype.newbyteorder("="))
+        others = (*operands, *(other for other in targets if other is not target))
+        if not holds(target, spec, others, xp):
+            found.append(number)
+    return tuple(found)
+
+
+def _on_operands(
+    found: MDHom, names: Sequence[str], before: Mapping[int, TensorSpec] | None
+) -> Computation:
+    """The step whose operands are all inputs, also those that no access reads.
+
+    `before` are the specs of passed outputs that are operands too, since what is written in part
+    begins as a copy of them; None where no outputs are passed, and all begin as zeros.
+    """
+    count = len(names) + len(before or ())
     whole = single(found)
     step = whole.steps[0]
     reads = tuple(names.index(buffer.name) for buffer in found.inputs)
     writes = tuple(range(count, count + len(found.outputs)))
-    fills = tuple(None if writes_all(found, b.name) else 0 for b in found.outputs)
-    return replace(
-        whole, fills=fills, operands=count, steps=(replace(step, operands=reads, results=writes),)
-    )
+    partial = [n for n, b in enumerate(found.outputs) if not writes_all(found, b.name)]
+    copies = [
+        Step(copying("before", spec, "after", found.outputs[n].spec).md_hom, (slot,), (writes[n],))
+        for slot, (n, spec) in enumerate((before or {}).items(), len(names))
+        if n in partial
+    ]
+    fills = tuple(0 if before is None and n in partial else None for n in range(len(found.outputs)))
+    steps = (*copies, replace(step, operands=reads, results=writes))
+    return replace(whole, fills=fills, operands=count, steps=steps)

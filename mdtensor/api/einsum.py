@@ -30,6 +30,7 @@ from mdtensor.api.operands import (
     spec_of,
     split,
 )
+from mdtensor.api.overlap import is_apart
 from mdtensor.api.path import Optimize, checked_optimize
 from mdtensor.api.prepare import Prepared, computation_dtype
 from mdtensor.api.recall import recalled
@@ -336,7 +337,7 @@ def _fill(text: str, arrays: list[Array], out: Array, options: Options, xp: Any)
     """
     if xp is np and not out.flags.writeable:
         raise read_only("out")
-    if addressable(out) and not any(xp.may_share_memory(out, array) for array in arrays):
+    if addressable(out) and is_apart(out, arrays, xp):
         base: Any = np.asarray(out) if xp is np else out
         prepared = lookup_or_prepare(text, arrays, base, options)
         execute(prepared, arrays, base, xp)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.operands import Array, array_module, as_array, check_types, no_array
+from mdtensor.api.overlap import check_distinct
 from mdtensor.api.recall import in_full
 from mdtensor.errors import AxisError, DTypeError, FilterError, warn
 from mdtensor.specs import as_dtype
@@ -59,6 +60,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
         raise FilterError(f"output shape not correct: {tuple(output.shape)} for {array.shape}")
     if is_complex and output.dtype.kind != "c":
         raise FilterError("output must have complex dtype")
+    check_distinct("output", output)
     return output.dtype.newbyteorder("="), output
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.api.overlap import check_distinct, is_apart
 from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
 from mdtensor.backends.memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, shown
@@ -176,13 +177,16 @@ def no_array(name: str, given: object) -> DTypeError:
 def as_output(name: str, given: object, xp: Any) -> Array:
     """The array that a result is written to, which may share a tensor's memory on a GPU.
 
-    Raises DTypeError for what is no array of NumPy or CuPy, and shares no memory with one.
+    Raises DTypeError for what is no array of NumPy or CuPy, and shares no memory with one, and
+    ShapeError where elements share memory with each other.
     """
-    if isinstance(given, xp.ndarray):
-        return given
-    if xp is not np and is_on_gpu(given):
-        return shared(name, given, xp)
-    raise no_array(name, given)
+    array = given
+    if not isinstance(given, xp.ndarray):
+        if xp is np or not is_on_gpu(given):
+            raise no_array(name, given)
+        array = shared(name, given, xp)
+    check_distinct(name, array)
+    return array
 
 
 def read_only(name: str, text: str | None = None) -> ShapeError:
@@ -234,6 +238,11 @@ def reason_of_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> str:
         if not given.isnative:
             return BYTE_ORDER
     return ""
+
+
+def holds(array: Array, spec: TensorSpec, others: Iterable[Array], xp: Any) -> bool:
+    """Whether a kernel can write a result of a spec to an array itself, while it reads others."""
+    return addressable(array) and spec_of(array) == spec and is_apart(array, others, xp)
 
 
 def addressable(array: Array) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.operands import Array, array_module
+from mdtensor.api.overlap import check_distinct
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
@@ -88,6 +89,7 @@ def by_columns(
         )
     given = out
     if is_structured:
+        check_distinct("out", out)
         given = tuple(out[name] for name in out.dtype.names) if xp is np else None
     records = out if is_structured else None
     return ByColumns(found.reduction, tuple(columns), given, found.names, result, records, xp)

@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex, cast, overload
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, as_array, spec_of
+from mdtensor.api.overlap import check_distinct
 from mdtensor.api.places import where_arrays_lie
 from mdtensor.api.recall import recalled
 from mdtensor.decorated import Decorated
@@ -150,6 +151,7 @@ class StencilFunction(Decorated):
             copies = tuple(a.copy() for a in arguments[:count])
             return copies[0] if count == 1 else copies
         for target, source in zip(_listed(out), arguments, strict=False):
+            check_distinct("out", target)
             target[...] = source
         return out
 
