@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 import warnings
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
+
+_WIDEST = 160  # columns of a text that are shown
+_LONGEST = 2000  # characters of any other line
 
 
 class MdtensorError(Exception):
@@ -40,18 +44,30 @@ class MdtensorError(Exception):
 
     def __str__(self) -> str:
         # Callers add context to an error that passes through by replacing its args.
-        lines = [str(self.args[0])]
+        lines = [_cut(str(self.args[0]))]
         if self.text is not None:
-            lines.append("  " + self.text)
-        if self.carets:
-            marks = (
-                "^" if column in self.carets else " " for column in range(max(self.carets) + 1)
-            )
-            lines.append("  " + "".join(marks))
-        lines += ["  " + note for note in self.notes]
+            lines += ["  " + line for line in _excerpt(self.text, self.carets)]
+        lines += ["  " + _cut(note) for note in self.notes]
         if self.hint is not None:
-            lines.append("  hint: " + self.hint)
+            lines.append("  hint: " + _cut(self.hint))
         return "\n".join(lines)
+
+
+def _excerpt(text: str, carets: Sequence[int]) -> list[str]:
+    """A text, and marks below it; of a long one, what lies around the first mark."""
+    first = max(0, min(min(carets, default=0) - _WIDEST // 2, len(text) - _WIDEST))
+    last = first + _WIDEST
+    before, after = "…" if first else "", "…" if last < len(text) else ""
+    shift = len(before) - first
+    marked = {column + shift for column in carets if column <= last}
+    columns = range(max(marked, default=-1) + 1)
+    marks = "".join("^" if column in marked else " " for column in columns)
+    shown = f"{before}{text[first:last]}{after}"
+    return [shown, marks] if marks else [shown]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 class SubscriptError(MdtensorError, ValueError):
@@ -193,8 +209,26 @@ def shown(value: object) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return f"an array {shape} of {dtype}"
-    text = " ".join(repr(value).split())
+    text = " ".join(_repr.repr(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+class _Repr(reprlib.Repr):
+    """Leaves out what is large, and names by its class what has no `repr`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 8
+        self.maxtuple = self.maxlist = self.maxarray = self.maxdict = 40
+        self.maxset = self.maxfrozenset = self.maxdeque = 40
+        self.maxstring = self.maxother = 200
+
+    def repr_int(self, x: int, level: int) -> str:
+        """A number; Python refuses to spell very large ones."""
+        return repr(x) if x.bit_length() <= 256 else f"an int of {x.bit_length()} bits"
+
+
+_repr = _Repr()
 
 
 def count_of(number: int, one: str, many: str) -> str:

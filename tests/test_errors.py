@@ -1,16 +1,18 @@
-"""Warnings: where they point to."""
+"""Texts of errors, however long what they show is; warnings: where they point to."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor.errors import MdtensorError, SubscriptError, shown
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,3 +55,57 @@ def test_a_store_that_cannot_be_used_is_told_where_the_user_called(tmp_path: Pat
     )
     assert f"{script}:4: StoreWarning: the store" in done.stderr
     assert done.stderr.count("StoreWarning") == 1
+
+
+def test_a_long_text_is_shown_around_its_first_mark() -> None:
+    text = "".join(chr(ord("a") + n % 26) for n in range(1000))
+    error = MdtensorError("wrong", text=text, carets=(500, 503, 900))
+    assert str(error).splitlines() == [
+        "wrong",
+        f"  …{text[420:580]}…",
+        "  " + " " * 81 + "^  ^",
+    ]
+    first, last = (MdtensorError("wrong", text=text, carets=(n,)) for n in (0, 1000))
+    assert str(first).splitlines() == ["wrong", f"  {text[:160]}…", "  ^"]
+    assert str(last).splitlines() == ["wrong", f"  …{text[840:]}", "  " + " " * 161 + "^"]
+
+
+def test_long_lines_are_cut() -> None:
+    error = MdtensorError("m" * 10_000, notes=["n" * 10_000], hint="h" * 10_000)
+    assert [len(line) for line in str(error).splitlines()] == [2000, 2002, 2008]
+
+
+def test_what_has_no_short_repr_is_shown_too() -> None:
+    circular: list[object] = []
+    circular.append(circular)
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert shown(circular) == "[[[[[[[[[...]]]]]]]]]"
+    assert shown(nested) == "[[[[[[[[[...]]]]]]]]]"
+    assert shown(10**5000) == "an int of 16610 bits"
+    assert shown(type("Odd", (), {"__repr__": lambda self: 1 / 0})()).startswith(
+        "<Odd instance at "
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "," * 100_000,
+        "," * 100_000 + "->",
+        "..." * 30_000,
+        "i" * 100_000,
+        "i " * 50_000 + "->0",
+        "i->" + " ".join(f"a{n}" for n in range(15_000)),
+        ", ".join(f"a{n}" for n in range(15_000)) + " -> i",
+        "i->i;" + "," * 100_000,
+    ],
+    ids=["commas", "arrow", "ellipses", "letters", "words", "output", "terms", "epilogue"],
+)
+def test_long_strings_are_refused_in_linear_time(text: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(SubscriptError) as caught:
+        mdt.reduce(text, np.ones(3))
+    assert len(str(caught.value)) < 5000
+    assert time.process_time() - begun < 3, "half a minute where each character is looked for"

@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mdtensor.errors import SubscriptError
+from mdtensor.errors import SubscriptError, shown
 
 _NAME = r"[A-Za-z_][A-Za-z_0-9]*"
 _SUMMAND = re.compile(rf"([+-]?)(?:(\d+)\*?(?={_NAME}|@))?({_NAME}|@\d+|\d+)")
+_DIGITS = 18  # what fits an index of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class AffineSum:
         if len(self.dims) != 1 or self.elements or self.offset or self.dims[0][1] != 1:
             return None
         return self.dims[0][0]
+
+
+def _is_too_large(word: str) -> bool:
+    return len(word) > _DIGITS and word.isdigit()
 
 
 def is_name(word: str) -> bool:
@@ -51,13 +56,20 @@ def parse_sum(word: str, text: str, column: int) -> AffineSum:
         found = _SUMMAND.match(word, place)
         if found is None or (place and not found.group(1)):
             raise SubscriptError(
-                f"{word!r} is no index",
+                f"{shown(word)} is no index",
                 text=text,
                 carets=(column + place,),
                 hint="an index is a sum like 'i', 'h+r' or '2h+r-1' without blanks inside;"
                 " '@1' is the element of operand 1",
             )
         sign, number, atom = found.groups()
+        if _is_too_large(number or "") or _is_too_large(atom.removeprefix("@")):
+            raise SubscriptError(
+                f"a number in {shown(word)} is larger than any array",
+                text=text,
+                carets=(column + place,),
+                hint=f"numbers have at most {_DIGITS} digits",
+            )
         coefficient = int(number or 1) * (-1 if sign == "-" else 1)
         if atom.isdigit():
             offset += coefficient * int(atom)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -22,6 +22,7 @@ LETTERS = frozenset(string.ascii_letters)
 ELLIPSIS = "..."
 # What no classic string with an arrow has.
 _OF_SUMS = frozenset(string.digits + "+-*@_")
+_KEPT = 10_000  # characters of a string whose parts are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Index:
 
 
 Term = tuple[Index, ...]
+# From a string and the columns of a term in it to its indices.
+_Indices = Callable[[str, int, int], Term]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def parse(text: str, *, extended: bool = False) -> Subscripts:
     """
     if not isinstance(cast("object", text), str):
         raise no_string(text)
-    return _parsed(text, extended)
+    return _parsed(text, extended) if len(text) <= _KEPT else _parsed.__wrapped__(text, extended)
 
 
 def no_string(text: object) -> SubscriptError:
@@ -122,25 +125,26 @@ def _parsed(text: str, extended: bool) -> Subscripts:
         )
     stop = text.find(";") if extended else -1
     last = len(text) if stop < 0 else stop
-    inputs = _terms(text, 0, last if arrow < 0 else arrow)
-    output = None if arrow < 0 else _term(text, arrow + 2, last)
-    finish = () if stop < 0 else _terms(text, stop + 1, len(text))
+    read = _sums if is_affine(text) else _letters
+    inputs = _terms(text, 0, last if arrow < 0 else arrow, read)
+    output = None if arrow < 0 else _term(text, arrow + 2, last, read)
+    finish = () if stop < 0 else _terms(text, stop + 1, len(text), read)
     subscripts = Subscripts(text, inputs, output, finish)
     if output is not None:
         _check_output(subscripts, output, extended=extended)
     return subscripts
 
 
-def _terms(text: str, start: int, end: int) -> tuple[Term, ...]:
+def _terms(text: str, start: int, end: int, read: _Indices) -> tuple[Term, ...]:
     terms: list[Term] = []
     for part in text[start:end].split(","):
-        terms.append(_term(text, start, start + len(part)))
+        terms.append(_term(text, start, start + len(part), read))
         start += len(part) + 1
     return tuple(terms)
 
 
-def _term(text: str, start: int, end: int) -> Term:
-    indices = _sums(text, start, end) if is_affine(text) else _letters(text, start, end)
+def _term(text: str, start: int, end: int, read: _Indices) -> Term:
+    indices = read(text, start, end)
     ellipses = [index.column for index in indices if index.name == ELLIPSIS]
     if len(ellipses) > 1:
         raise SubscriptError("a term has at most one ellipsis", text=text, carets=ellipses)
@@ -161,7 +165,7 @@ def _letters(text: str, start: int, end: int) -> Term:
     while column < end:
         character = text[column]
         if character == ".":
-            if text[column:end][:3] != ELLIPSIS:
+            if not text.startswith(ELLIPSIS, column, end):
                 raise SubscriptError(
                     "a '.' that is not part of an ellipsis",
                     text=text,
@@ -185,23 +189,23 @@ def _letters(text: str, start: int, end: int) -> Term:
 
 
 def _check_output(subscripts: Subscripts, output: Term, *, extended: bool) -> None:
-    if subscripts.is_affine:
+    if is_sums := subscripts.is_affine:
         _check_names(subscripts, output)
     known = {index.name for term in subscripts.inputs for index in term} | {ELLIPSIS}
     first: dict[str, int] = {}
     for index in output:
         if index.name in first:
             raise SubscriptError(
-                f"index {index.name!r} appears twice in the output",
+                f"index {shown(index.name)} appears twice in the output",
                 text=subscripts.text,
                 carets=(first[index.name], index.column),
                 hint="a result has one axis per index; write a diagonal with an index of its own",
             )
         first[index.name] = index.column
-        if index.name not in known and not (extended or subscripts.is_affine):
+        if index.name not in known and not (extended or is_sums):
             letters = sorted(known - {ELLIPSIS})
             raise SubscriptError(
-                f"index {index.name!r} of the output is in no operand",
+                f"index {shown(index.name)} of the output is in no operand",
                 text=subscripts.text,
                 carets=(index.column,),
                 hint="the operands have " + ", ".join(map(repr, letters)) if letters else None,
@@ -212,7 +216,7 @@ def _check_names(subscripts: Subscripts, output: Term) -> None:
     for index in output:
         if index.name != ELLIPSIS and not is_name(index.name):
             raise SubscriptError(
-                f"index {index.name!r} of the output is a sum",
+                f"index {shown(index.name)} of the output is a sum",
                 text=subscripts.text,
                 carets=(index.column,),
                 hint="the output has one name per axis; sums stand in operands",
