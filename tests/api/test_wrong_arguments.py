@@ -51,8 +51,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: mdt.einsum("9" * 5000 + "i -> i", A[0]),
         SubscriptError,
-        r"(?s)^a number in '9{78}… is larger than any array\n  9{160}…\n  \^"
-        r".*hint: numbers have at most 18 digits",
+        "^a number in '9{78}… is larger than any array\n  9{160}…\n  \\^\n  hint: numbers have",
     ),
     (lambda: mdt.einsum("ij->i", None), DTypeError, r"^operand 0 is None\n  hint: pass an array"),
     (lambda: mdt.compile("ij->i", (2, 3)), DTypeError, r"hint: .*mdtensor.spec\(\(2, 3\), 'f4'\)"),

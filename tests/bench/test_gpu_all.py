@@ -83,7 +83,7 @@ def test_a_call_does_all_tasks_and_a_second_one_nothing(
 
 
 def unpack(packed: Path, there: Path) -> None:
-    """Writes the files of an archive; `extractall` is called otherwise by each version of Python."""
+    """Writes the files of an archive; `extractall` depends on the version of Python."""
     with tarfile.open(packed) as inside:
         for member in inside.getmembers():
             content = inside.extractfile(member)
