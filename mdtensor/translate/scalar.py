@@ -164,6 +164,10 @@ class Expr(Arithmetic["Expr"]):
         return f"{self.op}({', '.join(map(repr, self.args))})"
 
 
+ATTRIBUTES = frozenset(("astype", "conjugate", "dtype", "imag", "real"))
+"""What an element has in a traced function; all else is an attribute of the expression alone."""
+
+
 def _fields(expr: Expr) -> tuple[object, ...]:
     return expr.op, expr.args, expr.dtype, expr.value, expr.weak
 

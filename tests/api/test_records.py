@@ -411,3 +411,36 @@ def test_loops_compare_records_and_sub_arrays_as_reductions_do(field: str) -> No
         f=lambda a, b: 1 if (a[field] == b[field] if field else a == b) else 0,
     )
     assert whole.tolist() == expected
+
+
+def test_loops_take_records_and_sub_arrays_apart_as_reductions_do() -> None:
+    kind = np.dtype([("id", "i8"), ("code", "u1", (4,))])
+    people = np.zeros(3, kind)
+    people["id"], people["code"] = [4, 5, 6], np.arange(12).reshape(3, 4)
+
+    @mdh
+    def taken(x, y):
+        for n in range(3):
+            total = 0
+            for value in x[n]["code"]:
+                total += value
+            first, code = x[n]
+            y[n, 0] = x[n][0] + len(x[n]) + first
+            y[n, 1] = x["id"][n] + x["code"][n][1]
+            y[n, 2] = max(x[n]["code"]) + sum(code)
+            y[n, 3] = total if 5 in code else 99
+
+    found = np.zeros((3, 4), "i8")
+    taken(people, found)
+    assert found.tolist() == [[10, 5, 9, 99], [12, 10, 29, 22], [14, 15, 49, 99]]
+
+
+def test_loops_name_the_fields_that_there_are() -> None:
+    @mdh
+    def wrong(x, y):
+        for n in range(3):
+            y[n] = x["age"][n]
+
+    with pytest.raises(ProgramError) as caught:
+        wrong(np.zeros(3, [("id", "i8")]), np.zeros(3))
+    assert (caught.value.message, caught.value.hint) == ("x has no field 'age'", "one of id")

@@ -228,6 +228,45 @@ def test_what_is_known_or_has_a_meaning(function: Callable[..., Any], expected: 
     assert repr(traced(function, param(0, "f4"), param(1, "f4"))) == expected
 
 
+def number_of_nodes(a: Any, b: Any) -> Any:
+    return (a + b).size
+
+
+def name_of_operation(a: Any, b: Any) -> Any:
+    return a if a.op == "param" else b
+
+
+def equal_as_a_method(a: Any, b: Any) -> Any:
+    return a if a.__eq__(b) else b
+
+
+def known_class(a: Any, b: Any) -> Any:
+    return a if a.__class__ is float else b
+
+
+def asked_for(a: Any, b: Any) -> Any:
+    return a if getattr(a, "weak") else b  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (number_of_nodes, "size"),
+        (name_of_operation, "op"),
+        (equal_as_a_method, "__eq__"),
+        (known_class, "__class__"),
+        (asked_for, "weak"),
+    ],
+)
+def test_attributes_of_expressions_are_none_of_elements(
+    function: Callable[..., Any], name: str
+) -> None:
+    with pytest.raises(PassedOverError) as caught:
+        traced(function, param(0, "f4"), param(1, "f4"))
+    assert caught.value.message == f"an element is a number, which has no {name!r} here"
+    assert caught.value.text
+
+
 def compared(a: Any, b: Any) -> Any:
     return 1 if a == b else 0
 

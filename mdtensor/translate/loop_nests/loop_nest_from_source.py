@@ -15,7 +15,7 @@ from mdtensor.translate.loop_nests.allocations import allocated, is_allocation
 from mdtensor.translate.loop_nests.carried_variables import CarriedVariables, assigned
 from mdtensor.translate.loop_nests.loop_from_range import loop_from_range
 from mdtensor.translate.loop_nests.loop_nest import Loop, Nest
-from mdtensor.translate.loop_nests.symbolic_buffers import Row, SymbolicBuffer
+from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
 from mdtensor.translate.python.functions import negation
 from mdtensor.translate.python.interpreter import Interpreter, Undecided, merge
 from mdtensor.translate.python.source import Source
@@ -229,6 +229,8 @@ class Tracer:
             if bounds is None
             else self._known_range(statement, bounds)
         )
+        if isinstance(values, Record) or (isinstance(values, Row) and values.is_sub_array):
+            values = list(values)
         if isinstance(values, SymbolicBuffer | Row):
             raise self.source.error(
                 statement.iter,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class _Whole(Aggregate):
             f"{self!r} is used as a whole: {what}", hint="loop over its elements"
         )
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[Any]:
         raise TranslationError(
             f"{self!r} is gone over as a whole",
             hint="go over indices: for i in range(len(x)): … x[i]",
@@ -94,7 +95,7 @@ class SymbolicBuffer(_Whole):
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self.spec.size
+        return math.prod(self.shape)
 
     @property
     def dtype(self) -> np.dtype:
@@ -118,10 +119,20 @@ class SymbolicBuffer(_Whole):
         return self.spec.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        return self.element(_items(index))
+        return self.field(index) if isinstance(index, str) else self.element(_items(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.assign(_items(index), value)
+
+    def field(self, name: Any) -> SymbolicBuffer:
+        """The buffer of a field, which is given by name or by position."""
+        names = list(self._fields)
+        if isinstance(name, int) and -len(names) <= name < len(names):
+            name = names[name]
+        if name not in self._fields:
+            hint = f"one of {', '.join(names)}" if names else "its elements are no records"
+            raise TranslationError(f"{self.name} has no field {name!r}", hint=hint)
+        return self._fields[name]
 
     def set_where(self, condition: Any, index: Any, value: Any) -> None:
         """An assignment under a condition."""
@@ -265,16 +276,22 @@ class Row(_Whole):
         """An assignment under a condition."""
         self._buffer.assign((*self._items, *_items(index)), value, condition)
 
+    def __iter__(self) -> Iterator[Any]:
+        if not self.is_sub_array:
+            return super().__iter__()
+        return (self[position] for position in range(len(self)))
+
     def equals(self, other: object) -> Any:
         """Whether two sub-arrays of records have equal elements; rows of arrays are refused."""
-        if not isinstance(other, Row) or not self._is_sub_array or not other._is_sub_array:
+        if not isinstance(other, Row) or not self.is_sub_array or not other.is_sub_array:
             raise self.refused("a comparison")
         if self.shape != other.shape:
             raise self.refused(f"a comparison with {other!r}")
         return _all(equality(self[n], other[n]) for n in range(len(self)))
 
     @property
-    def _is_sub_array(self) -> bool:
+    def is_sub_array(self) -> bool:
+        """Whether it is a field of one record, and no part of an array."""
         return len(self._items) >= self._buffer.outer
 
     def __repr__(self) -> str:
@@ -290,18 +307,24 @@ class Record(_Whole):
         self._buffer = buffer
         self._items = items
 
-    def __getitem__(self, name: str) -> Any:
-        return self._field(name).element(self._items)
+    def __len__(self) -> int:
+        return len(self._buffer.fields)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[name] for name in self._buffer.fields)
+
+    def __getitem__(self, name: str | int) -> Any:
+        return self._buffer.field(name).element(self._items)
 
     def __getattr__(self, name: str) -> Any:
-        return self._field(name).element(self._items)
+        return self._buffer.field(name).element(self._items)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._field(name).assign(self._items, value)
+    def __setitem__(self, name: str | int, value: Any) -> None:
+        self._buffer.field(name).assign(self._items, value)
 
-    def set_where(self, condition: Any, name: str, value: Any) -> None:
+    def set_where(self, condition: Any, name: str | int, value: Any) -> None:
         """An assignment under a condition."""
-        self._field(name).assign(self._items, value, condition)
+        self._buffer.field(name).assign(self._items, value, condition)
 
     def equals(self, other: object) -> Any:
         """Whether all fields are equal, as an expression; the other must have the same ones."""
@@ -312,14 +335,6 @@ class Record(_Whole):
 
     def __repr__(self) -> str:
         return f"a record of {self._buffer!r}"
-
-    def _field(self, name: str) -> SymbolicBuffer:
-        fields = self._buffer.fields
-        if name not in fields:
-            raise TranslationError(
-                f"{self._buffer.name} has no field {name!r}", hint=f"one of {', '.join(fields)}"
-            )
-        return fields[name]
 
 
 def fields_of(spec: TensorSpec) -> dict[str, TensorSpec]:

@@ -32,7 +32,9 @@ from mdtensor.translate.scalar import Expr
 from mdtensor.translate.tracing import while_tracing
 
 # Functions of objects, which tell nothing about elements.
-_OF_OBJECTS: Any = (isinstance, type, str, repr, ascii, format, hash, id)
+_OF_OBJECTS: Any = (isinstance, type, str, repr, ascii, format, hash, id, hasattr, vars, dir)
+
+_FOLDS: Any = (min, max, sum, any, all)
 
 
 class Calls(Expressions):
@@ -74,6 +76,10 @@ class Calls(Expressions):
                 f"{function.__name__} of {args[0]!r}, which is known only when the kernel runs",
                 "elements have a dtype, such as x.dtype.kind == 'f'",
             )
+        if function is getattr and len(args) > 1:
+            self._check_attribute(node, args[0], args[1])
+        if len(args) == 1 and isinstance(args[0], Aggregate) and function in _FOLDS:
+            args = [self._iterated(node, args[0])]
         symbolic = is_symbolic(args) or is_symbolic(list(kwargs.values()))
         special = meaning(function) if symbolic else None
         if special is not None:

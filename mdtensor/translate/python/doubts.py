@@ -15,6 +15,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from mdtensor.translate.python.local_functions import call_method, is_own
+from mdtensor.translate.scalar import ATTRIBUTES, Expr
 
 # Instructions of try and with, of global, and of the class patterns of match.
 _ALWAYS = frozenset(("PUSH_EXC_INFO", "STORE_GLOBAL", "DELETE_GLOBAL", "MATCH_CLASS"))
@@ -32,18 +33,13 @@ CHANGES = frozenset((
 ))
 # fmt: on
 """Methods of lists, dicts, sets and arrays that change them."""
-_NAMES = CHANGES | {
-    "setattr",
-    "delattr",
-    "isinstance",
-    "type",
-    "str",
-    "repr",
-    "hash",
-    "id",
-    "format",
-    "ascii",
-}
+_OF_OBJECTS = frozenset(
+    (
+        *("setattr", "delattr", "getattr", "hasattr", "vars", "dir", "isinstance", "type"),
+        *("str", "repr", "ascii", "format", "hash", "id"),
+    )
+)
+_NAMES = CHANGES | _OF_OBJECTS | (set(dir(Expr)) - ATTRIBUTES)
 
 
 class Doubt(Enum):

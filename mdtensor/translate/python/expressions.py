@@ -24,7 +24,7 @@ from mdtensor.translate.python.functions import (
 from mdtensor.translate.python.operators import binary, compared, unary
 from mdtensor.translate.python.refusals import refusal_of
 from mdtensor.translate.python.source import Source
-from mdtensor.translate.scalar import Expr, truth
+from mdtensor.translate.scalar import ATTRIBUTES, Expr, truth
 from mdtensor.translate.tracing import SymbolError, while_tracing
 
 LONGEST_LOOP = 4096
@@ -82,13 +82,7 @@ class Expressions(ABC):
                 return self._called(node, variables)
             case ast.Attribute(value=owner, attr=name):
                 holder = self._value(owner, variables)
-                if isinstance(holder, Expr) and not hasattr(holder, name):
-                    raise self._error(
-                        node,
-                        f"an element is a number, which has no {name!r} here",
-                        "it has astype, real, imag, conjugate() and NumPy's functions of numbers;"
-                        " a sum over a dim is combine='add'",
-                    )
+                self._check_attribute(node, holder, name)
                 return self._part(holder, self._guarded(node, getattr, holder, name))
             case ast.Subscript(value=owner, slice=index):
                 holder = self._value(owner, variables)
@@ -154,6 +148,16 @@ class Expressions(ABC):
                 f"a {type(holder).__name__} from around the function would be changed once, while"
                 " it is translated",
                 "return the value; kernels change no variables of Python",
+            )
+
+    def _check_attribute(self, node: ast.AST, holder: Any, name: str) -> None:
+        """Refuses attributes of elements that are those of an expression, not of its value."""
+        if isinstance(holder, Expr) and name not in ATTRIBUTES:
+            raise self._passed_over(
+                node,
+                f"an element is a number, which has no {name!r} here",
+                "it has astype, dtype, real, imag, conjugate() and NumPy's functions of numbers;"
+                " a sum over a dim is combine='add'",
             )
 
     def _item(self, node: ast.Subscript, holder: Any, index: Any) -> Any:
@@ -303,7 +307,7 @@ class Expressions(ABC):
     def _function(self, node: ast.Lambda, variables: dict[str, Any]) -> Any:
         """The function that an expression makes."""
 
-    def _iterated(self, node: ast.expr, value: Any) -> Iterable[Any]:
+    def _iterated(self, node: ast.AST, value: Any) -> Iterable[Any]:
         if isinstance(value, Expr):
             raise self._error(node, f"{value!r} is one number and cannot be iterated")
         iterator = iter(self._guarded(node, iter, value))
