@@ -19,7 +19,8 @@ from mdtensor.specs import Target
 
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
 
-Structures = Structure[tuple[KernelSource, Program]]
+Kernels = tuple[KernelSource, Program]
+Structures = Structure[Kernels]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from mdtensor.api.operands import (
 )
 from mdtensor.api.ready import Ready, Run
 from mdtensor.backends.protocol import Program
+from mdtensor.bounded import Bounded
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
@@ -102,9 +103,9 @@ def staged(computation: Computation) -> Computation:
 Planner = Callable[[Computation, Sequence[Any], Any], Any]
 planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
-_table: dict[Hashable, Computation] = {}
-_ready: dict[Hashable, Ready] = {}
 _TABLE_SIZE = 4096
+_table = Bounded[Hashable, Computation](_TABLE_SIZE)
+_ready = Bounded[Hashable, Ready](_TABLE_SIZE)
 
 
 def _engine() -> Any:
@@ -188,7 +189,7 @@ def call(
     else:
         ready = found if isinstance(found, Ready) else ready_for(found, xp)
         if ready is not found and generation == dispatch.generation():  # else perhaps out of date
-            _remember((place, seen), ready)
+            _ready.keep((place, seen), ready)
         ready.into(*arrays, *results)
     is_direct = True
     for target, result in zip(given, results, strict=False):
@@ -226,9 +227,7 @@ def _member_or_built(
 
     computation = built(specs)
     check_native([spec.dtype for spec in computation.results])
-    if len(_table) >= _TABLE_SIZE:
-        _table.clear()
-    _table[seen] = computation
+    _table.keep(seen, computation)
     if of_family is not None:
         families.learn(of_family, computation, specs, built)
     return computation
@@ -309,7 +308,7 @@ def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
             and pipeline.engine_for("cupy").fills_with_zeros(whole.md_hom)
         ):
             found = replace(computation, steps=(whole,), temporaries=())
-        _table[key] = found
+        _table.keep(key, found)
     return found
 
 
@@ -335,12 +334,6 @@ def _allocated(
         else:
             results.append(allocate(spec, xp))
     return results
-
-
-def _remember(key: Hashable, ready: Ready) -> None:
-    if len(_ready) >= _TABLE_SIZE:
-        _ready.clear()
-    _ready[key] = ready
 
 
 def _run(computation: Computation, arrays: list[Array], results: list[Array], xp: Any) -> None:

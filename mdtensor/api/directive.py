@@ -23,6 +23,7 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.loop_computation import as_operand, computation_of_loops, with_fields
 from mdtensor.api.operands import Array, array_module
 from mdtensor.api.recall import recalled
+from mdtensor.bounded import Bounded
 from mdtensor.decorated import Decorated
 from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.specs import TensorSpec
@@ -35,6 +36,8 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.interpreter import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
+
+_MOST_PROGRAMS = 1024  # of one function, by the arguments that shape them
 
 
 @overload
@@ -123,7 +126,7 @@ class Directive(Decorated):
                 hint="mdh takes a function of loops that is written by def",
             )
         functools.update_wrapper(self, self.function)
-        self._programs: dict[Hashable, LoopProgram] = {}
+        self._programs = Bounded[Hashable, LoopProgram](_MOST_PROGRAMS)
         buffers = (*self.outputs.items(), *self.inputs.items())
         self._clauses = len(self.outputs), tuple((name, repr(t)) for name, t in buffers)
         self._is_dsl = not inspect.signature(self.function).parameters
@@ -165,7 +168,8 @@ class Directive(Decorated):
         key = ("mdh", self.key, bound.key)
         program = self._programs.get(key)
         if program is None:
-            program = self._programs[key] = self._translated(bound)
+            program = self._translated(bound)
+            self._programs.keep(key, program)
         return program, key
 
     @property

@@ -35,6 +35,7 @@ from mdtensor.api.path import Optimize, checked_optimize
 from mdtensor.api.prepare import Prepared, computation_dtype
 from mdtensor.api.recall import recalled
 from mdtensor.api.short_floats import are_short, in_single
+from mdtensor.bounded import Bounded
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
@@ -53,8 +54,8 @@ _TABLE_SIZE = 4096
 # interpreter here.
 executor: Compute | None = None
 
-_table: dict[tuple[object, ...], Prepared] = {}
-_families: dict[tuple[object, ...], Family | None] = {}
+_table = Bounded[tuple[object, ...], Prepared](_TABLE_SIZE)
+_families = Bounded[tuple[object, ...], "Family | None"](_TABLE_SIZE)
 _ndarray = np.ndarray
 
 
@@ -264,9 +265,7 @@ def _found_family(operands: Sequence[Any]) -> None:
     if key in _families and (known is None or known.engine is engine):
         return
     if None not in map(order_of, arrays):
-        if len(_families) >= _TABLE_SIZE:
-            _families.clear()
-        _families[key] = Family.of(operands[0], arrays, engine)
+        _families.keep(key, Family.of(operands[0], arrays, engine))
 
 
 def _are_plain(operands: Sequence[Any]) -> bool:
@@ -292,9 +291,7 @@ def lookup_or_prepare(
     if prepared is None:
         specs = [spec_of(array) for array in arrays]
         prepared = options.prepared(text, specs, None if out is None else spec_of(out))
-        if len(_table) >= _TABLE_SIZE:
-            _table.clear()
-        _table[key] = prepared
+        _table.keep(key, prepared)
     return prepared
 
 

@@ -58,7 +58,9 @@ from mdtensor.translate.md_hom import MDHom
 WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 1 << 11
 # Work-items that share a reduction to one result there, whatever the problem.
 _SHARING = 256
-_MAX_STRUCTURES = 4096
+# Structures of which kernels are loaded, half a megabyte each and more. Where there are more, the
+# quarter that was not used for longest goes; its kernels are on disk.
+MOST_STRUCTURES = 512
 
 
 class Engine:
@@ -198,10 +200,22 @@ class Engine:
         structure = self.structures.get(general)
         if structure is None:
             with self._lock:
-                if len(self.structures) >= _MAX_STRUCTURES:
-                    self.structures.clear()  # PyOpenCL has the programs, on disk
+                if len(self.structures) >= MOST_STRUCTURES and general not in self.structures:
+                    self._let_go()
                 structure = self.structures.setdefault(general, Structure(general))
+        structure.touch()
         return structure
+
+    def _let_go(self) -> None:
+        """Drops the structures that were not used for longest, and all that calls keep.
+
+        What calls keep has kernels in its hands, which stay as long as something runs them. Calls
+        that go on ask for their structures again, so the next time others are the oldest.
+        """
+        oldest = sorted(self.structures.values(), key=lambda structure: structure.used)
+        for structure in oldest[: -(-MOST_STRUCTURES // 4)]:
+            del self.structures[structure.general]
+        self._tell()
 
     def at_once(
         self,

@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from mdtensor.api import modes
-from mdtensor.api.choice import Structures
+from mdtensor.api.choice import Kernels
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
+from mdtensor.api.structure import Reference
 from mdtensor.api.watched import Numbers, Watch, filled
 from mdtensor.backends.protocol import Program
+from mdtensor.bounded import Bounded
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem
 from mdtensor.specs import TensorSpec
 
-MOST_KINDS = 1024  # that are remembered,
+_MOST_KINDS = 1024  # that are remembered,
 _MOST_FAMILIES = 8  # with so many families each,
 _MOST_ATTEMPTS = 16  # for which computations were built on watched numbers so often
 
@@ -77,7 +79,7 @@ class Family(Generic[C]):
     engine: Engine
     computation: C
     problems: tuple[Problem, ...]
-    structures: tuple[Structures, ...]
+    structures: tuple[Reference[Kernels], ...]
     numbers: Numbers
     by_name: Numbers
 
@@ -98,7 +100,7 @@ class Family(Generic[C]):
         sizes, layouts = found
         use_store = modes.current_mode() != "off"
         programs: list[Program] = []
-        for n, structure in enumerate(self.structures):
+        for n, structure in enumerate([refer() for refer in self.structures]):
             problem = Later(self, n, numbers)
             program = self.engine.at_once(structure, sizes[n], problem, use_store=use_store)
             if program is None:
@@ -138,7 +140,7 @@ def family_of(
         return None
     if not is_same:
         return None
-    structures = tuple(map(engine.structure, generals))
+    structures = tuple([Reference(engine.structure(each), engine.structure) for each in generals])
     family = Family(engine, again, problems, structures, numbers, by_name)
     return family if family.gives(numbers_of(specs), computation) else None
 
@@ -197,7 +199,7 @@ class Families(Generic[C]):
 
     def __init__(self, engine: Callable[[], Engine]) -> None:
         self._engine = engine
-        self._kinds: dict[Hashable, _Kind[C]] = {}
+        self._kinds = Bounded[Hashable, _Kind[C]](_MOST_KINDS)
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -223,9 +225,7 @@ class Families(Generic[C]):
         kind, numbers = _kind(key, specs), numbers_of(specs)
         known = self._kinds.get(kind)
         if known is None:
-            if len(self._kinds) >= MOST_KINDS:
-                self._kinds.clear()
-            self._kinds[kind] = _Kind((numbers, computation))
+            self._kinds.keep(kind, _Kind((numbers, computation)))
             return
         engine = self._engine()
         known.before, before = (numbers, computation), known.before

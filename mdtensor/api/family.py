@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import modes, statistics
-from mdtensor.api.choice import Structures
+from mdtensor.api.choice import Kernels
 from mdtensor.api.engine import Engine
 from mdtensor.api.launch import Launch, scalar_result, single_launch
 from mdtensor.api.operands import ordered_allocator
 from mdtensor.api.prepare import Prepared, ordered_strides, prepare
+from mdtensor.api.structure import Reference
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.specs import TensorSpec, contiguous_strides
@@ -52,7 +53,7 @@ class Family:
     dtypes: tuple[np.dtype, ...]
     orders: tuple[str, ...]
     engine: Engine
-    structure: Structures
+    structure: Reference[Kernels]
     equal: tuple[tuple[int, int], ...]
     products: tuple[Factors, ...]
     sized: int
@@ -100,7 +101,7 @@ class Family:
             dtypes,
             orders,
             engine,
-            engine.structure(general),
+            Reference(engine.structure(general), engine.structure),
             tuple([(flat.index(n), axis) for axis, n in enumerate(flat) if flat.index(n) < axis]),
             tuple(products),
             len(sizes),
@@ -119,7 +120,7 @@ class Family:
         if math.prod(shape) > _MOST_ELEMENTS:
             return None
         program = self.engine.at_once(
-            self.structure,
+            self.structure(),
             sizes,
             lambda: self._problem(shapes),
             use_store=modes.current_mode() != "off",

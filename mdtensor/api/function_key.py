@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mdtensor.bounded import Bounded
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 
@@ -241,8 +242,7 @@ def _of_function(function: types.FunctionType, visited: Visited) -> Hashable:
 # The names that code may look up, and whether it is mdtensor's or Python's, whose functions refer
 # to what is what it is; by where it lies. It is kept alive.
 _Looked = tuple[types.CodeType, tuple[str, ...], bool]
-_looked_up_in: dict[int, _Looked] = {}
-_MOST_CODES = 1024
+_looked_up_in = Bounded[int, _Looked](1024)
 _OWN = str(Path(__file__).parents[1]), "<frozen "
 _OF_LIBRARY, _INSTALLED = str(Path(os.__file__).parent), "-packages"
 
@@ -250,10 +250,8 @@ _OF_LIBRARY, _INSTALLED = str(Path(os.__file__).parent), "-packages"
 def _looked_up(code: types.CodeType) -> _Looked:
     known = _looked_up_in.get(id(code))
     if known is None or known[0] is not code:
-        if len(_looked_up_in) >= _MOST_CODES:
-            _looked_up_in.clear()
         known = code, tuple(_names(code)), _is_fixed(code.co_filename)
-        _looked_up_in[id(code)] = known
+        _looked_up_in.keep(id(code), known)
     return known
 
 

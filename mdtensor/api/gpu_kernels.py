@@ -18,6 +18,7 @@ from mdtensor.api.stand_in import StandIn
 from mdtensor.api.winners import Winners
 from mdtensor.backends.compiled import Compiled
 from mdtensor.backends.protocol import Device, Program
+from mdtensor.bounded import Bounded
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.problem import Problem
@@ -30,7 +31,7 @@ SHORT = COMPILING / 10
 # A general kernel is compiled where others of the structure take so many times as long.
 NEARLY = 3.0
 _MOST_VARIANTS = 6
-_MOST_KEPT = 4096  # of kernels of either kind; the folder of programs has them too
+_MOST_KEPT = 1024  # of kernels of either kind; the folder of programs has them too
 
 Made = tuple[float, Schedule, Compiled]
 
@@ -52,10 +53,10 @@ class GpuKernels:
     ) -> None:
         self.device, self.target = device, device.target
         self._winners, self._structure_of, self._tell = winners, structure_of, tell
-        self._own: dict[Problem, Choice] = {}
-        self.standing: dict[Problem, Choice] = {}
+        self._own = Bounded[Problem, Choice](_MOST_KEPT)
+        self.standing = Bounded[Problem, Choice](_MOST_KEPT)
         # What the background compiled, until a call loads it.
-        self._made: dict[Problem, Made] = {}
+        self._made = Bounded[Problem, Made](_MOST_KEPT)
         self._background = Background[Callable[[], None]](lambda work: work())
 
     def now(self, problem: Problem) -> Choice | None:
@@ -89,8 +90,7 @@ class GpuKernels:
         except CompileError:  # kept by another driver of the same name and number
             source, program = self._winners.program(problem, schedule, lambda: source)
         choice = Choice(problem, schedule, "cost model", seconds, source, program)
-        _make_room(self._own)
-        choice = self._own.setdefault(problem, choice)
+        self._own.keep(problem, choice)
         self._made.pop(problem, None)
         self.standing.pop(problem, None)
         self._ask_for_general(problem)
@@ -132,9 +132,9 @@ class GpuKernels:
             self.device.is_captured,
         )
         origin = "cost model, general kernel"
-        _make_room(self.standing)
         choice = Choice(problem, schedule, origin, seconds, source, stand_in)
-        return self.standing.setdefault(problem, choice)
+        self.standing.keep(problem, choice)
+        return choice
 
     def _waited_for(self, problem: Problem, other: Program) -> Program:
         """The problem's own program, which later calls take; the other where none compiles."""
@@ -150,8 +150,7 @@ class GpuKernels:
             made = self._compiled(problem)
             if made is None:
                 return
-            _make_room(self._made)
-            self._made[problem] = made
+            self._made.keep(problem, made)
         self._tell()
 
     def _ask_for_general(self, problem: Problem) -> None:
@@ -171,7 +170,7 @@ class GpuKernels:
             structure.wanted.add(variant)
             made = self._made_as_chosen(general, seconds, variant)
             if made is not None:
-                self._made[general] = made
+                self._made.keep(general, made)
                 self._winners.keep_choice(general, seconds, variant)
                 return
 
@@ -221,8 +220,3 @@ class GpuKernels:
         from mdtensor.lower.candidates import estimated
 
         return estimated(problem, self._in_parts(problem, variant), self.target)
-
-
-def _make_room(kernels: dict[Problem, Choice] | dict[Problem, Made]) -> None:
-    if len(kernels) >= _MOST_KEPT:
-        kernels.clear()

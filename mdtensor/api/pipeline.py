@@ -24,7 +24,7 @@ from mdtensor.translate.md_hom import MDHom
 Array = Any
 
 _programs: dict[tuple[int, MDHom], Choice] = {}
-_PROGRAMS_KEPT = 4096
+PROGRAMS_KEPT = 4096
 _opening = threading.RLock()
 keep_over_forks(_opening)
 _engines: dict[object, Engine] = {}
@@ -127,9 +127,9 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
             tune_md_hom(md_hom, modes.tuning_budget(), arrays=arrays)
             generation = dispatch.generation()
             choice = engine.choose(md_hom)
-        if len(_programs) >= _PROGRAMS_KEPT:
-            _programs.clear()
-        if generation == dispatch.generation():  # else better ones may exist
+        if len(_programs) >= PROGRAMS_KEPT:
+            forget()  # and so no call keeps the programs of the others
+        elif generation == dispatch.generation():  # else better ones may exist
             _programs[key] = choice
     return choice
 

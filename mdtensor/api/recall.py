@@ -20,6 +20,7 @@ import numpy as np
 from mdtensor.api import dispatch, places
 from mdtensor.api.function_key import function_key
 from mdtensor.api.noted import OUT, REFUSED, Launch, Noted, launch_of
+from mdtensor.bounded import Bounded
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 
@@ -94,7 +95,7 @@ def recalled(
     `at_once` gives what runs a call with a new key on the arrays in it, if it knows that.
     """
     whole: Callable[..., Any] = function
-    known: dict[tuple[object, ...], Launch] = {}
+    known = Bounded[tuple[object, ...], Launch](SIZE)
     known_get = known.get
     dispatch.tables.append(known)
 
@@ -316,7 +317,7 @@ def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:
 
 def _in_full(
     whole: Callable[..., Any],
-    known: dict[tuple[object, ...], Launch],
+    known: Bounded[tuple[object, ...], Launch],
     described: Described,
     args: tuple[Any, ...],
     options: Mapping[str, Any],
@@ -342,16 +343,14 @@ def _in_full(
 
 
 def _keep(
-    known: dict[tuple[object, ...], Launch],
+    known: Bounded[tuple[object, ...], Launch],
     key: tuple[object, ...],
     launch: Launch,
     generation: int,
 ) -> None:
     """Keeps a launch that was chosen in a generation, as long as there is no later one."""
     if generation == dispatch.generation():
-        if len(known) >= SIZE:
-            known.clear()
-        known[key] = launch
+        known.keep(key, launch)
 
 
 def _told_apart(

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor.api.operands import Array, array_module
 from mdtensor.api.overlap import check_distinct
+from mdtensor.bounded import Bounded
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
@@ -19,8 +20,7 @@ from mdtensor.translate.records.records import has_parts
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.reductions.reduction_of_records import RecordReduction, reduction_of_records
 
-_table: dict[Hashable, RecordReduction] = {}
-_TABLE_SIZE = 1024
+_table = Bounded[Hashable, RecordReduction](1024)
 # An operand's number, and a path in its elements.
 Place = tuple[int, Path]
 
@@ -77,9 +77,7 @@ def by_columns(
     if found is None:
         specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
         found = reduction_of_records(reduction, specs, result, coded=xp is np)
-        if len(_table) >= _TABLE_SIZE:
-            _table.clear()
-        _table[seen] = found
+        _table.keep(seen, found)
     columns = _columns(arrays, found) if xp is np else _columns_on_gpu(arrays, found, xp)
     is_structured = getattr(getattr(out, "dtype", None), "names", None) is not None
     if is_structured and xp is not np and type(out) is not xp.ndarray:

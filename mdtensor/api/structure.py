@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from mdtensor.bounded import Bounded
 from mdtensor.lower.key import key_form, key_pattern
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -15,6 +18,7 @@ from mdtensor.lower.schedule import Schedule
 _MOST_SHAPES = 64  # that others are decided by,
 _NEAR = 2  # with extents of so many binary digits more or less
 _MOST_DECISIONS = 4096
+_uses = itertools.count()
 Kernel = TypeVar("Kernel")
 
 
@@ -27,12 +31,13 @@ class Decision:
     seconds: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Structure(Generic[Kernel]):
     """The general kernels of one structure, by their schedule without parts.
 
     Shapes are known by the values of the structure's sizes, of which the first ones are extents.
-    `decisions` are those of shapes for which the cost model was asked.
+    `decisions` are those of shapes for which the cost model was asked. The one with the greatest
+    `used` was asked for last.
     """
 
     general: Problem
@@ -40,10 +45,13 @@ class Structure(Generic[Kernel]):
     wanted: set[Schedule] = field(default_factory=set[Schedule])
     pattern: str | None = field(init=False)
     form: re.Pattern[str] = field(init=False)
-    decisions: dict[tuple[int, ...], Decision] = field(
-        default_factory=dict[tuple[int, ...], Decision]
+    used: int = field(default_factory=lambda: next(_uses))
+    decisions: Bounded[tuple[int, ...], Decision] = field(
+        default_factory=lambda: Bounded[tuple[int, ...], Decision](_MOST_DECISIONS)
     )
-    _ranked: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
+    _ranked: Bounded[tuple[int, ...], None] = field(
+        default_factory=lambda: Bounded[tuple[int, ...], None](_MOST_DECISIONS)
+    )
     _typical: dict[tuple[int, ...], tuple[Decision, int]] = field(
         default_factory=dict[tuple[int, ...], tuple[Decision, int]]
     )
@@ -51,6 +59,10 @@ class Structure(Generic[Kernel]):
     def __post_init__(self) -> None:
         self.pattern = key_pattern(self.general)
         self.form = key_form(self.general)
+
+    def touch(self) -> None:
+        """Makes it the one that was used last."""
+        self.used = next(_uses)
 
     def add(self, variant: Schedule, kernel: Kernel) -> None:
         """Has one more kernel; what was decided without it no longer counts."""
@@ -60,9 +72,7 @@ class Structure(Generic[Kernel]):
 
     def decide(self, sizes: tuple[int, ...], decision: Decision) -> None:
         """Keeps what the cost model said of a shape, for it and for those near it."""
-        if len(self.decisions) >= _MOST_DECISIONS:
-            self.decisions.clear()
-        self.decisions[sizes] = decision
+        self.decisions.keep(sizes, decision)
         extents = sizes[: len(self.general.extents)]
         if len(self._typical) < _MOST_SHAPES:
             self._typical.setdefault(_lengths(extents), (decision, math.prod(extents)))
@@ -71,7 +81,7 @@ class Structure(Generic[Kernel]):
         """Whether this was not asked of a shape with extents of as many binary digits."""
         lengths = _lengths(sizes[: len(self.general.extents)])
         known = lengths in self._ranked
-        self._ranked.add(lengths)
+        self._ranked.keep(lengths, None)
         return not known
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
@@ -105,6 +115,24 @@ class Structure(Generic[Kernel]):
             if distance == 1:
                 break
         return nearest
+
+
+class Reference(Generic[Kernel]):
+    """A structure for those who do not keep it: one that was let go of is looked up again."""
+
+    def __init__(self, found: Structure[Kernel], look: Callable[[Problem], Structure[Kernel]]):
+        self.general = found.general
+        self._look = look
+        self._known = weakref.ref(found)
+
+    def __call__(self) -> Structure[Kernel]:
+        """The structure, which is used."""
+        found = self._known()
+        if found is None:
+            found = self._look(self.general)
+            self._known = weakref.ref(found)
+        found.touch()
+        return found
 
 
 def _lengths(extents: Sequence[int]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mdtensor.bounded import Bounded
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.lanes import MOST_APART
 from mdtensor.lower.problem import Computed, Finish, Problem, Read, Write
@@ -45,15 +46,13 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     sketch, sizes = found
     general = _known.get(sketch)
     if general is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        general = _known[sketch] = _Names(problem).structure()[0]
+        general = _Names(problem).structure()[0]
+        _known.keep(sketch, general)
     return general, sizes
 
 
 # Structures by what tells them apart: to look one up takes less than to make it again.
-_known: dict[tuple[object, ...], Problem] = {}
-_MOST_KNOWN = 4096
+_known = Bounded[tuple[object, ...], Problem](1024)
 
 
 def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | None:

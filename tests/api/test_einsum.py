@@ -16,6 +16,7 @@ from mdtensor.api.compile import compile as planned
 from mdtensor.api.einsum import einsum, einsum_path
 from mdtensor.api.statistics import stats
 from mdtensor.api.tensordot import tensordot
+from mdtensor.bounded import Bounded
 from mdtensor.errors import AxisError, DTypeError, PathError, ShapeError, SubscriptError
 from tests.cases import CASES, DTYPES, Case, operands, tolerance, values
 from tests.strategies import Problem, laid_out, outputs, problems
@@ -363,8 +364,7 @@ def test_acc_dtype() -> None:
 
 
 def test_plans_are_kept_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_table", table := {})
-    monkeypatch.setattr(module, "_TABLE_SIZE", 3)
+    monkeypatch.setattr(module, "_table", table := Bounded(3))
     for n in (2, 3, 2, 4, 2, 5):
         assert einsum("i->", np.ones(n)) == n
     assert 1 <= len(table) <= 3

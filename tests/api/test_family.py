@@ -18,6 +18,7 @@ from mdtensor.api.family import Family, order_of
 from mdtensor.api.operands import ordered_allocator, spec_of
 from mdtensor.api.prepare import prepare
 from mdtensor.autotune.store import Store
+from mdtensor.bounded import Bounded
 from mdtensor.errors import SubscriptError
 from mdtensor.lower import generalised as generalised_module
 from mdtensor.lower.generalised import generalised
@@ -59,11 +60,11 @@ def test_sizes_and_results_are_those_of_the_translation(
         prepared = prepare(text, [spec_of(array) for array in operands])
         problem = problem_from_md_hom(prepared.steps[0].md_hom)
         general, sizes = generalised(problem)
-        assert family.structure is engine.structure(general)
+        assert family.structure() is engine.structure(general)
         assert values[: family.sized] == sizes
         made = ordered_allocator(values[family.sized :], family.axes, family.dtype)()
         assert spec_of(made) == prepared.result
-        pattern = family.structure.pattern
+        pattern = family.structure().pattern
         assert pattern is not None
         assert pattern.format(*sizes) == problem_key(problem)
 
@@ -113,7 +114,7 @@ def test_new_shapes_are_not_translated(
 ) -> None:
     rng = np.random.default_rng(0)
     monkeypatch.setattr(engine, "structures", {})  # which other tests may have made
-    monkeypatch.setattr(einsum_module, "_families", {})
+    monkeypatch.setattr(einsum_module, "_families", Bounded(64))
     pipeline.forget()
 
     def call(m: int, k: int, n: int) -> None:
@@ -202,14 +203,9 @@ def test_programs_that_never_call_alike_grow_no_tables(
     monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
     monkeypatch.setattr(engine, "structures", {})
-    monkeypatch.setattr(einsum_module, "_families", families := {})
-    monkeypatch.setattr(generalised_module, "_known", known := {})
-    for module, name in (
-        (engine_module, "_MAX_STRUCTURES"),
-        (einsum_module, "_TABLE_SIZE"),
-        (generalised_module, "_MOST_KNOWN"),
-    ):
-        monkeypatch.setattr(module, name, 2)
+    monkeypatch.setattr(einsum_module, "_families", families := Bounded(2))
+    monkeypatch.setattr(generalised_module, "_known", known := Bounded(2))
+    monkeypatch.setattr(engine_module, "MOST_STRUCTURES", 2)
     for text in ("ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ik", "ij,jk->ki"):
         assert mdt.einsum(text, A := np.ones((9, 9), "f4"), A)[0, 0] == 9
     engine.settle(timeout=600)

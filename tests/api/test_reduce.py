@@ -13,6 +13,7 @@ import pytest
 import mdtensor.api.computation as module
 from mdtensor.api import dispatch
 from mdtensor.api.reduce import reduce
+from mdtensor.bounded import Bounded
 from mdtensor.errors import (
     DTypeError,
     MdtensorError,
@@ -383,7 +384,7 @@ def test_check_finds_what_is_not_associative() -> None:
 
 def test_a_function_is_known_by_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(4.0)
-    monkeypatch.setattr(module, "_table", {})
+    monkeypatch.setattr(module, "_table", Bounded(64))
     dispatch.clear()
 
     def scaled(factor: float) -> Callable[..., Any]:

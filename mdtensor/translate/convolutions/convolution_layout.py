@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Geometry:
     output_padding: tuple[int, ...] = ()
 
 
-@cache
+@lru_cache(1024)
 def parse_layout(text: str) -> Layout:
     """The layout that a string such as 'NHWC,KRSC->NPQK' describes.
 

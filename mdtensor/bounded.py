@@ -1,0 +1,35 @@
+"""Tables that hold so many entries and no more."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Bounded(dict[Key, Value]):
+    """A dict of at most so many entries: where it is full, `keep` drops its oldest quarter.
+
+    Reads are a dict's own and cost what these cost; they make nothing younger. Safe for threads.
+
+    >>> squares = Bounded[int, int](4)
+    >>> for n in range(6):
+    ...     squares.keep(n, n * n)
+    >>> squares
+    {2: 4, 3: 9, 4: 16, 5: 25}
+    """
+
+    __slots__ = ("most",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def keep(self, key: Key, value: Value) -> None:
+        """Adds an entry, or replaces it."""
+        if len(self) >= self.most and key not in self:
+            # As a list, which other threads do not change; one of them may be faster.
+            for oldest in list(self)[: -(-self.most // 4)]:
+                self.pop(oldest, None)
+        self[key] = value

@@ -1,0 +1,47 @@
+"""Tables of so many entries, and that there are no others."""
+
+from __future__ import annotations
+
+import threading
+
+from mdtensor.bounded import Bounded
+
+
+def test_the_oldest_quarter_leaves_a_full_table() -> None:
+    table = Bounded[int, str](8)
+    for n in range(8):
+        table.keep(n, str(n))
+    table.keep(3, "again")  # which is there, and takes no room
+    assert [*table] == [*range(8)]
+    table.keep(8, "8")
+    assert [*table] == [*range(2, 9)]
+    assert table[3] == "again"
+
+
+def test_a_table_of_one_entry() -> None:
+    table = Bounded[int, int](1)
+    for n in range(3):
+        table.keep(n, n)
+    assert table == {2: 2}
+
+
+def test_threads_that_fill_and_empty_a_table() -> None:
+    table = Bounded[tuple[int, int], int](64)
+    failed: list[BaseException] = []
+
+    def fill(thread: int) -> None:
+        try:
+            for n in range(20_000):
+                table.keep((thread, n), n)
+                if n % 1000 == 0:
+                    table.clear()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=fill, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(table) <= 64 + len(threads)
