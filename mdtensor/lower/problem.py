@@ -17,6 +17,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.merged_dims import Merging
 from mdtensor.lower.passes.real_from_complex import real_from_complex
+from mdtensor.lower.signed_zeros import beginning_with_zero, with_scans_from_minus_zero
 from mdtensor.translate.combine import Concat, Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
@@ -231,7 +232,9 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     labels = [dim.name for dim in dims]
     views = _Views(labels)
     reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)
-    functions: list[ScalarFunction] = [real.scalar]
+    operator = real.operators[0] if real.operators else None
+    functions = [beginning_with_zero(real.scalar, operator, real.dims)]
+    operator = with_scans_from_minus_zero(operator, real.dims)
     between: tuple[Read, ...] = ()
     if real.epilogue is not None:
         views.begin_finish()
@@ -243,7 +246,6 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
         functions = [_on_dims(function, labels) for function in functions]
     named.update(n for r in (*reads, *between) for c in r.computed for n in dims_in(c.expr))
     written = [(a.buffer, *_linear(a, real.outputs[a.buffer], views)) for a in real.out_view]
-    operator = real.operators[0] if real.operators else None
     merging = Merging(
         labels,
         [dim.extent for dim in dims],

@@ -70,7 +70,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
     float* o0 = O0 + r_j;
     const float* b0 = I0 + r_j;
     const float* b1 = I1 + r_j;
-    float a0_0 = 0.0f;
+    float a0_0 = -0.0f;
     int r_i = t_i;
     for (; r_i + 2 <= e_i; r_i += 2) {
       const float* p0 = b0 + 10*r_i;

@@ -74,7 +74,7 @@ void kernel_0(const float* __restrict__ I0, const float* __restrict__ I1, float*
     float* o0 = R0 + r_d1 + z_d0*N1;
     const float* b0 = I0 + r_d1;
     const float* b1 = I1 + r_d1;
-    float a0_0 = 0.0f;
+    float a0_0 = -0.0f;
     long long r_d0 = t_d0;
     for (; r_d0 < e_d0; r_d0++) {
       const float* p0 = b0 + stride0_0*r_d0;
@@ -92,7 +92,7 @@ void kernel_1(const float* __restrict__ I0, const float* __restrict__ I1, float*
   const long long group = blockIdx.x;
   float* R0 = (float*)(scratch);
   for (long long m = 0; m < N1; m++) {
-    float a0 = 0.0f;
+    float a0 = -0.0f;
     for (long long n = 0; n < P_d0; n++) {
       const float t0 = R0[m + n*N1];
       R0[m + n*N1] = a0;

@@ -39,7 +39,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = O0 + r_j;
     __global const float* b0 = I0 + r_j;
     __global const float* b1 = I1 + r_j;
-    float a0_0 = 0.0f;
+    float a0_0 = -0.0f;
     long r_i = t_i;
     #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {

@@ -36,7 +36,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = O0 + r_j;
     __global const float* b0 = I0 + r_j;
     __global const float* b1 = I1 + r_j;
-    float4 a0_0 = (float4)(0.0f);
+    float4 a0_0 = (float4)(-0.0f);
     long r_i = t_i;
     #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {
@@ -75,7 +75,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = O0 + r_j;
     __global const float* b0 = I0 + r_j;
     __global const float* b1 = I1 + r_j;
-    float2 a0_0 = (float2)(0.0f);
+    float2 a0_0 = (float2)(-0.0f);
     long r_i = t_i;
     #pragma clang loop vectorize(disable)
     for (; r_i + 2 <= e_i; r_i += 2) {

@@ -49,7 +49,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float4 a0_0 = (float4)(0.0f);
+    float4 a0_0 = (float4)(-0.0f);
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
@@ -73,7 +73,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float2 a0_0 = (float2)(0.0f);
+    float2 a0_0 = (float2)(-0.0f);
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
@@ -98,7 +98,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = R0 + r_d1 + z_d0*N1;
     __global const float* b0 = I0 + r_d1;
     __global const float* b1 = I1 + r_d1;
-    float a0_0 = 0.0f;
+    float a0_0 = -0.0f;
     long r_d0 = t_d0;
     #pragma clang loop vectorize(disable)
     for (; r_d0 + 2 <= e_d0; r_d0 += 2) {
@@ -141,7 +141,7 @@ void kernel_1(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   __global float* R0 = (__global float*)(scratch);
   #pragma clang loop vectorize(disable)
   for (long m = 0; m < N1; m++) {
-    float a0 = 0.0f;
+    float a0 = -0.0f;
     #pragma clang loop vectorize(disable)
     for (long n = 0; n < P_d0; n++) {
       const float t0 = R0[m + n*N1];

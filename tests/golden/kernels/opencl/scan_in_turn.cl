@@ -46,8 +46,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
       __global float* o0 = R0 + 4*z_j + r_i;
       __global const float* b0 = I0 + 61*r_i;
       __global const float* b1 = I1;
-      float8 a0_0 = (float8)(0.0f);
-      float s0_0 = 0.0f;
+      float8 a0_0 = (float8)(-0.0f);
+      float s0_0 = -0.0f;
       long r_j = t_j;
       #pragma clang loop vectorize(disable)
       for (; r_j + 8 <= e_j; r_j += 8) {
@@ -81,7 +81,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* R0 = (__global float*)(scratch);
     #pragma clang loop vectorize(disable)
     for (long n_i = lo_i; n_i < hi_i; n_i++) {
-      float before_0 = 0.0f;
+      float before_0 = -0.0f;
       const float total_0 = R0[4*z_j + n_i];
       if (0 < z_j) {
         ulong state_0;

@@ -36,7 +36,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = O0 + 21*r_i;
     __global const float* b0 = I0 + 21*r_i;
     __global const float* b1 = I1;
-    float a0_0 = 0.0f;
+    float a0_0 = -0.0f;
     long r_j = t_j;
     #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {

@@ -38,8 +38,8 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
     __global float* o0 = R0 + 2*z_j + r_i;
     __global const float* b0 = I0 + 61*r_i;
     __global const float* b1 = I1;
-    float8 a0_0 = (float8)(0.0f);
-    float s0_0 = 0.0f;
+    float8 a0_0 = (float8)(-0.0f);
+    float s0_0 = -0.0f;
     long r_j = t_j;
     #pragma clang loop vectorize(disable)
     for (; r_j + 8 <= e_j; r_j += 8) {
@@ -74,7 +74,7 @@ void kernel_1(BUFFER(__global const float) at_I0, BUFFER(__global const float) a
   __global float* R0 = (__global float*)(scratch);
   #pragma clang loop vectorize(disable)
   for (long m = 0; m < 2; m++) {
-    float a0 = 0.0f;
+    float a0 = -0.0f;
     #pragma clang loop vectorize(disable)
     for (long n = 0; n < 3; n++) {
       const float t0 = R0[2*n + m];
