@@ -41,8 +41,7 @@ def main() -> None:
     with mdt.tuning("record") as seen:
         value = power_iteration(matrix)
     print(seen)
-    for report in mdt.tune(seen, budget):
-        print(report)
+    print(mdt.tune(seen, budget))
 
     with mdt.tuning("off"):
         untuned = seconds_of(lambda: power_iteration(matrix))

@@ -136,15 +136,16 @@ def extent_from_text(text: str) -> tuple[str, int]:
 
 
 def expressions_from_lines(
-    lines: Iterable[str], dtype: str = "f4", semiring: str | None = None
+    lines: Iterable[str], dtype: str = "f4", semiring: str | None = None, file: Path | None = None
 ) -> list[Expression]:
     """One expression with its shapes a line; blank lines and what follows a `#` are left out.
 
     >>> [str(each) for each in expressions_from_lines(["# a layer", "bi,ij->bj 32,64 64,10"])]
     ['bi,ij->bj 32,64 64,10']
 
-    Raises what `expression_from_words` raises, with the number of the line.
+    Raises what `expression_from_words` raises, with the file, if any, and the number of the line.
     """
+    where = "line " if file is None else f"{file}, line "
     expressions: list[Expression] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -152,23 +153,23 @@ def expressions_from_lines(
             if words:
                 expressions.append(expression_from_words(words, dtype, semiring))
         except MdtensorError as error:
-            error.args = (f"line {number}: {error.message}",)
+            error.args = (f"{where}{number}: {error.message}",)
             raise
         except ValueError as error:  # an open quotation
-            raise ShapeError(f"line {number}: {error}", text=line.rstrip()) from None
+            raise ShapeError(f"{where}{number}: {error}", text=line.rstrip()) from None
     return expressions
 
 
 def expressions_from_file(
     file: Path, dtype: str = "f4", semiring: str | None = None
 ) -> list[Expression]:
-    """The expressions of a text file, as `expressions_from_lines` reads them."""
+    """The expressions of a text file, as `expressions_from_lines` reads them: all or none."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ShapeError(f"cannot read {file}: {reason}") from error
-    expressions = expressions_from_lines(lines, dtype, semiring)
+    expressions = expressions_from_lines(lines, dtype, semiring, file)
     if not expressions:
         raise ShapeError(f"{file} has no expression", hint="ij,jk->ik 64,128 128,32")
     return expressions

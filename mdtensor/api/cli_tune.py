@@ -10,7 +10,8 @@ from mdtensor.api import pipeline
 from mdtensor.api.cli_arguments import Expression
 from mdtensor.api.compile import compile  # noqa: A004
 from mdtensor.api.modes import Recorded
-from mdtensor.api.tune import TuningReport, tune
+from mdtensor.api.tune import tune
+from mdtensor.autotune.deadline import Deadline
 from mdtensor.backends.select import found_devices
 from mdtensor.errors import NoDeviceError
 from mdtensor.translate.md_hom import MDHom
@@ -21,13 +22,13 @@ def tune_expressions(
 ) -> None:
     """Tune all that the expressions need within one budget, and say what came of it.
 
+    All of them are resolved before the first is tuned, in the budget's time.
+
     `device` is a part of a device's name: NumPy arrays are computed there, or CuPy arrays.
     """
+    deadline = Deadline(budget_s)
     arrays = "numpy" if device is None else chosen(device)
-    reports = tune(recorded(expressions, arrays), budget_s, quiet=quiet)
-    for report in reports:
-        typer.echo(report)
-    typer.echo(summary(reports))
+    typer.echo(tune(recorded(expressions, arrays), deadline.left, quiet=quiet))
 
 
 def chosen(name: str) -> str:
@@ -62,18 +63,3 @@ def recorded(expressions: Sequence[Expression], arrays: str = "numpy") -> list[R
             for md_hom in plan.md_homs:
                 labels.setdefault(md_hom, str(expression))
     return [Recorded(md_hom, label, arrays) for md_hom, label in labels.items()]
-
-
-def summary(reports: Sequence[TuningReport]) -> str:
-    """One line on all reports; it says so where nothing had to be measured."""
-    trials = sum(report.trials for report in reports)
-    known = sum(report.cached for report in reports)
-    if known == len(reports):
-        return f"everything came from the cache: {_computations(known)}, 0 trials"
-    seconds = sum(report.elapsed for report in reports)
-    tuned = _computations(len(reports) - known)
-    return f"{tuned} tuned, {known} from the cache: {trials} trials in {seconds:.0f} s"
-
-
-def _computations(count: int) -> str:
-    return f"{count} computation{'' if count == 1 else 's'}"

@@ -6,6 +6,7 @@ beside each that looks slow.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,8 +47,11 @@ class Clock(Protocol):
         """The median time of a run and its spread, at the device's usual pace."""
         ...
 
-    def by_turns(self, runs: Sequence[Run | None]) -> list[float | None]:
-        """Median times of runs that take turns, so that no lucky moment decides."""
+    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> list[float | None]:
+        """Median times of runs that take turns, so that no lucky moment decides.
+
+        Each has a turn at least, and none begins another one once the seconds are over.
+        """
         ...
 
 
@@ -118,14 +122,17 @@ class HostClock:
         seconds = middle if slowdown < _SLOW else middle / slowdown
         return seconds if seconds > _CLEARLY * self.incumbent.seconds else None
 
-    def by_turns(self, runs: Sequence[Run | None]) -> list[float | None]:
+    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> list[float | None]:
         """Median times of runs that take turns, so that no lucky moment decides.
 
         Short ones count as the mean of runs one after the other and of runs after pauses: between
         calls a program does other things, and what needs threads that are awake then is not best.
         """
         times: list[list[float]] = [[] for _ in runs]
-        for _ in range(_ROUNDS):
+        deadline = time.perf_counter() + seconds
+        for number in range(_ROUNDS):
+            if number and time.perf_counter() >= deadline:
+                break
             for run, measured in zip(runs, times, strict=True):
                 if run is not None:
                     measured.append(self._in_turn(run))

@@ -20,7 +20,6 @@ import typer
 import mdtensor
 from mdtensor.api.cli_arguments import Expression
 from mdtensor.api.cli_tables import show
-from mdtensor.api.cli_tune import summary
 from mdtensor.api.compare import Comparison, compare, load_note, table_of
 from mdtensor.api.modes import Recorded
 from mdtensor.errors import MdtensorError
@@ -175,7 +174,7 @@ def run(*, budget_s: float, epochs: int, rounds: int) -> None:
     )
     seen = record_epoch(digits, sizes)
     typer.echo(f"one epoch recorded: {len(seen)} computations; tuning for {budget_s:g} s")
-    typer.echo(summary(mdtensor.tune(seen, budget_s)))
+    typer.echo(mdtensor.tune(seen, budget_s).summary())
 
     network = Network(sizes)
     mdtensor.stats(reset=True)

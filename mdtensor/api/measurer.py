@@ -16,10 +16,12 @@ from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.packed import packed
 from mdtensor.autotune.crew import Crew
+from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.trial import Trial
 from mdtensor.autotune.worker import Worker, WorkerError, WorkerTimeout
 from mdtensor.backends.hardware import core_count
 from mdtensor.closing import Closing
+from mdtensor.errors import TuningError
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 
@@ -33,8 +35,14 @@ OPEN_SECONDS = 120.0
 _MOST_COMPILERS = {"cpu": 8, "gpu": 14}
 # Shorter searches on processors are over before compilers of their own have paid for their start.
 _WORTH_COMPILERS = 4.0
+# Seconds beyond a deadline that compilers have, and the worker to start and to make a reference.
+_GRACE, _OPENING_GRACE = 0.5, 1.8
 # Neither PyOpenCL nor CuPy shall keep the candidates' binaries.
 _ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
+
+
+class TooLateError(TuningError):
+    """Nothing can be measured before the deadline."""
 
 
 class Measurer(Closing):
@@ -46,9 +54,10 @@ class Measurer(Closing):
     """
 
     def __init__(self, engine: Engine, device: str | None, budget: float = math.inf) -> None:
-        self._worker = Worker(
-            BENCH, {"device": device, "arrays": engine.device.arrays}, environment=_ENVIRONMENT
-        )
+        self._payload = {"device": device, "arrays": engine.device.arrays}
+        self._worker = Worker(BENCH, self._payload, environment=_ENVIRONMENT)
+        # Of what is measured now. What was not begun by then is not; see `TooLateError`.
+        self.deadline = Deadline(math.inf)
         self._crew: Crew | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self.ahead = 0
@@ -90,16 +99,29 @@ class Measurer(Closing):
         self._programs.clear()
         self._trials.clear()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the worker can measure."""
+        return self._opening is None or self._opening.done()
+
     def opened(self) -> None:
         """Waits until the worker can measure and something is compiled.
 
-        Where that fails, the first trials will say why.
+        Where that fails, the first trials will say why. Raises TooLateError where the deadline
+        passes first: the arrays and the reference of a problem may take longer to make.
         """
-        if self._opening is not None:
+        if self._opening is None:
+            return
+        try:
             with suppress(WorkerError):
-                self._opening.result()
+                self._opening.result(self.deadline.left + _OPENING_GRACE)
+        except TimeoutError:
+            self._worker.kill()
+            self._worker = Worker(BENCH, self._payload, environment=_ENVIRONMENT)
+            raise TooLateError("the worker was not ready in time") from None
+        finally:
             self._opening = None
-            wait(self._compiled.values(), return_when=FIRST_COMPLETED)
+        wait(self._compiled.values(), self.deadline.left, return_when=FIRST_COMPLETED)
 
     def prepare(self, schedule: Schedule) -> Future[Any] | None:
         """Has a schedule compiled that will be measured later; None where the device compiles."""
@@ -118,10 +140,17 @@ class Measurer(Closing):
         self._pending = {future for future in self._pending if not future.done()}
 
     def _quieten(self) -> None:
-        """Waits until nothing compiles, where that would disturb what is measured."""
-        if self.apart:
-            wait(self._pending)
-            self._pending.clear()
+        """Waits until nothing compiles, where that would disturb what is measured.
+
+        What compiles beyond the deadline is ended.
+        """
+        if not self.apart:
+            return
+        _, late = wait(self._pending, self.deadline.left + _GRACE)
+        if late and self._crew is not None:
+            self._crew.interrupt()
+            wait(late)
+        self._pending.clear()
 
     def trial(self, schedule: Schedule, best: float | None) -> Trial:
         """What measuring a schedule finds; `best` are the seconds of the best one so far."""
@@ -161,7 +190,10 @@ class Measurer(Closing):
         self._timed.add(schedule)
 
     def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
-        """Seconds of schedules that take turns; WorkerError where that cannot be done."""
+        """Seconds of schedules that take turns until the deadline, each of them once at least.
+
+        WorkerError where that cannot be done.
+        """
         self._drop_waiting()
         known = self._timed if self._starts == self._worker.starts and self._worker.pid else ()
         for schedule in schedules:
@@ -172,7 +204,7 @@ class Measurer(Closing):
             for schedule in schedules
         ]
         self._quieten()
-        request = {"problem": self._problem, "confirm": candidates}
+        request = {"problem": self._problem, "confirm": candidates, "seconds": self.deadline.left}
         return self._worker.call(request, TRIAL_SECONDS * len(candidates))["seconds"]
 
     def calls_by_turns(
@@ -182,7 +214,11 @@ class Measurer(Closing):
         self._drop_waiting()
         self._quieten()
         texts = [[schedule.to_json() for schedule in each] for each in schedules]
-        request = {"call": packed(tuple(steps)), "schedules": texts}
+        request = {
+            "call": packed(tuple(steps)),
+            "schedules": texts,
+            "seconds": self.deadline.left,
+        }
         return self._worker.call(request, TRIAL_SECONDS * len(schedules))["seconds"]
 
     def _candidate(self, schedule: Schedule) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ class Recorded:
     """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy.
 
     `within` are the calls of several programs of which it is one. `device` is the CUDA device on
-    which the arrays were; None stands for the current one.
+    which the arrays were; None stands for the current one. It was called so many times as `calls`
+    says.
     """
 
     md_hom: MDHom
@@ -31,6 +33,7 @@ class Recorded:
     arrays: str = "numpy"
     within: tuple[Steps, ...] = ()
     device: int | None = None
+    calls: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +74,48 @@ class Recording:
         )
 
     def __iter__(self) -> Iterator[Recorded]:
+        labels = self._labels()
         return iter(
             [
                 Recorded(
                     md_hom,
-                    repr(md_hom),
+                    labels[md_hom],
                     place.arrays,
                     tuple(self._within.get((md_hom, place), ())),
                     place.device,
+                    calls,
                 )
-                for md_hom, place in list(self._calls)  # other threads may call meanwhile
+                for (md_hom, place), calls in list(self._calls.items())  # other threads may call
+                if md_hom in labels
             ]
         )
 
     def __len__(self) -> int:
         return len(self._calls)
 
+    def _labels(self) -> dict[MDHom, str]:
+        """Every computation as a text; with functions and types where several read alike."""
+        found = dict.fromkeys(md_hom for md_hom, _ in list(self._calls))
+        several = Counter(map(repr, found))
+        return {m: repr(m) if several[repr(m)] == 1 else _in_detail(m) for m in found}
+
     def __repr__(self) -> str:
-        lines = [f"{count:>8} x {md_hom!r}" for (md_hom, _), count in list(self._calls.items())]
+        labels = self._labels()
+        lines = [
+            f"{count:>8} x {labels.get(md_hom, md_hom)}"
+            for (md_hom, _), count in list(self._calls.items())
+        ]
         return "\n".join(
             (f"{count_of(len(lines), 'computation', 'computations')} recorded", *lines)
         )
+
+
+def _in_detail(md_hom: MDHom) -> str:
+    """An `md_hom` with the text of its functions and the types of its buffers."""
+    functions = [md_hom.scalar, *([md_hom.epilogue.function] if md_hom.epilogue else [])]
+    texts = "; ".join(", ".join(map(repr, function.results)) for function in functions)
+    buffers = ", ".join(repr(buffer.spec) for buffer in (*md_hom.inputs, *md_hom.outputs))
+    return f"{md_hom!r} with {texts} on {buffers}"
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.python.tuples import as_tuple
 
 if TYPE_CHECKING:
-    from mdtensor.api.tune import TuningReport
+    from mdtensor.api.tuning_report import TuningReports
 
 Array = Any
 # One array, or a tuple of several.
@@ -163,7 +163,7 @@ class Plan(PlanLaunches):
 
     def tune(
         self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
-    ) -> list[TuningReport]:
+    ) -> TuningReports:
         """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
         from mdtensor.api.tune import tune
 

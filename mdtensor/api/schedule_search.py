@@ -13,7 +13,8 @@ from random import Random
 from typing import Any
 
 from mdtensor.api.engine import Engine
-from mdtensor.api.measurer import Measurer
+from mdtensor.api.measurer import Measurer, TooLateError
+from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.descent import descended
 from mdtensor.autotune.learned import Learned
 from mdtensor.autotune.progress import Progress
@@ -48,16 +49,17 @@ _DRAWS = {"cpu": 4, "gpu": 1}
 _DESCENT = {"cpu": 1600, "gpu": 0}
 _DESCENT_RATE = 80
 _BEGINNINGS = 3
-# Of the first schedules, those that are measured even where the space does not hold them.
-_OUTSIDE = 8
 _CONFIRMED = 5
-# Once this much of a budget is spent, nothing but favourites is compiled before the first trial.
-_START_SHARE = 0.25
 # Seconds that kernels have to be ready which calls had compiled in the background.
-_SETTLE = 3.0
+_SETTLE, _SETTLE_SHARE = 3.0, 0.05
+# Seconds from which on there are more than favourites: the space takes a part of them to make.
+_WORTH_SPACE = 1.5
+_SAMPLING_SHARE = 0.1
 _CONFIRM_SHARE = 0.12
 # On processors no more than it takes: seconds at least, and runs of the best.
 _CONFIRM_SECONDS, _CONFIRM_RUNS = 1.5, 50
+# Seconds that a rival's turns take at least, and the turns that those of long runs should have.
+_TURNS_SECONDS, _TURNS = 0.2, 3
 # What the cost model expects counts by this power beside times that are those of memory. In a
 # process or a minute in which memory gives little, one thread was as fast as two, and was taken:
 # 1.4 ms where two threads need 0.5 at other times.
@@ -81,11 +83,22 @@ class _Candidates:
         self.measurer = measurer
         self.key = problem_key(problem)
         self.best = _Best()
+        self.space: Space | None = None
         # Two configurations may stand for one schedule, which is measured once.
         self.tried: dict[Schedule, Trial] = {}
         # What is foretold, then compiled and then measured is asked for each time.
         self._estimate = lru_cache(_REMEMBERED)(self._estimate_of)
         measurer.begin(problem)
+
+    def make_space(self) -> Space:
+        """The space of all schedules, made once: that may take a second."""
+        if self.space is None:
+            self.space = Space(parameters_of(self.problem, self.engine.target))
+        return self.space
+
+    def can_run(self, schedule: Schedule) -> bool:
+        """Whether the device can run a schedule, as far as the rules say."""
+        return self._estimate(schedule)[0] < math.inf
 
     def schedule_of(self, configuration: Configuration) -> Schedule:
         """The schedule that a configuration stands for."""
@@ -153,60 +166,55 @@ class _Candidates:
         return trial
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found: the winner's seconds and, beside it, those of what runs untuned."""
+
+    outcome: SearchOutcome
+    seconds: float | None = None
+    untuned: float | None = None
+
+
 def searched(
-    engine: Engine, problem: Problem, budget: float, progress: Progress, measurer: Measurer
-) -> tuple[SearchOutcome, float | None]:
-    """Looks for the fastest schedule of a problem, and keeps it in the store; its seconds."""
+    engine: Engine, problem: Problem, deadline: Deadline, progress: Progress, measurer: Measurer
+) -> Found:
+    """Looks for the fastest schedule of a problem until a deadline, and keeps it in the store.
+
+    What is taken untuned is measured, however late it is; then what the cost model favours; where
+    time is left, the space of all schedules is searched.
+    """
     started = time.monotonic()
+    measurer.deadline = deadline
     candidates = _Candidates(engine, problem, measurer)
-    ranking = ranked(problem, engine.target)
-    favourites = _first_schedules(engine, problem, ranking)
-    for schedule in favourites[: measurer.ahead]:
-        candidates.prepare_schedule(schedule)
     untuned = engine.untuned(problem).schedule
-    candidates.prepare_schedule(untuned)
-    first = [untuned, *favourites]
-    space = Space(parameters_of(problem, engine.target))
-    before = _trials_before(candidates, space)
-    candidates.tried.update((schedule, trial) for _, schedule, trial in before)
-    seeds = [configuration_from(problem, schedule) for schedule in first]
-    seeds += _foreseen(candidates, space, seeds, budget)
-    if measurer.apart and time.monotonic() - started < budget * _START_SHARE:
-        for seed in seeds[len(first) :][: measurer.ahead]:
-            candidates.prepare_schedule(candidates.schedule_of(seed))
+    ranking = ranked(problem, engine.target)
+    first = list(dict.fromkeys((untuned, *_first_schedules(engine, problem, ranking))))
+    for schedule in (*first[1 : measurer.ahead + 1], untuned):
+        candidates.prepare_schedule(schedule)
+    before = _trials_before(candidates)
+    candidates.tried.update(before)
+    if not measurer.is_open and deadline.left > _WORTH_SPACE:
+        candidates.make_space()
+    budget = deadline.left
+    made: list[Measured] = []
     try:
-        made = _measured_first(candidates, space, first)
+        _measure_first(candidates, first, made, progress)
+    except TooLateError:
+        return Found(SearchOutcome((), "budget", time.monotonic() - started))
     except KeyboardInterrupt:
-        return SearchOutcome((), "interrupted", time.monotonic() - started), None
-    known = _placed(candidates, space, made.items())
-    # What had to be made first may take a half of a short budget.
-    left = max(budget / 2, budget - (time.monotonic() - started))
-    outcome = search(
-        space,
-        candidates.measure,
-        seeds=seeds,
-        known=[(configuration, trial) for configuration, _, trial in (*before, *known)],
-        budget_s=max(0.5, left - _kept_for_confirming(candidates, budget)),
-        on_trial=progress,
-        prepare=candidates.prepare,
-        ahead=measurer.ahead,
-        apart=measurer.apart,
-        expected=candidates.expected,
-        draws=_DRAWS[engine.target.kind],
-        technique=_technique(candidates, ranking),
-    )
-    earlier = {schedule: trial for _, schedule, trial in before} | made
-    new = _by_schedule(candidates, outcome.trials, earlier)
-    alone = tuple(
-        Measured(configuration_from(problem, schedule), trial, "first", 0.0)
-        for schedule, trial in made.items()
-    )
-    outcome = replace(outcome, trials=(*alone, *new.values()))
-    trials = earlier | {schedule: each.trial for schedule, each in new.items()}
-    rivals = _rivals(candidates, trials, {untuned, *favourites[:1]})
+        return Found(SearchOutcome(tuple(made), "interrupted", time.monotonic() - started))
+    tried = dict(candidates.tried)
+    outcome = SearchOutcome((), "budget", 0.0)
+    kept = _kept_for_confirming(candidates, budget)
+    if deadline.left - kept > (_WORTH_SPACE if candidates.space is None else 0.0):
+        outcome = _searched_space(candidates, ranking, first, tried, kept, progress)
+    new = _by_schedule(candidates, outcome.trials, tried)
+    outcome = replace(outcome, trials=(*made, *new.values()))
+    trials = tried | {schedule: each.trial for schedule, each in new.items()}
+    rivals = _rivals(candidates, trials, {untuned, *first[1:2]})
     if not rivals:
-        return outcome, None
-    schedule, seconds = _confirmed(candidates, rivals, untuned)
+        return Found(outcome)
+    schedule, seconds, usual = _confirmed(candidates, rivals, untuned)
     engine.store.set_winner(
         candidates.key,
         engine.environment,
@@ -214,22 +222,61 @@ def searched(
         seconds=seconds,
         trials=len(before) + len(outcome.trials),
         search_seconds=time.monotonic() - started,
-        confirmed=not outcome.interrupted,
+        confirmed=not outcome.interrupted and len(rivals) > 1,
     )
-    return outcome, seconds
+    return Found(outcome, seconds, usual)
 
 
-def _measured_first(
-    candidates: _Candidates, space: Space, first: Sequence[Schedule]
-) -> dict[Schedule, Trial]:
-    """Trials of the first schedule, which is taken untuned, and of those outside of the space."""
-    candidates.engine.settle(_SETTLE)
+def _measure_first(
+    candidates: _Candidates,
+    first: Sequence[Schedule],
+    made: list[Measured],
+    progress: Progress,
+) -> None:
+    """Measures the first schedule, which is taken untuned, and as many of the others as fit."""
+    deadline, began = candidates.measurer.deadline, time.monotonic()
+    budget = deadline.left
+    candidates.engine.settle(min(_SETTLE, _SETTLE_SHARE * budget))
     candidates.measurer.opened()
-    made = {first[0]: candidates.measure_anyway(first[0])}
-    for schedule in first[:_OUTSIDE]:
-        if schedule not in made and candidates.place_of(space, schedule) is None:
-            made[schedule] = candidates.measure_schedule(schedule)
-    return made
+    for number, schedule in enumerate(first):
+        if number and deadline.left <= _kept_for_confirming(candidates, budget):
+            return
+        if number and schedule in candidates.tried:
+            continue
+        measure = candidates.measure_schedule if number else candidates.measure_anyway
+        configuration = configuration_from(candidates.problem, schedule)
+        trial = measure(schedule)
+        made.append(Measured(configuration, trial, "first", time.monotonic() - began))
+        progress(made[-1])
+
+
+def _searched_space(
+    candidates: _Candidates,
+    ranking: Sequence[tuple[float, Schedule]],
+    first: Sequence[Schedule],
+    tried: Mapping[Schedule, Trial],
+    kept: float,
+    progress: Progress,
+) -> SearchOutcome:
+    """What a search finds among all schedules, in the time but for what is `kept`."""
+    measurer = candidates.measurer
+    space = candidates.make_space()
+    seeds = [configuration_from(candidates.problem, schedule) for schedule in first]
+    seeds += _foreseen(candidates, space, seeds)
+    return search(
+        space,
+        candidates.measure,
+        seeds=seeds,
+        known=_placed(candidates, space, tried.items()),
+        budget_s=measurer.deadline.left - kept,
+        on_trial=progress,
+        prepare=candidates.prepare,
+        ahead=measurer.ahead,
+        apart=measurer.apart,
+        expected=candidates.expected,
+        draws=_DRAWS[candidates.engine.target.kind],
+        technique=_technique(candidates, ranking),
+    )
 
 
 def _by_schedule(
@@ -254,7 +301,12 @@ def _rivals(
     """
     found = [(schedule, trial) for schedule, trial in trials.items() if trial.status == "ok"]
     found.sort(key=lambda pair: pair[1].cost)
-    fastest = candidates.measurer.different(schedule for schedule, _ in found)[:_CONFIRMED]
+    if not found:
+        return []
+    turns = max(_TURNS_SECONDS, _TURNS * found[0][1].cost)
+    fitting = min(_CONFIRMED, int(candidates.measurer.deadline.left / turns) - len(always))
+    different = candidates.measurer.different(schedule for schedule, _ in found)
+    fastest = different[: max(1, fitting)]
     return [pair for pair in found if pair[0] in always or pair[0] in fastest]
 
 
@@ -280,31 +332,23 @@ def _kept_for_confirming(candidates: _Candidates, budget: float) -> float:
     return min(share, max(_CONFIRM_SECONDS, _CONFIRM_RUNS * best))
 
 
-def _trials_before(
-    candidates: _Candidates, space: Space
-) -> list[tuple[Configuration, Schedule, Trial]]:
+def _trials_before(candidates: _Candidates) -> dict[Schedule, Trial]:
     """Trials of earlier searches on this device, from which this one goes on."""
     engine = candidates.engine
     rows = engine.store.trials(candidates.key, engine.environment)
-    return _placed(
-        candidates,
-        space,
-        [
-            (
-                Schedule.from_json(row.schedule),
-                Trial(row.status, row.seconds, row.spread, row.detail),
-            )
-            for row in rows
-        ],
-    )
+    found = {
+        Schedule.from_json(row.schedule): Trial(row.status, row.seconds, row.spread, row.detail)
+        for row in rows
+    }
+    return {schedule: trial for schedule, trial in found.items() if candidates.can_run(schedule)}
 
 
 def _placed(
     candidates: _Candidates, space: Space, trials: Iterable[tuple[Schedule, Trial]]
-) -> list[tuple[Configuration, Schedule, Trial]]:
+) -> list[tuple[Configuration, Trial]]:
     """The trials of schedules that the space holds, and where."""
-    placed = ((candidates.place_of(space, schedule), schedule, trial) for schedule, trial in trials)
-    return [(place, schedule, trial) for place, schedule, trial in placed if place is not None]
+    placed = ((candidates.place_of(space, schedule), trial) for schedule, trial in trials)
+    return [(place, trial) for place, trial in placed if place is not None]
 
 
 def _first_schedules(
@@ -337,12 +381,17 @@ def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[S
 
 
 def _foreseen(
-    candidates: _Candidates, space: Space, favourites: Sequence[Configuration], budget: float
+    candidates: _Candidates, space: Space, favourites: Sequence[Configuration]
 ) -> list[Configuration]:
     """The best by the cost model: of many configurations, and downhill from some favourites."""
     rng, kind = Random(0), candidates.engine.target.kind
-    drawn = [space.sample(rng) for _ in range(min(_SAMPLES, space.size))]
-    costs = [candidates.expected(configuration) for configuration in drawn]
+    budget = candidates.measurer.deadline.left
+    sampling = candidates.measurer.deadline.within(_SAMPLING_SHARE * budget)
+    drawn: list[Configuration] = []
+    costs: list[float] = []
+    while len(drawn) < min(_SAMPLES, space.size) and not sampling.is_over:
+        drawn.append(space.sample(rng))
+        costs.append(candidates.expected(drawn[-1]))
     order = sorted(range(len(drawn)), key=lambda n: costs[n])[:_SEEDS_SAMPLED]
     sampled = [drawn[n] for n in order if costs[n] < math.inf]
     evaluations = min(_DESCENT[kind], int(_DESCENT_RATE * budget))
@@ -361,26 +410,31 @@ def _foreseen(
 
 def _confirmed(
     candidates: _Candidates, ranking: Sequence[tuple[Schedule, Trial]], untuned: Schedule
-) -> tuple[Schedule, float]:
+) -> tuple[Schedule, float, float | None]:
     """The best of the first few when they take turns; the first where that cannot be done.
 
-    Whatever the cost model expects, none that is slower than what is taken untuned.
+    Its seconds, and those of what is taken untuned. Whatever the cost model expects, none that is
+    slower than that.
     """
     first, trial = ranking[0]
     schedules = [schedule for schedule, _ in ranking]
+    usual = next((other.seconds for schedule, other in ranking if schedule == untuned), None)
+    if candidates.measurer.deadline.is_over:
+        return first, trial.cost, usual
     try:
         times = candidates.measurer.by_turns(schedules)
     except (WorkerError, KeyboardInterrupt):
-        return first, trial.cost
+        return first, trial.cost, usual
     problem, target = candidates.problem, candidates.engine.target
     in_memory = target.kind == "cpu" and bytes_moved(problem) > target.l3_bytes
     confirmed = dict(zip(schedules, times, strict=True))
+    usual = confirmed.get(untuned) or usual
     found: list[tuple[float, float, Schedule]] = []
     for schedule, seconds in confirmed.items():
         if seconds is not None and seconds <= (confirmed.get(untuned) or math.inf):
             expected = estimated(problem, schedule, target) if in_memory else 1.0
             found.append((seconds * expected**_TRUST, seconds, schedule))
     if not found:
-        return first, trial.cost
+        return first, trial.cost, usual
     _, seconds, schedule = min(found, key=lambda entry: entry[0])
-    return schedule, seconds
+    return schedule, seconds, usual

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.api import pipeline
@@ -14,10 +13,12 @@ from mdtensor.api.measurer import Measurer
 from mdtensor.api.modes import Recorded, Recording, Steps
 from mdtensor.api.places import at
 from mdtensor.api.schedule_search import searched
+from mdtensor.api.tuning_report import TuningReport, TuningReports
 from mdtensor.api.whole_calls import keep_what_is_fastest
+from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.progress import Progress
 from mdtensor.closing import Closing
-from mdtensor.errors import TuningError, count_of, shown
+from mdtensor.errors import TuningError, shown
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
 from mdtensor.translate.md_hom import MDHom
@@ -25,27 +26,12 @@ from mdtensor.translate.md_hom import MDHom
 # Of a budget, what is shared evenly, and what confirming calls of several programs may take.
 _EVENLY = 0.25
 _CALLS_SHARE = 0.12
-
-
-@dataclass(frozen=True, slots=True)
-class TuningReport:
-    """What tuning one computation did: trials made now, the winner's seconds, the time it took."""
-
-    label: str
-    trials: int
-    failed: int
-    seconds: float | None
-    elapsed: float
-    cached: bool
-    interrupted: bool
-
-    def __str__(self) -> str:
-        if self.cached:
-            return f"{self.label}: from the cache, 0 trials"
-        best = "nothing found" if self.seconds is None else f"{self.seconds * 1e6:.1f} µs"
-        note = ", interrupted" if self.interrupted else ""
-        trials = count_of(self.trials, "trial", "trials")
-        return f"{self.label}: {best} after {trials} in {self.elapsed:.0f} s{note}"
+# Seconds that a search has at least; with less, there is none.
+_LEAST, _TOO_LITTLE = 2.0, 0.3
+# What the first search waits for processes.
+_START = 1.5
+# Of a call besides what it computes and moves, about.
+_LAUNCH = 5e-6
 
 
 def tune(
@@ -54,18 +40,21 @@ def tune(
     *,
     quiet: bool = False,
     again: bool = False,
-) -> list[TuningReport]:
+) -> TuningReports:
     """Tunes what was recorded, within a budget for all of it together.
 
     `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it. Each computation
     is tuned for the arrays that it was called with: those of NumPy on the CPU device, those of
     CuPy on the CUDA device where they were; devices of one kind share what is found. The budget is
-    seconds or a text such as "5min"; a quarter is shared evenly, the rest by the time that each is
-    expected to take, and what one computation leaves goes to the others. Where a call runs several
-    of them, the whole call by what was found takes turns with the call untuned and with mixtures,
-    and what is fastest is kept. Computations with a confirmed winner are skipped unless `again`,
-    which goes on searching where the last search ended. Ctrl-C ends the search and keeps what was
-    measured. Results are in the store when this returns.
+    seconds or a text such as "5min"; a quarter is shared evenly, the rest by the time that the
+    calls of each are expected to take, and what one computation leaves goes to the others. It is
+    kept within two seconds and what one trial takes. The ones that take longest come first; where
+    it is too short for all, the others are left as they are, and their reports say so. Where a call
+    runs several of them, the whole call by what was found takes turns with the call untuned and
+    with mixtures, and what is fastest is kept. Computations with a confirmed winner are skipped
+    unless `again`, which goes on searching where the last search ended. Ctrl-C ends the search and
+    keeps what was measured. Results are in the store when this returns; the reports are in the
+    order of what was recorded, and printed with numbers and a summary.
 
     Raises TuningError for what was not recorded, and for a budget that is no time.
 
@@ -76,28 +65,52 @@ def tune(
     >>> [report.label for report in reports]
     ['md_hom[i:3, j:4](mul, (cc, pw(add)))']
     """
+    deadline = Deadline(seconds_of(budget))
     items = _recorded(work)
-    calls = _whole_calls(items)
-    for_calls = _CALLS_SHARE * seconds_of(budget) if calls else 0.0
-    left = seconds_of(budget) - for_calls
+    reports = {n: None if again else _known(item) for n, item in enumerate(items)}
     weights = _weights(items)
-    reports: list[TuningReport] = []
-    with Measurers(seconds_of(budget)) as measurers:
-        for number, item in enumerate(items):
-            share = left * weights[number] / sum(weights[number:])
-            with at(item.device):
-                report = _tuned(item, share, measurers, quiet=quiet, again=again)
-            reports.append(report)
-            left -= report.elapsed
+    # The heaviest first, which are worth it most if the time is too short for all.
+    waiting = sorted(
+        (n for n, known in reports.items() if known is None), key=lambda n: -weights[n]
+    )
+    calls = _whole_calls([items[n] for n in waiting])
+    for_calls = _CALLS_SHARE * deadline.left if calls else 0.0
+    with Measurers(deadline.left) as measurers:
+        for place, number in enumerate(waiting):
+            left = deadline.left - for_calls
+            share = left * weights[number] / sum(weights[n] for n in waiting[place:])
+            progress = Progress(
+                budget_s=share,
+                title=items[number].label,
+                place=(place + 1, len(waiting)) if len(waiting) > 1 else None,
+                quiet=quiet,
+            )
+            least = _LEAST if place else _LEAST + _START
+            own = deadline.within(min(left, max(least, share)))
+            with at(items[number].device):
+                report = reports[number] = _tuned(items[number], own, progress, measurers)
             if report.interrupted:
-                return reports
-        found = {item for item, report in zip(items, reports, strict=True) if not report.cached}
-        for steps, arrays, device in calls:
-            place = arrays, device
-            if any(steps in item.within and (item.arrays, item.device) == place for item in found):
-                with at(device):
-                    _confirm(steps, arrays, for_calls / len(calls), measurers)
-    return reports
+                break
+        else:
+            _confirm_calls(calls, deadline, measurers)
+    return TuningReports(
+        report or _left_as_it_is(item) for item, report in zip(items, reports.values(), strict=True)
+    )
+
+
+def _left_as_it_is(item: Recorded) -> TuningReport:
+    return TuningReport(item.label, 0, 0, None, 0.0, False, False, calls=item.calls)
+
+
+def _confirm_calls(
+    calls: Sequence[tuple[Steps, str, int | None]], deadline: Deadline, measurers: Measurers
+) -> None:
+    """Keeps what makes calls of several programs fastest as a whole, as far as there is time."""
+    for place, (steps, arrays, device) in enumerate(calls):
+        share = deadline.left / (len(calls) - place)
+        if share > _TOO_LITTLE:
+            with at(device):
+                _confirm(steps, arrays, deadline.within(share), measurers)
 
 
 def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str, int | None]]:
@@ -113,15 +126,28 @@ def _weights(items: Sequence[Recorded]) -> list[float]:
         with at(item.device):
             engine = pipeline.engine_for(item.arrays)
         problem, target = engine.problem_of(item.md_hom), engine.target
-        expected.append(flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth)
+        one = flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth
+        expected.append(item.calls * (_LAUNCH + one))
     total = sum(expected) or 1.0
     return [_EVENLY / len(items) + (1 - _EVENLY) * one / total for one in expected]
 
 
-def _confirm(steps: Steps, arrays: str, budget: float, measurers: Measurers) -> None:
+def _known(item: Recorded) -> TuningReport | None:
+    """The report on a computation with a confirmed winner; None on others."""
+    with at(item.device):
+        engine = pipeline.engine_for(item.arrays)
+    known = engine.store.winner(problem_key(engine.problem_of(item.md_hom)), engine.environment)
+    if known is None or not known.confirmed:
+        return None
+    return TuningReport(item.label, 0, 0, known.seconds, 0.0, True, False, calls=item.calls)
+
+
+def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers) -> None:
     """Keeps what makes a call of several programs fastest as a whole."""
     engine = pipeline.engine_for(arrays)
-    if keep_what_is_fastest(engine, steps, budget, measurers.of(engine, arrays)):
+    measurer = measurers.of(engine, arrays)
+    measurer.deadline = deadline
+    if keep_what_is_fastest(engine, steps, deadline.left, measurer):
         pipeline.forget()
 
 
@@ -175,21 +201,28 @@ class Measurers(Closing):
 
 
 def _tuned(
-    item: Recorded, budget: float, measurers: Measurers, *, quiet: bool, again: bool
+    item: Recorded, deadline: Deadline, progress: Progress, measurers: Measurers
 ) -> TuningReport:
+    if deadline.left < _TOO_LITTLE:
+        return _left_as_it_is(item)
     engine = pipeline.engine_for(item.arrays)
     problem = engine.problem_of(item.md_hom)
-    known = engine.store.winner(problem_key(problem), engine.environment)
-    if known is not None and known.confirmed and not again:
-        return TuningReport(item.label, 0, 0, known.seconds, 0.0, True, False)
     started = time.monotonic()
-    with Progress(budget_s=budget, title=item.label, quiet=quiet) as progress:
+    with progress:
         measurer = measurers.of(engine, item.arrays)
-        outcome, best = searched(engine, problem, budget, progress, measurer)
+        found = searched(engine, problem, deadline, progress, measurer)
     pipeline.forget()
-    if not outcome.interrupted:
+    if not found.outcome.interrupted:
         engine.tuned(problem)  # which keeps its program for other processes
-    made = [measured for measured in outcome.trials if measured.trial.status != "rejected"]
-    failed = sum(measured.trial.status != "ok" for measured in made)
-    elapsed = time.monotonic() - started
-    return TuningReport(item.label, len(made), failed, best, elapsed, False, outcome.interrupted)
+    made = [each for each in found.outcome.trials if each.trial.status != "rejected"]
+    return TuningReport(
+        item.label,
+        len(made),
+        sum(each.trial.status != "ok" for each in made),
+        found.seconds,
+        time.monotonic() - started,
+        False,
+        found.outcome.interrupted,
+        found.untuned,
+        item.calls,
+    )

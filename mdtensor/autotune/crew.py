@@ -46,6 +46,11 @@ class Crew(Closing):
         finally:
             self._idle.put(worker)
 
+    def interrupt(self) -> None:
+        """Ends the requests that are under way, which have no reply; later ones are served."""
+        for worker in self._workers:
+            worker.interrupt()
+
     def close(self) -> None:
         """Ends the workers; requests that wait are dropped, those under way have no reply."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -14,13 +14,16 @@ from mdtensor.autotune.trial import Measured
 if TYPE_CHECKING:
     from rich.live import Live
 
+_LEAST_TITLE = 12  # letters: of fewer nobody can tell what they are of
+
 
 class Progress:
     """Shows the best so far, counts and time left; give it to a search as `on_trial`.
 
-    In a terminal one line is kept up to date (by rich, imported only then); elsewhere a line is
-    written every `interval_s` seconds. `quiet` writes nothing at all. Writes to standard error
-    unless given a stream.
+    In a terminal one line is kept up to date (by rich, imported only then), whose title, the last
+    part, is shortened in its middle to fit; elsewhere a line is written every `interval_s` seconds.
+    `place` is the number of this search and that of all. `quiet` writes nothing at all. Writes to
+    standard error unless given a stream.
 
     >>> with Progress(budget_s=30, quiet=True) as progress:
     ...     print(progress.line())
@@ -33,6 +36,7 @@ class Progress:
         budget_s: float,
         max_trials: int | None = None,
         title: str = "",
+        place: tuple[int, int] | None = None,
         quiet: bool = False,
         stream: TextIO | None = None,
         interval_s: float = 5.0,
@@ -41,6 +45,7 @@ class Progress:
         self._budget_s = budget_s
         self._max_trials = max_trials
         self._title = title
+        self._place = place
         self._quiet = quiet
         self._stream = stream if stream is not None else sys.stderr
         self._interval_s = interval_s
@@ -58,9 +63,12 @@ class Progress:
             from rich.text import Text
 
             # Rendered anew several times a second: the time left goes on between trials.
+            console = Console(file=self._stream)
             self._live = Live(
-                console=Console(file=self._stream),
-                get_renderable=lambda: Text(self.line(), no_wrap=True, overflow="ellipsis"),
+                console=console,
+                get_renderable=lambda: Text(
+                    self.line(console.width), no_wrap=True, overflow="ellipsis"
+                ),
             )
             self._live.start()
         return self
@@ -99,10 +107,10 @@ class Progress:
         if not self._quiet:
             print(self.line(), file=self._stream, flush=True)
 
-    def line(self) -> str:
-        """The state in one line."""
+    def line(self, width: int | None = None) -> str:
+        """The state in one line, with as much of the title as fits in a width."""
         elapsed = self._clock() - self._began
-        parts = [self._title] if self._title else []
+        parts = [] if self._place is None else ["{} of {}".format(*self._place)]
         parts.append(self._best_part())
         total = "" if self._max_trials is None else f" of {self._max_trials}"
         failed = f", {self._failed} failed" if self._failed else ""
@@ -112,7 +120,9 @@ class Progress:
         if self._trials and elapsed > 0:
             parts.append(f"{60 * self._trials / elapsed:.0f}/min")
         parts.append(f"{format_duration(max(self._budget_s - elapsed, 0.0))} left")
-        return " | ".join(parts)
+        room = math.inf if width is None else width - len(" | ".join((*parts, "")))
+        title = shortened(self._title, room)
+        return " | ".join((*parts, title) if title else parts)
 
     def _best_part(self) -> str:
         if self._best == math.inf:
@@ -121,6 +131,20 @@ class Progress:
         if self._best == 0 or self._first == self._best:
             return best
         return f"{best}, {self._first / self._best:.2f}x the first"
+
+
+def shortened(text: str, room: float) -> str:
+    """A text without its middle where it is longer than the room; nothing where that is tiny.
+
+    >>> shortened("md_hom[i:64, j:32](mul, (cc, pw(add)))", 26)
+    'md_hom[i:64, …c, pw(add)))'
+    """
+    if len(text) <= room:
+        return text
+    if room < _LEAST_TITLE:
+        return ""
+    kept = int(room) - 1
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
 
 
 def format_time(seconds: float) -> str:

@@ -157,6 +157,10 @@ class Worker(Closing):
     def kill(self) -> None:
         """End the child at once and for good; a call in another thread raises `WorkerCrashed`."""
         self._killed = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """End the child at once, and with it a call in another thread; the next starts another."""
         child = self._child
         if child is not None:
             child.end()

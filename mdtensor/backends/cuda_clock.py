@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -115,8 +116,17 @@ class CudaClock:
         quartiles = statistics.quantiles(times, n=4)
         return statistics.median(times), quartiles[2] - quartiles[0]
 
-    def by_turns(self, runs: Sequence[Run | None]) -> list[float | None]:
-        """Median times of runs that take turns, so that no cool moment of the chip decides."""
+    def by_turns(self, runs: Sequence[Run | None], seconds: float = math.inf) -> list[float | None]:
+        """Median times of runs that take turns, so that no cool moment of the chip decides.
+
+        Each has a turn at least, and about as many as fit in the seconds.
+        """
         possible = [run for run in runs if run is not None]
-        medians = iter([statistics.median(times) for times in self.times(possible, _ROUNDS)])
+        begun = time.perf_counter()
+        found = self.times(possible, 1)
+        fitting = seconds / max(time.perf_counter() - begun, 1e-6) - 1
+        if rounds := max(0, int(min(_ROUNDS - 1, fitting))):
+            pairs = zip(found, self.times(possible, rounds), strict=True)
+            found = [first + others for first, others in pairs]
+        medians = iter([statistics.median(times) for times in found])
         return [None if run is None else next(medians) for run in runs]

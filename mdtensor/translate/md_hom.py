@@ -167,7 +167,8 @@ class MDHom:
     def __repr__(self) -> str:
         dims = ", ".join(map(repr, self.dims))
         combines = ", ".join(repr(dim.combine) for dim in self.dims)
-        return f"md_hom[{dims}]({self.scalar!r}, ({combines}))"
+        after = "" if self.epilogue is None else f", epilogue {self.epilogue.function!r}"
+        return f"md_hom[{dims}]({self.scalar!r}, ({combines}){after})"
 
 
 def _stays(dim: Dim) -> bool:

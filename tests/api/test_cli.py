@@ -256,7 +256,7 @@ def test_a_malformed_call_shows_where_and_a_way_out(command: str, call: tuple[st
 
 
 def test_tuning_happens_once(cache: Path) -> None:
-    call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "1", "--quiet")
+    call = ("tune", "ij,jk->ik", "64,128", "128,32", "--budget", "4", "--quiet")
     *_, summary = run(*call).splitlines()
     assert summary.startswith("1 computation tuned, 0 from the cache: ")
     assert run(*call).splitlines() == [
@@ -271,10 +271,19 @@ def test_tune_reads_a_file(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "shapes.txt"
     file.write_text("# two\nij->i 30,40\nij,j->i 30,40 40\n", encoding="utf-8")
     lines = run("tune", "--file", str(file), "--budget", "0", "--quiet").splitlines()
-    assert [line.partition(":")[0] for line in lines[:2]] == [
-        "ij->i 30,40",
-        "ij,j->i 30,40 40",
+    assert lines == [
+        "1 of 2: ij->i 30,40: not tuned, the budget had no time for it",
+        "2 of 2: ij,j->i 30,40 40: not tuned, the budget had no time for it",
+        "0 computations tuned, 0 from the cache, 2 not tuned: 0 trials in 0 s",
     ]
+
+
+def test_no_line_of_a_file_is_tuned_before_all_are_right(cache: Path, tmp_path: Path) -> None:
+    file = tmp_path / "shapes.txt"
+    file.write_text("ij->i 30,40\nij,j->i 30,40 40\nij,jk->ik 3,4 5,6\n", encoding="utf-8")
+    shown = run("tune", "--file", str(file), "--budget", "1", "--quiet", code=2)
+    assert f"{file}, line 3: index 'j' has extent 4 in operand 0 but 5 in operand 1" in shown
+    assert PROBLEM not in run("cache", "ls")
 
 
 @pytest.mark.parametrize("arguments", [(), ("ij->i", "3,4", "--file", "shapes.txt")])
@@ -319,7 +328,7 @@ def test_bench_of_a_gather_has_no_peers() -> None:
 
 def test_semirings_are_tuned_explained_and_timed(cache: Path, tmp_path: Path) -> None:
     call = ("ij,jk->ik", "12,13", "13,14", "--semiring", "min_plus")
-    shown = run("tune", *call, "--budget", "1", "--quiet")
+    shown = run("tune", *call, "--budget", "4", "--quiet")
     assert shown.startswith("ij,jk->ik 12,13 13,14 semiring=min_plus: ")
     shown = run("explain", *call)
     assert "md_hom[i:12, j:13, k:14](total, (cc, pw(lesser), cc))" in shown
@@ -330,8 +339,8 @@ def test_semirings_are_tuned_explained_and_timed(cache: Path, tmp_path: Path) ->
     file = tmp_path / "shapes.txt"
     file.write_text("ij->i 9,8 semiring=bool\nij,jk->ik 12,13 13,14\n", encoding="utf-8")
     lines = run("tune", "--file", str(file), "--budget", "0", *call[-2:], "--quiet").splitlines()
-    assert lines[0].startswith("ij->i 9,8 semiring=bool: ")
-    assert lines[1] == "ij,jk->ik 12,13 13,14 semiring=min_plus: from the cache, 0 trials"
+    assert lines[0].startswith("1 of 2: ij->i 9,8 semiring=bool: ")
+    assert lines[1] == "2 of 2: ij,jk->ik 12,13 13,14 semiring=min_plus: from the cache, 0 trials"
 
 
 @pytest.mark.parametrize("command", ["explain", "tune", "bench"])

@@ -70,6 +70,20 @@ def test_an_error_names_its_line() -> None:
     )
 
 
+def test_an_error_in_a_file_names_the_file_and_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "layers"
+    file.write_text("ij->i 2,3\nij->j 2,3\nij,jk->ik 2,3 4,5\n", encoding="utf-8")
+    with pytest.raises(SubscriptError) as caught:
+        expressions_from_file(file)
+    assert str(caught.value).splitlines()[0] == (
+        f"{file}, line 3: index 'j' has extent 3 in operand 0 but 4 in operand 1"
+    )
+    file.write_text("ij->i 2,3\n'ij->j\n", encoding="utf-8")
+    with pytest.raises(ShapeError) as unclosed:
+        expressions_from_file(file)
+    assert str(unclosed.value) == f"{file}, line 2: No closing quotation\n  'ij->j"
+
+
 def test_an_open_quotation_names_its_line() -> None:
     with pytest.raises(ShapeError, match=r"line 1: No closing quotation\n  \"ij->i 2,3"):
         expressions_from_lines(['"ij->i 2,3'])

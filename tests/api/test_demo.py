@@ -19,6 +19,7 @@ from mdtensor.api.demo import (
     sparkline,
     train,
 )
+from tests.api.short_searches import search_trials
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +102,13 @@ def test_a_missing_scikit_learn_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_the_second_run_tunes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    run(budget_s=0, epochs=2, rounds=1)
+def test_the_second_run_tunes_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search_trials(monkeypatch, 1)
+    run(budget_s=33, epochs=2, rounds=1)
     first = capsys.readouterr().out
-    run(budget_s=0, epochs=2, rounds=1)
+    run(budget_s=33, epochs=2, rounds=1)
     second = capsys.readouterr().out
     assert "everything came from the cache: 11 computations, 0 trials\n" in second
     for shown in (first, second):

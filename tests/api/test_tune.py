@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from mdtensor.api import measurer, pipeline, schedule_search, tune
 from mdtensor.api.engine import Engine
 from mdtensor.api.packed import packed
 from mdtensor.api.trial import Benches
+from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import TuningError
@@ -54,7 +56,7 @@ def arrays(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_tuned_plan_is_right_and_says_so(own_store: Store) -> None:
     plan, (a, b) = plan_of(37, 29, 41), arrays(37, 29, 41)
-    (report,) = plan.tune(2, quiet=True)
+    (report,) = plan.tune(4, quiet=True)
     assert report.trials > 0
     assert report.failed == 0
     assert not report.cached
@@ -66,7 +68,7 @@ def test_a_tuned_plan_is_right_and_says_so(own_store: Store) -> None:
 
 def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Store) -> None:
     plan = plan_of(33, 17, 50)
-    (report,) = plan.tune(2, quiet=True)
+    (report,) = plan.tune(4, quiet=True)
     engine = pipeline.engine_for()
     rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
     assert len(rows) == report.trials
@@ -86,7 +88,7 @@ def test_favourites_that_the_space_does_not_hold_are_measured_too(
         return [plain(problem), odd]
 
     monkeypatch.setattr(schedule_search, "_first_schedules", first)
-    (report,) = plan.tune(1.5, quiet=True)
+    (report,) = plan.tune(4, quiet=True)
     rows = own_store.trials(problem_key(problem), engine.environment)
     assert [row.status for row in rows if row.schedule == odd.to_json()] == ["ok"]
     assert report.trials == sum(row.status != "rejected" for row in rows)
@@ -167,11 +169,13 @@ def confirmed(
     problem: Problem, times: dict[Schedule, float | None], untuned: Schedule
 ) -> tuple[Schedule, float]:
     """What a search keeps when its best few take these times by turns."""
-    measurer = SimpleNamespace(by_turns=lambda schedules: [times[each] for each in schedules])
+    measurer = SimpleNamespace(
+        by_turns=lambda schedules: [times[each] for each in schedules], deadline=Deadline(60)
+    )
     engine = SimpleNamespace(target=CPU)
     candidates: Any = SimpleNamespace(problem=problem, engine=engine, measurer=measurer)
     ranking = [(schedule, Trial("ok", 1e-3)) for schedule in times]
-    return schedule_search._confirmed(candidates, ranking, untuned)
+    return schedule_search._confirmed(candidates, ranking, untuned)[:2]
 
 
 def test_what_was_measured_is_confirmed_without_a_compiler(
@@ -198,8 +202,8 @@ def test_what_was_measured_is_confirmed_without_a_compiler(
 
 
 def test_tuning_again_makes_no_trial(own_store: Store) -> None:
-    plan_of(31, 16, 16).tune(1.5, quiet=True)
-    (report,) = plan_of(31, 16, 16).tune(1.5, quiet=True)
+    plan_of(31, 16, 16).tune(4, quiet=True)
+    (report,) = plan_of(31, 16, 16).tune(4, quiet=True)
     assert report.cached
     assert report.trials == 0
     assert "0 trials" in str(report)
@@ -233,9 +237,9 @@ def test_recorded_shapes_are_tuned_within_one_budget(
     budgets: list[float] = []
     searched = tune.searched
 
-    def counted(engine: Engine, problem: Problem, budget: float, *rest: Any) -> Any:
-        budgets.append(budget)
-        return searched(engine, problem, budget, *rest)
+    def counted(engine: Engine, problem: Problem, deadline: Deadline, *rest: Any) -> Any:
+        budgets.append(deadline.left)
+        return searched(engine, problem, deadline, *rest)
 
     monkeypatch.setattr(tune, "searched", counted)
     a, b = arrays(20, 30, 40)
@@ -245,17 +249,96 @@ def test_recorded_shapes_are_tuned_within_one_budget(
         mdt.einsum("ij->j", a)
     assert len(seen) == 2
     assert [seen.calls(item) for item in seen] == [2, 1]
-    reports = mdt.tune(seen, budget="4s", quiet=True)
+    reports = mdt.tune(seen, budget="8s", quiet=True)
     assert len(reports) == 2
-    assert 0 < budgets[0] < 4
-    assert budgets[1] == pytest.approx(4 - reports[0].elapsed)  # what the first one left
+    assert 0 < budgets[0] < 8
+    assert budgets[1] == pytest.approx(8 - reports[0].elapsed, abs=0.5)  # what the first one left
+    assert [report.calls for report in reports] == [2, 1]
     np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
     assert all(report.cached for report in mdt.tune(seen, budget=4, quiet=True))
 
 
+def test_a_budget_is_kept_where_it_is_too_short_for_all(own_store: Store) -> None:
+    with mdt.tuning("record") as seen:
+        for n in range(20, 32):
+            mdt.einsum("ij,jk->ik", np.ones((n, n), "f4"), np.ones((n, n), "f4"))
+        heavy = mdt.einsum("ij,jk->ik", np.ones((500, 400), "f4"), np.ones((400, 300), "f4"))
+    assert heavy[0, 0] == 400
+    begun = time.monotonic()
+    reports = mdt.tune(seen, budget=5, quiet=True)
+    assert time.monotonic() - begun < 5 + 2 + 1
+    assert len(reports) == 13
+    assert reports[-1].trials > 0, "what takes longest comes first"
+    untouched = [report for report in reports if not report.trials]
+    assert untouched
+    assert str(untouched[0]).endswith("cc)): not tuned, the budget had no time for it")
+    assert f", {len(untouched)} not tuned: " in reports.summary()
+
+
+def test_a_budget_is_kept_where_a_single_run_is_long(own_store: Store) -> None:
+    x = np.ones((6000, 6000), "f4")
+    plan = mdt.compile("ij,ij->", x, x)
+    begun = time.monotonic()
+    (report,) = plan.tune(4, quiet=True)
+    assert time.monotonic() - begun < 4 + 2 + 1
+    assert report.elapsed < 4 + 2 + 1
+
+
+def test_a_reference_that_takes_longer_than_the_budget(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurer, "BENCH", "tests.api.faulty_bench:open_slow_bench")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    begun = time.monotonic()
+    (report,) = plan_of(24, 24, 40).tune(1, quiet=True)
+    assert time.monotonic() - begun < 1 + 2 + 1
+    assert (report.trials, report.seconds, report.interrupted) == (0, None, False)
+
+
+def test_what_is_untuned_is_told_beside_the_winner(own_store: Store) -> None:
+    (report,) = plan_of(60, 50, 40).tune(5, quiet=True)
+    assert report.seconds is not None
+    assert report.untuned is not None
+    assert report.gain == report.untuned / report.seconds >= 1
+    assert f"{report.gain:.2f}x as fast as untuned" in str(report)
+
+
+def test_a_winner_that_was_compared_with_nothing_is_not_confirmed(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_search, "_first_schedules", lambda *_: [])
+    monkeypatch.setattr(schedule_search, "_WORTH_SPACE", 1e9)
+    plan = plan_of(25, 26, 27)
+    assert [report.trials for report in plan.tune(4, quiet=True)] == [1]
+    assert [report.cached for report in plan.tune(4, quiet=True)] == [False]
+
+
+def test_layers_that_differ_in_a_function_or_a_type_do_not_read_alike() -> None:
+    a, b = np.ones((4, 5), "f4"), np.ones((5, 6), "f4")
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,jk->ik", a, b)
+        mdt.einsum("ij,jk->ik", a, b, epilogue="relu")
+        mdt.einsum("ij,jk->ik", a, b, epilogue=lambda x: x * 2)
+        mdt.einsum("ij,jk->ik", a, b, epilogue=lambda x: x * 3)
+        mdt.einsum("ij->i", a)
+        mdt.einsum("ij->i", a.astype("f8"))
+    form = "md_hom[i:4, j:5, k:6](mul, (cc, pw(add), cc)"
+    types = "float32[4, 5], float32[5, 6], float32[4, 6]"
+    assert repr(seen).splitlines() == [
+        "6 computations recorded",
+        f"       1 x {form})",
+        f"       1 x {form}, epilogue relu)",
+        f"       1 x {form}, epilogue epilogue) with (p0 * p1); (p0 * 2) on {types}",
+        f"       1 x {form}, epilogue epilogue) with (p0 * p1); (p0 * 3) on {types}",
+        "       1 x md_hom[i:4, j:5](id, (cc, pw(add))) with p0 on float32[4, 5], float32[4]",
+        "       1 x md_hom[i:4, j:5](id, (cc, pw(add))) with p0 on float64[4, 5], float64[4]",
+    ]
+    assert len({item.label for item in seen}) == 6
+
+
 def test_mode_tune_tunes_at_the_first_call(own_store: Store) -> None:
     a, b = arrays(18, 22, 26)
-    with mdt.tuning("tune", budget=1.5):
+    with mdt.tuning("tune", budget=4):
         np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
     assert plan_of(18, 22, 26).choices()[0].origin == "tuned"
     with mdt.tuning("off"):
@@ -312,7 +395,7 @@ def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
     store = Store.open()
     monkeypatch.setattr(pipeline.engine_for(), "_open_store", lambda: store)
-    plan_of(37, 29, 41).tune(1.5, quiet=True)
+    plan_of(37, 29, 41).tune(4, quiet=True)
     pipeline.forget()
     done = subprocess.run(
         [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True

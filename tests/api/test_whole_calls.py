@@ -26,6 +26,7 @@ from mdtensor.lower.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.api.short_searches import search_trials
 from tests.targets import CPU
 
 
@@ -209,10 +210,11 @@ def test_every_call_that_was_tuned_is_confirmed(
     monkeypatch.setattr(
         tune, "keep_what_is_fastest", lambda engine, steps, budget, by: confirmed.append(len(steps))
     )
+    search_trials(monkeypatch, 2)
     plan = mdt.compile(mdt.conv, image(), taps(), padding=1)
-    plan.tune(2, quiet=True)
+    plan.tune(12, quiet=True)
     assert confirmed == [len(plan.md_homs)]
-    plan.tune(2, quiet=True)
+    plan.tune(12, quiet=True)
     assert len(confirmed) == 1, "nothing was tuned"
 
 
@@ -236,8 +238,9 @@ def test_the_first_call_of_several_programs_is_tuned_as_a_whole(
     monkeypatch.setattr(
         tune, "keep_what_is_fastest", lambda engine, steps, budget, by: confirmed.append(len(steps))
     )
+    search_trials(monkeypatch, 2)
     expected = mdt.conv(image(), taps(), padding=1)
-    with mdt.tuning("tune", budget=0.5):
+    with mdt.tuning("tune", budget=3):
         for _ in range(2):
             result = mdt.conv(image(), taps(), padding=1)
     np.testing.assert_allclose(result, expected, rtol=1e-4)

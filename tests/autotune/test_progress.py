@@ -39,9 +39,9 @@ def test_lines_are_written_now_and_then_where_there_is_no_terminal():
             clock.now += 2
             progress(measured(seconds))
     assert stream.getvalue().splitlines() == [
-        "dot | best 4.00 µs | 3 trials, 1 failed | 30/min | 54 s left",
-        "dot | best 2.00 µs, 2.00x the first | 6 trials, 2 failed | 30/min | 48 s left",
-        "dot | best 2.00 µs, 2.00x the first | 6 trials, 2 failed | 30/min | 48 s left",
+        "best 4.00 µs | 3 trials, 1 failed | 30/min | 54 s left | dot",
+        "best 2.00 µs, 2.00x the first | 6 trials, 2 failed | 30/min | 48 s left | dot",
+        "best 2.00 µs, 2.00x the first | 6 trials, 2 failed | 30/min | 48 s left | dot",
     ]
 
 
@@ -87,6 +87,21 @@ def test_a_terminal_gets_one_line_kept_up_to_date(monkeypatch):
     assert "best 2.00 µs, 2.00x the first | 2 trials | 20/min | 54 s left" in shown
     assert "\x1b[2K" in shown
     assert shown.count("\n") == 1
+
+
+def test_a_narrow_terminal_gets_what_matters_and_the_ends_of_the_title():
+    title = "md_hom[i:64, j:32, k:128](mul, (cc, cc, pw(add)), epilogue relu)"
+    clock = Clock()
+    with Progress(budget_s=60, title=title, place=(3, 12), quiet=True, clock=clock) as progress:
+        progress(measured(4e-6))
+        clock.now += 6
+        progress(measured(2e-6))
+        said = "3 of 12 | best 2.00 µs, 2.00x the first | 2 trials | 20/min | 54 s left"
+        assert progress.line() == f"{said} | {title}"
+        assert progress.line(200) == f"{said} | {title}"
+        assert progress.line(100) == f"{said} | md_hom[i:64, …ilogue relu)"
+        assert len(progress.line(100)) == 100
+        assert progress.line(80) == said
 
 
 def test_it_is_given_to_a_search():
