@@ -12,7 +12,7 @@ from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.primitives import is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.index import Index
-from mdtensor.lower.nest.register_types import F16, F32
+from mdtensor.lower.nest.register_types import BOOL, F16, F32, U8
 from mdtensor.lower.nest.statements import IndexCalc
 from mdtensor.lower.nest.values import (
     Calc,
@@ -108,14 +108,14 @@ class ValueText:
             case Literal(number, dtype, _):
                 return self._literal(number, dtype)
             case Load():
-                return self._load(value)
+                return self._true_as_one(value.memory, self._load(value), value.lanes)
             case Slice(inner, start, lanes):
                 return self._slice(inner, start, lanes)
             case Iota(dtype, lanes):
                 numbers = ", ".join(map(str, range(lanes)))
                 return f"({self.type(dtype, lanes)})({numbers})"
             case Gather():
-                return self._gather(value)
+                return self._true_as_one(value.memory, self._gather(value), value.lanes)
             case Shift():
                 return self._shift(value)
             case Shuffle():
@@ -147,6 +147,13 @@ class ValueText:
                 text += "UL" if dtype.kind == "u" else "L"
         return f"({self.dialect.types[dtype.name]})({text})"
 
+    def _true_as_one(self, memory: np.dtype, text: str, lanes: int) -> str:
+        """What was loaded, booleans as 0 and 1: NumPy takes every byte but 0 for true."""
+        if memory != BOOL:
+            return text
+        kind = self._vector(U8, lanes)
+        return f"({kind})({text} != 0)" if lanes == 1 else f"min({text}, ({kind})(1))"
+
     def _load(self, load: Load) -> str:
         if load.lanes == 1:
             if short := self._short(load.memory):
@@ -167,7 +174,7 @@ class ValueText:
                 start += length
         else:
             parts = [
-                self._text(Load(load.buffer, load.memory, load.index + load.stride * lane))
+                self._load(Load(load.buffer, load.memory, load.index + load.stride * lane))
                 for lane in range(valid)
             ]
         parts += ["0"] * (load.lanes - valid)
@@ -215,7 +222,7 @@ class ValueText:
 
     def _vector_load(self, load: Load, index: Index, lanes: int) -> str:
         if lanes == 1:
-            return self._text(Load(load.buffer, load.memory, index))
+            return self._load(Load(load.buffer, load.memory, index))
         address = self._address(load.buffer, index)
         if load.memory == F16:
             return f"vload_half{lanes}(0, {address})"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mdtensor.lower.facts import Case, Facts, Walk
 from mdtensor.lower.generalised import apart_along
+from mdtensor.lower.nest.register_types import BOOL
 from mdtensor.lower.traffic import LINE, WAY_BYTES, Shape
 
 # Loads that a core begins in a cycle, and what an element of a gather takes beside one.
@@ -17,6 +18,8 @@ LOADS_PER_CYCLE, GATHER_PER_ELEMENT = 2.0, 0.8
 LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
 # What a load costs that finds its line pushed out of L1 by others of its set.
 CONFLICT = 6.0
+# What comparing a byte with 0 costs, whose truth all lanes of a vector get.
+COMPARED = 8.0
 # The share of vectors that unrolled steps have in common which are loaded only once.
 LOADED_AGAIN = 0.5
 
@@ -39,7 +42,9 @@ def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool)
         reads = count * unrolled if unrolled > 1 else 0.0
         staged = bool(schedule.staged[number])
         if lane < 0 or not walk.strides[lane]:
-            loads += count * (1 if staged else _conflicts(facts, walk, shape, ways, reads))
+            cycles = 1 if staged else _conflicts(facts, walk, shape, ways, reads)
+            is_byte = case.problem.inputs[case.problem.streams[number].buffer] == BOOL
+            loads += count * (cycles + (COMPARED if is_byte and not staged else 0.0))
         elif apart := 1 if staged else apart_along(walk.strides, lane, general=general):
             # Of what lies a few apart, whole vectors are loaded, which all that is there shares.
             runs = frozenset(place // apart * apart for place in walk.places)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest.register_types import BOOL, register_dtype
+from mdtensor.lower.nest.register_types import BOOL, U8, register_dtype
 from mdtensor.lower.passes.early_tiles import early_dims
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
@@ -201,7 +201,9 @@ def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dt
         for expr in (*problem.scalar.results, *places)
         for dtype in _uses(expr, position)
     }
-    return register_dtype(used.pop()) if len(used) == 1 and BOOL not in used else own
+    if len(used) == 1 and BOOL not in used:
+        return register_dtype(used.pop())
+    return U8 if own == BOOL else own  # bytes that are not 0 have become 1
 
 
 def _uses(expr: Expr, position: int) -> set[np.dtype]:

@@ -83,10 +83,10 @@ void kernel_0(const unsigned char* __restrict__ I0, const unsigned char* __restr
       for (; r_j < e_j; r_j++) {
         const unsigned char* p0 = b0 + r_j;
         const unsigned char* p1 = b1 + 9*r_j;
-        const unsigned char x0 = p0[0];
-        const unsigned char x1 = p1[0];
+        const unsigned char x0 = (unsigned char)(p0[0] != 0);
+        const unsigned char x1 = (unsigned char)(p1[0] != 0);
         a0_0 = (a0_0 | (x0 & x1));
-        const unsigned char x2 = p1[1];
+        const unsigned char x2 = (unsigned char)(p1[1] != 0);
         a1_0 = (a1_0 | (x0 & x2));
       }
       o0[0] = (unsigned char)(a0_0);
@@ -101,8 +101,8 @@ void kernel_0(const unsigned char* __restrict__ I0, const unsigned char* __restr
       for (; r_j < e_j; r_j++) {
         const unsigned char* p0 = b0 + r_j;
         const unsigned char* p1 = b1 + 9*r_j;
-        const unsigned char x0 = p0[0];
-        const unsigned char x1 = p1[0];
+        const unsigned char x0 = (unsigned char)(p0[0] != 0);
+        const unsigned char x1 = (unsigned char)(p1[0] != 0);
         a0_0 = (a0_0 | (x0 & x1));
       }
       o0[0] = (unsigned char)(a0_0);

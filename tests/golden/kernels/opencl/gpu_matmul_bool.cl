@@ -54,10 +54,10 @@ void kernel_0(BUFFER(__global const uchar) at_I0, BUFFER(__global const uchar) a
       for (; r_j < e_j; r_j++) {
         __global const uchar* p0 = b0 + r_j;
         __global const uchar* p1 = b1 + 9*r_j;
-        const uchar x0 = p0[0];
-        const uchar x1 = p1[0];
+        const uchar x0 = (uchar)(p0[0] != 0);
+        const uchar x1 = (uchar)(p1[0] != 0);
         a0_0 = (a0_0 | (x0 & x1));
-        const uchar x2 = p1[1];
+        const uchar x2 = (uchar)(p1[1] != 0);
         a1_0 = (a1_0 | (x0 & x2));
       }
       o0[0] = (uchar)(a0_0);
@@ -73,8 +73,8 @@ void kernel_0(BUFFER(__global const uchar) at_I0, BUFFER(__global const uchar) a
       for (; r_j < e_j; r_j++) {
         __global const uchar* p0 = b0 + r_j;
         __global const uchar* p1 = b1 + 9*r_j;
-        const uchar x0 = p0[0];
-        const uchar x1 = p1[0];
+        const uchar x0 = (uchar)(p0[0] != 0);
+        const uchar x1 = (uchar)(p1[0] != 0);
         a0_0 = (a0_0 | (x0 & x1));
       }
       o0[0] = (uchar)(a0_0);

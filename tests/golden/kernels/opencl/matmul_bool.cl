@@ -51,12 +51,12 @@ void kernel_0(BUFFER(__global const uchar) at_I0, BUFFER(__global const uchar) a
       for (; r_j < e_j; r_j++) {
         __global const uchar* p0 = b0 + r_j;
         __global const uchar* p1 = b1 + 9*r_j;
-        const uchar x0 = p0[0];
-        const uchar4 x1 = vload4(0, p1);
+        const uchar x0 = (uchar)(p0[0] != 0);
+        const uchar4 x1 = min(vload4(0, p1), (uchar4)(1));
         a0_0 = (a0_0 | ((uchar4)(x0) & x1));
-        const uchar4 x2 = vload4(0, p1 + 4);
+        const uchar4 x2 = min(vload4(0, p1 + 4), (uchar4)(1));
         a0_1 = (a0_1 | ((uchar4)(x0) & x2));
-        const uchar x3 = p0[5];
+        const uchar x3 = (uchar)(p0[5] != 0);
         a1_0 = (a1_0 | ((uchar4)(x3) & x1));
         a1_1 = (a1_1 | ((uchar4)(x3) & x2));
       }
@@ -76,10 +76,10 @@ void kernel_0(BUFFER(__global const uchar) at_I0, BUFFER(__global const uchar) a
       for (; r_j < e_j; r_j++) {
         __global const uchar* p0 = b0 + r_j;
         __global const uchar* p1 = b1 + 9*r_j;
-        const uchar x0 = p0[0];
-        const uchar x1 = p1[0];
+        const uchar x0 = (uchar)(p0[0] != 0);
+        const uchar x1 = (uchar)(p1[0] != 0);
         a0_0 = (a0_0 | (x0 & x1));
-        const uchar x2 = p0[5];
+        const uchar x2 = (uchar)(p0[5] != 0);
         a1_0 = (a1_0 | (x2 & x1));
       }
       o0[0] = (uchar)(a0_0);
@@ -100,10 +100,10 @@ void kernel_0(BUFFER(__global const uchar) at_I0, BUFFER(__global const uchar) a
       for (; r_j < e_j; r_j++) {
         __global const uchar* p0 = b0 + r_j;
         __global const uchar* p1 = b1 + 9*r_j;
-        const uchar x0 = p0[0];
-        const uchar4 x1 = vload4(0, p1);
+        const uchar x0 = (uchar)(p0[0] != 0);
+        const uchar4 x1 = min(vload4(0, p1), (uchar4)(1));
         a0_0 = (a0_0 | ((uchar4)(x0) & x1));
-        const uchar4 x2 = vload4(0, p1 + 4);
+        const uchar4 x2 = min(vload4(0, p1 + 4), (uchar4)(1));
         a0_1 = (a0_1 | ((uchar4)(x0) & x2));
       }
       vstore4(convert_uchar4(a0_0), 0, o0);
@@ -119,8 +119,8 @@ void kernel_0(BUFFER(__global const uchar) at_I0, BUFFER(__global const uchar) a
       for (; r_j < e_j; r_j++) {
         __global const uchar* p0 = b0 + r_j;
         __global const uchar* p1 = b1 + 9*r_j;
-        const uchar x0 = p0[0];
-        const uchar x1 = p1[0];
+        const uchar x0 = (uchar)(p0[0] != 0);
+        const uchar x1 = (uchar)(p1[0] != 0);
         a0_0 = (a0_0 | (x0 & x1));
       }
       o0[0] = (uchar)(a0_0);
