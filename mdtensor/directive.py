@@ -33,7 +33,13 @@ from mdtensor.api.directive import mdh
 from mdtensor.api.dsl import f_mul, inp_view, md_hom, out_view
 from mdtensor.translate.operators.combination import cc, ps, pw
 
+# As Listing 45 of 002 writes them.
+CC, PW, PS = cc, pw, ps
+
 __all__ = [
+    "CC",
+    "PS",
+    "PW",
     "Buffer",
     "Scalar",
     "add",

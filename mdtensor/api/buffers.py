@@ -72,19 +72,25 @@ class BufferType:
     dtype: np.dtype
     shape: tuple[int, ...] | None = None
 
+    def taken(self, array: Any) -> Any:
+        """The array; strings as records of their characters, where such are declared."""
+        fields = list((self.dtype.fields or {}).values())
+        is_text = len(fields) == 1 and fields[0][0] == np.dtype(("u1", (array.dtype.itemsize,)))
+        return array.view(self.dtype) if is_text and array.dtype.kind == "S" else array
+
     def check(self, name: str, spec: TensorSpec) -> None:
         """Raises DTypeError or ShapeError where an array is not what was declared."""
         if spec.dtype != self.dtype:
-            raise DTypeError(
-                f"{name} holds {spec.dtype}, but was declared as {self!r}",
-                hint=f"convert it by {name}.astype({self.dtype.name!r}), or declare its type",
-            )
+            hint = f"convert it by {name}.astype({self.dtype.name!r}), or declare its type"
+            if self.dtype.names or spec.dtype.kind in "SUV":
+                hint = f"declare its type: Buffer[{name}.dtype]"
+            raise DTypeError(f"{name} holds {spec.dtype}, but was declared as {self!r}", hint=hint)
         if self.shape is not None and spec.shape != self.shape:
             raise ShapeError(f"{name} has shape {spec.shape}, but was declared as {self!r}")
 
     def __repr__(self) -> str:
         extents = "" if self.shape is None else "".join(f", {extent}" for extent in self.shape)
-        return f"Buffer[{self.dtype.name}{extents}]"
+        return f"Buffer[{str(self.dtype) if self.dtype.names else self.dtype.name}{extents}]"
 
 
 class Buffer:

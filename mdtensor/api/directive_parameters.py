@@ -124,6 +124,8 @@ class DirectiveParameters:
                 _check_argument(name, value, name in self.written, xp)
                 dtype = None if _is_array(value) else types[name].dtype
                 array = as_array(name, value, xp, dtype)
+                if name in types and name not in self.written:
+                    array = types[name].taken(array)
                 if array.dtype.kind not in "SUV":  # strings and records are read by their parts
                     check_types([array.dtype])
                 arrays[name] = array

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from mdtensor.directive import (
+    CC,
+    PW,
     Buffer,
     Scalar,
     add,
@@ -33,6 +35,7 @@ from mdtensor.directive import (
     pw,
     pw_custom_func,
 )
+from mdtensor.errors import DTypeError
 
 BasicType = ScalarType = object
 pytestmark = pytest.mark.usefixtures("by_reference")
@@ -212,7 +215,7 @@ def listing_45(T: ScalarType, I: int, K: int):
 
         return (
             out_view[T]( w = [lambda i, k: (i)] ),
-            md_hom[I, K]( mul, ( cc, pw(scalar_plus) ) ),
+            md_hom[I, K]( mul, ( CC, PW(scalar_plus) ) ),
             inp_view[T, T]( M = [lambda i, k: (i, k)] ,
                             v = [lambda i, k: (k) ] )
         )
@@ -286,6 +289,15 @@ def test_prl() -> None:
     n_birth, i_birth = RNG.integers(0, 2, N), RNG.integers(0, 2, I)
     ids = np.arange(100, 100 + I)
     found = listing_11(N, I)(prob, n_name, i_name, n_birth, i_birth, ids)
+    texts = listing_11(N, I)(prob, n_name.view("S46"), i_name.view("S46"), n_birth, i_birth, ids)
+    for one, other in zip(found, texts, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(DTypeError) as caught:
+        listing_11(N, I)(prob, np.zeros(N, "S45"), i_name, n_birth, i_birth, ids)
+    assert str(caught.value) == (
+        "n_name holds |S45, but was declared as Buffer[[('str', 'u1', (46,))]]\n"
+        "  hint: declare its type: Buffer[n_name.dtype]"
+    )
     agree = n_name["str"][:, None, :4] == i_name["str"][None, :, :4]
     born = n_birth[:, None] == i_birth[None, :]
     weight = (agree * prob["values"][:, None, :4]).sum(-1) + born * prob["values"][:, None, 4]

@@ -92,10 +92,11 @@ def _interpreted(
     if refused is not None and not isinstance(refused, TranslationError):
         raise refused
     said = getattr(refused, "message", "it has try, with, match or global, which kernels have not")
+    hint = getattr(refused, "hint", None)
     raise ProgramError(
         f"{_name(function)} cannot be traced: {said}",
         notes=("its source was not found, so that it could only be called",),
-        hint=getattr(refused, "hint", None),
+        hint=hint and f"{hint}, or define the function in a file or a notebook",
     ) from refused
 
 

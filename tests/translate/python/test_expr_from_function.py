@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import operator
-import textwrap
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
@@ -315,10 +314,14 @@ def test_functions_without_source_can_only_be_called() -> None:
     assert repr(traced(space["f"], A)) == "(p0 * 2)"
     with pytest.raises(ProgramError) as caught:
         traced(space["g"], A)
-    assert str(caught.value) == textwrap.dedent("""\
-        g cannot be traced: the truth of (p0 > 0) is known only when the kernel runs
-          its source was not found, so that it could only be called
-          hint: use numpy.where(condition, then, otherwise) for if""")
+    assert str(caught.value) == (
+        "g cannot be traced: the truth of (p0 > 0) is known only when the kernel runs\n"
+        "  its source was not found, so that it could only be called\n"
+        "  hint: use numpy.where(condition, then, otherwise) for if, or define the function in a"
+        " file or a notebook"
+    )
+    with pytest.raises(ProgramError, match="its source was not found, so that it could only be"):
+        traced(eval("lambda a: 1 if a > 0 else 0"), A)
 
 
 @pytest.mark.parametrize(
