@@ -212,9 +212,9 @@ def test_every_call_that_was_tuned_is_confirmed(
     )
     search_trials(monkeypatch, 2)
     plan = mdt.compile(mdt.conv, image(), taps(), padding=1)
-    plan.tune(12, quiet=True)
+    plan.tune(40, quiet=True)
     assert confirmed == [len(plan.md_homs)]
-    plan.tune(12, quiet=True)
+    plan.tune(40, quiet=True)
     assert len(confirmed) == 1, "nothing was tuned"
 
 
@@ -240,7 +240,7 @@ def test_the_first_call_of_several_programs_is_tuned_as_a_whole(
     )
     search_trials(monkeypatch, 2)
     expected = mdt.conv(image(), taps(), padding=1)
-    with mdt.tuning("tune", budget=3):
+    with mdt.tuning("tune", budget=10):
         for _ in range(2):
             result = mdt.conv(image(), taps(), padding=1)
     np.testing.assert_allclose(result, expected, rtol=1e-4)
