@@ -1,9 +1,10 @@
 """What calls on CuPy arrays cost the host, and each part of one.
 
-`python -m bench.gpu_host --out FILE` times, by turns in one process: ways to launch a kernel that
-does nothing (CuPy's, the driver's by ctypes, graphs that are launched as they are or handed other
-arguments), ways to make an array, what CuPy's arrays are asked, and whole calls of mdtensor, torch
-and CuPy. Nothing is waited for while the clock runs: queues are emptied between batches.
+`python -m bench.gpu_host [--only PART] --out FILE` times, by turns in one process: ways to launch a
+kernel that does nothing (CuPy's, the driver's by ctypes, graphs that are launched as they are or
+handed other arguments), ways to make an array, what CuPy's arrays are asked, and whole calls of
+mdtensor, torch and CuPy, and of mdtensor on torch's tensors. Nothing is waited for while the clock
+runs: queues are emptied between batches.
 """
 
 from __future__ import annotations
@@ -209,6 +210,28 @@ def peers(a: Any, b: Any, out: Any) -> Calls:
     }
 
 
+def tensors(a: Any, b: Any, out: Any) -> Calls:
+    """Calls of mdtensor on torch's tensors in the memory of CuPy's arrays, where torch is."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    left, right, result = map(torch.from_dlpack, (a, b, out))
+    plan = mdtensor.compile(TEXT, left, right)
+    image = torch.ones((1, 16, 16, 8), device="cuda")
+    taps = torch.ones((8, 3, 3, 8), device="cuda")
+    conv = mdtensor.compile(mdtensor.conv, image, taps)
+    return {
+        "einsum, torch's tensors": lambda: mdtensor.einsum(TEXT, left, right),
+        "einsum, out, torch's tensors": lambda: mdtensor.einsum(TEXT, left, right, out=result),
+        "reduce, torch's tensors": lambda: mdtensor.reduce("ij->i", left, combine="max"),
+        "plan, torch's tensors": lambda: plan(left, right),
+        "plan, out, torch's tensors": lambda: plan(left, right, out=result),
+        "conv, torch's tensors": lambda: mdtensor.conv(image, taps),
+        "plan of conv, torch's tensors": lambda: conv(image, taps),
+    }
+
+
 def timed(calls: Calls, aside: Any) -> dict[str, list[float]]:
     """Seconds of a call in each round, by turns; those of other streams on that one."""
     wait, clock = cupy.cuda.runtime.deviceSynchronize, time.perf_counter
@@ -249,7 +272,9 @@ def host() -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    out: Path | None = parser.parse_args().out
+    parser.add_argument("--only", default="", help="a part of the names of calls: torch's tensors")
+    options = parser.parse_args()
+    out: Path | None = options.out
     lines: list[str] = []
 
     def tell(line: str) -> None:
@@ -265,7 +290,8 @@ def main() -> None:
     calls |= ours(TEXT, a, b, outs) | peers(a, b, outs[0])
     calls |= {f"{name}{ASIDE}": call for name, call in ours(TEXT, a, b, outs).items()}
     calls |= {f"{name}{SINGLE}": call for name, call in ours(RENAMED, a, b, outs).items()}
-    found = timed(calls, aside)
+    calls |= tensors(a, b, outs[0])
+    found = timed({name: calls[name] for name in calls if options.only in name}, aside)
     for line in host():
         tell(line)
     tell(f"nanoseconds of the host, {ROUNDS} batches of {BATCH} calls by turns: median, least")

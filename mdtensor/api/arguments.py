@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from mdtensor.api.operands import addressable, as_array, spec_of
+from mdtensor.api.operands import addressable, array_module, as_array, spec_of
 from mdtensor.errors import ShapeError
 from mdtensor.specs import TensorSpec
 
@@ -54,7 +54,7 @@ class Arguments:
             if not _is_operand(value):
                 return value
             if not isinstance(value, TensorSpec) and not hasattr(value, "strides"):
-                value = as_array("an argument", value, np)
+                value = as_array("an argument", value, array_module((value,)))
             operands.append(value)
             return _Slot(len(operands) - 1)
 

@@ -6,10 +6,11 @@ exist.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ _IN_C_ORDER = "_c_contiguous"
 
 # CuPy's class of arrays and the number of the current CUDA device, once a call had such arrays.
 cupy_array: type | None = None
+# Whether a call had tensors of torch.
+has_tensors = False
 
 
 def current_device() -> int:
@@ -32,6 +35,18 @@ def use_device(number: int, /) -> None:
 
 def device_at(address: int) -> int | None:
     """The number of the CUDA device that has this memory; replaced when CuPy is there."""
+
+
+def current_stream() -> int:
+    """CUDA's handle of CuPy's current stream; replaced when CuPy is there."""
+    return 0
+
+
+def array_at(
+    place: int, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype, device: int
+) -> Array:
+    """CuPy's array in memory that it does not own, strides in elements; replaced as well."""
+    raise NotImplementedError
 
 
 def order_of(array: Array, /) -> Any:
@@ -92,10 +107,28 @@ def generation() -> int:
 def knows_cupy(cupy: Any) -> None:
     """Lets calls on CuPy arrays be in the tables; their keys end with the current device."""
     global cupy_array, current_device, use_device, device_at, may_share_memory, order_of
+    global current_stream, array_at
     runtime = cupy.cuda.runtime
     current_device, use_device = runtime.getDevice, runtime.setDevice
     device_at = lambda address: runtime.pointerGetAttributes(address).device  # noqa: E731
     cupy_array = cupy.ndarray
+    stream_of = cupy.cuda.get_current_stream
+    current_stream = lambda: stream_of().ptr  # noqa: E731
+    array_at = functools.partial(_array_at, cupy)
     may_share_memory = cupy.may_share_memory
     if hasattr(cupy.ndarray, _IN_C_ORDER):
         order_of = operator.attrgetter(_IN_C_ORDER)
+
+
+def _array_at(
+    cupy: Any,
+    place: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: np.dtype,
+    device: int,
+) -> Array:
+    reach = sum(stride * (n - 1) for n, stride in zip(shape, strides, strict=True))
+    memory = cupy.cuda.UnownedMemory(place, (reach + 1) * dtype.itemsize, None, device)
+    steps = tuple([stride * dtype.itemsize for stride in strides])
+    return cupy.ndarray(tuple(shape), dtype, cupy.cuda.MemoryPointer(memory, 0), steps)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mdtensor.api.overlap import check_distinct, is_apart
 from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
+from mdtensor.api.torch_tensors import host_array, is_tensor
 from mdtensor.backends.memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
@@ -111,6 +112,8 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
         raise DTypeError(f"{name} is None", hint="pass an array, a list or a number")
     if xp is not np and is_on_gpu(operand):
         return shared(name, operand, xp)
+    if xp is np and is_tensor(operand):
+        return host_array(name, operand)
     try:
         if hasattr(operand, "__dlpack__") and not hasattr(operand, "__array__"):
             return xp.from_dlpack(operand)
@@ -182,9 +185,12 @@ def as_output(name: str, given: object, xp: Any) -> Array:
     """
     array = given
     if not isinstance(given, xp.ndarray):
-        if xp is np or not is_on_gpu(given):
+        if xp is np and is_tensor(given):
+            array = host_array(name, given, written=True)
+        elif xp is np or not is_on_gpu(given):
             raise no_array(name, given)
-        array = shared(name, given, xp)
+        else:
+            array = shared(name, given, xp)
     check_distinct(name, array)
     return array
 

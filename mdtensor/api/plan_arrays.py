@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor.api import dispatch
 from mdtensor.api.operands import check_mask, read_only, spec_of
+from mdtensor.api.torch_tensors import host_array, is_tensor
 from mdtensor.errors import ShapeError, count_of
 from mdtensor.specs import TensorSpec
 
@@ -74,7 +75,10 @@ class PlanArrays:
         )
 
     def no_arrays(self, given: Sequence[Any]) -> ShapeError:
-        """The error for what has no layout."""
+        """The error for what has no layout; of a tensor of torch, why it cannot be taken."""
+        for number, array in enumerate(given):
+            if is_tensor(array):
+                host_array(f"operand {number}" if number < len(self.specs) else "out", array)
         names = [type(array).__name__ for array in given if not hasattr(array, "strides")]
         return ShapeError(
             f"a plan takes arrays, not {names[0] if names else 'these'}",

@@ -13,6 +13,7 @@ from mdtensor.api.launch import Launch
 from mdtensor.api.places import at, device_of, device_of_call
 from mdtensor.api.plan_arrays import PlanArrays, orders_of
 from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
+from mdtensor.api.torch_tensors import Taken
 from mdtensor.backends.protocol import Program
 from mdtensor.errors import DTypeError
 from mdtensor.translate.python.tuples import as_tuple
@@ -95,6 +96,14 @@ class PlanLaunches(ABC):
         # Launches are of this process; a copy makes its own.
         launches = "_launch", "_launch_into", "_launch_checking", "device"
         return {**self.__dict__, **dict.fromkeys(launches), "_there": {}}
+
+    def _launches(self, given: Taken) -> bool:
+        """Whether arrays for tensors may be launched on, which need not own their memory then."""
+        if not given.on_cuda:
+            return True
+        here = self._there.get(dispatch.current_device())
+        launch = "_launch" if given.options["out"] is None else "_launch_into"
+        return here is not None and getattr(here, launch) is not None
 
     def _called_on_gpu(self, operands: Sequence[Any], out: Any) -> Any:
         """A call on arrays of the current device or another one, or with other libraries' tensors.

@@ -20,6 +20,7 @@ import numpy as np
 from mdtensor.api import dispatch, places
 from mdtensor.api.function_key import function_key
 from mdtensor.api.noted import OUT, REFUSED, Launch, Noted, launch_of
+from mdtensor.api.torch_tensors import taken
 from mdtensor.bounded import Bounded
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
@@ -35,6 +36,7 @@ SIZE = 4096  # calls that a front end's table holds
 _LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
 _type_of: Any = type
+NO_TENSORS = object()  # what is given of a call without tensors of torch
 _NAMED = object()  # stands between positional and named arguments
 
 # Arguments of these classes mean the same whenever they are equal.
@@ -154,6 +156,24 @@ def recalled(
             _keep(known, key, places.launched_at(device, launch), generation)
         return result
 
+    def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """A call on arrays in the place of torch's tensors; NO_TENSORS where there are none."""
+        given = taken(args, options)
+        if given is not None and given.on_cuda:
+            key, arrays = described(given.args, given.options)
+            launch = known_get(key)
+            if launch is not None and not (_active and is_noting()):
+                result = launch(*arrays)
+                if result is OUT:
+                    return options["out"]
+                if result is not REFUSED:
+                    return given.returned(result)
+        if given is None or given.on_cuda:
+            given = taken(args, options, owned=True)  # made in full, a call may keep an array
+        if given is None:
+            return NO_TENSORS
+        return given.returned(called(*given.args, **given.options))
+
     @functools.wraps(function)
     def called(*args: Any, **options: Any) -> Any:
         if len(args) == 3 and not options:
@@ -186,11 +206,15 @@ def recalled(
                     result = launch(*args[1:])
                 if result is not REFUSED:
                     return result
+        if dispatch.has_tensors and (found := on_tensors(args, options)) is not NO_TENSORS:
+            return found
         try:
             key, arrays = described(args, options)
             launch = known_get(key)
         except (_NotPlainError, TypeError):  # TypeError: what cannot be hashed
             key, arrays, launch = None, [], None
+        if key is None and (found := on_tensors(args, options)) is not NO_TENSORS:
+            return found
         if key is None:  # out of the handler: what is raised now has nothing to do with keys
             return places.called_there(whole, args, options)
         if launch is not None and not (_active and is_noting()):

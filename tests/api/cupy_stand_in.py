@@ -23,6 +23,8 @@ OF_CUPY = (
     "device_at",
     "may_share_memory",
     "order_of",
+    "current_stream",
+    "array_at",
 )
 
 
@@ -113,7 +115,7 @@ def module() -> ModuleType:
     cupy.may_share_memory = lambda a, b: np.may_share_memory(a.host, b.host)
     cupy.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
     runtime = SimpleNamespace(getDevice=current, setDevice=use)
-    cupy.cuda = SimpleNamespace(runtime=runtime)
+    cupy.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0))
     return cupy
 
 

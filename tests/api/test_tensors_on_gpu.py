@@ -85,6 +85,29 @@ def test_plans_take_tensors(torch: Any) -> None:
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_convolutions_are_planned_for_tensors(torch: Any) -> None:
+    image, taps = tensors(torch, (2, 16, 16, 8), (8, 3, 3, 8))
+    plan = mdt.compile(mdt.conv, image, taps)
+    swapped = image.permute(0, 3, 1, 2).double(), taps.permute(0, 3, 1, 2).double()
+    expected = torch.nn.functional.conv2d(*swapped).permute(0, 2, 3, 1).float()
+    for _ in range(4):
+        found = torch.from_dlpack(plan(image, taps))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_that_are_freed_and_made_anew(torch: Any) -> None:
+    for n in range(50):
+        a, b = tensors(torch, (37, 41), (41, 29))
+        a += n
+        expected = (a.double() @ b.double()).float()
+        out = torch.full((37, 29), torch.nan, device="cuda")
+        assert mdt.einsum("ij,jk->ik", a, b, out=out) is out
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-2)
+        view = mdt.einsum("ij->ji", a)
+        del a
+        assert view.shape == (41, 37)
+
+
 def test_views_are_read_in_place(torch: Any) -> None:
     (a,) = tensors(torch, (40, 60))
     view = a.T[3:50:2, 5:]
