@@ -13,6 +13,7 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,39 +38,40 @@ def call(number: int) -> None:
         raise AssertionError(f"structure {number}: {total}")
 
 
-def measured(count: int, every: int) -> list[dict[str, float]]:
-    """Megabytes and seconds after each `every` structures."""
-    rows: list[dict[str, float]] = []
+def measured(count: int, every: int) -> Iterator[dict[str, float]]:
+    """Megabytes and seconds after the first and after each `every` structures."""
     began = time.perf_counter()
     for number in range(count):
         call(number)
         if number == 0 or (number + 1) % every == 0:
             megabytes = round(resident_bytes() / 1e6, 1)
             seconds = round(time.perf_counter() - began, 1)
-            rows.append({"structures": number + 1, "megabytes": megabytes, "seconds": seconds})
-            print(f"{number + 1:>8} structures {megabytes:8.1f} MB {seconds:8.1f} s", flush=True)
-    return rows
+            yield {"structures": number + 1, "megabytes": megabytes, "seconds": seconds}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measures, prints, and writes what was found where a file is named."""
+    """Measures, prints, and writes what was found so far where a file is named."""
     parser = argparse.ArgumentParser(prog="python -m bench.structures", description=__doc__)
     parser.add_argument("--count", type=int, default=3000, help="structures")
     parser.add_argument("--every", type=int, default=1000, help="structures from line to line")
     parser.add_argument("--out", type=Path, help="a file of JSON to write")
     options = parser.parse_args(arguments)
-    rows = measured(options.count, options.every)
-    if options.out is not None:
-        from mdtensor.api import pipeline
+    from mdtensor.api import pipeline
 
-        target = pipeline.engine_for().target
-        found: dict[str, Any] = {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "device": {"name": target.name, "cores": target.cores, "driver": target.driver},
-            "python": platform.python_version(),
-            "rows": rows,
-        }
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    target = pipeline.engine_for().target
+    rows: list[dict[str, float]] = []
+    found: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device": {"name": target.name, "cores": target.cores, "driver": target.driver},
+        "python": platform.python_version(),
+        "rows": rows,
+    }
+    for row in measured(options.count, options.every):
+        rows.append(row)
+        print("{structures:>8} structures {megabytes:8.1f} MB {seconds:8.1f} s".format(**row))
+        sys.stdout.flush()
+        if options.out is not None:
+            options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
