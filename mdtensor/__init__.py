@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from mdtensor.api.tensordot import tensordot
     from mdtensor.api.tune import tune
 
+# Watches forks, which may come while a thread imports the rest.
+importlib.import_module("mdtensor.backends.forks")
+
 __version__ = "0.1.0"
 
 __all__ = [

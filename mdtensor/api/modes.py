@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,13 @@ from dataclasses import dataclass, field
 
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
+from mdtensor.backends.forks import keep_over_forks
 from mdtensor.errors import TuningError, count_of
 from mdtensor.translate.md_hom import MDHom
 
 MODES = ("off", "cached", "record", "tune")
+_changing = threading.Lock()
+keep_over_forks(_changing)
 
 
 # The steps of one call that runs several programs.
@@ -118,19 +122,37 @@ def _in_detail(md_hom: MDHom) -> str:
     return f"{md_hom!r} with {texts} on {buffers}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _State:
     mode: str = "cached"
     recording: Recording | None = None
     budget: float = 30.0
 
 
-_state = _State()
+_DEFAULT = _State()
+# The states that were entered and not left, in any order; the one entered last is in force.
+_entered: list[_State] = []
+_state = _DEFAULT
 
 
 def current_mode() -> str:
     """One of "off", "cached", "record" and "tune"."""
     return _state.mode
+
+
+def _enter(state: _State) -> None:
+    global _state
+    with _changing:
+        _entered.append(state)
+        _state = state
+
+
+def _leave(state: _State) -> None:
+    """Ends a state; another one that was entered later stays in force."""
+    global _state
+    with _changing:
+        _entered.remove(state)
+        _state = _entered[-1] if _entered else _DEFAULT
 
 
 def is_watching() -> bool:
@@ -174,6 +196,9 @@ def tuning_budget() -> float:
 def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
     """Sets the tuning mode for the calls inside, in all threads.
 
+    Modes may end in any order, in any thread or task: the one that was entered last, of those
+    that have not ended, is in force.
+
     - "off": general kernels only; the store is not read.
     - "cached" (the default): winners that the store knows are used; no call ever tunes.
     - "record": as "cached", and every computation is recorded; what `with` gives goes to `tune`.
@@ -194,13 +219,12 @@ def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
     seconds = seconds_of(budget)
     from mdtensor.api import pipeline
 
-    before = (_state.mode, _state.recording, _state.budget)
     recording = Recording()
-    _state.mode, _state.recording = mode, recording if mode == "record" else None
-    _state.budget = seconds
+    state = _State(mode, recording if mode == "record" else None, seconds)
+    _enter(state)
     pipeline.forget()
     try:
         yield recording
     finally:
-        _state.mode, _state.recording, _state.budget = before
+        _leave(state)
         pipeline.forget()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import Protocol
+import sys
+import threading
+import time
+from typing import Any, Protocol
 
 
 class Lock(Protocol):
@@ -16,6 +20,12 @@ class Lock(Protocol):
         """Give it back."""
 
 
+# It takes a lock in forks, too, and must not begin to while one of them waits.
+importlib.import_module("logging")
+
+_LONGEST_IMPORT_S = 30.0
+_LONGEST_FORK_S = 5.0
+_interval = sys.getswitchinterval()
 # In the order in which they were kept.
 _kept: list[Lock] = []
 _taken: list[Lock] = []  # by the fork that is under way
@@ -31,6 +41,20 @@ def keep_over_forks(lock: Lock) -> None:
 
 
 def _take() -> None:
+    """Takes all locks while nothing is imported, since what is imported keeps further ones."""
+    global _interval
+    _interval = sys.getswitchinterval()
+    sys.setswitchinterval(_LONGEST_FORK_S)  # so that no other thread goes on until the fork
+    time.sleep(0)
+    end = time.monotonic() + _LONGEST_IMPORT_S
+    _take_all()
+    while _is_importing() and time.monotonic() < end:
+        _release()
+        time.sleep(0.001)
+        _take_all()
+
+
+def _take_all() -> None:
     taken: list[Lock] = []
     # Until a lock was taken, whoever held it may have kept others.
     while left := [lock for lock in _kept if not any(lock is each for each in taken)]:
@@ -40,7 +64,23 @@ def _take() -> None:
     _taken[:] = taken
 
 
+def _is_importing() -> bool:
+    """Whether another thread imports a module, under a lock that a child could never take.
+
+    These are locks of Python's import system, which has no public way to ask for them.
+    """
+    locks: dict[str, Any] = vars(sys.modules["_frozen_importlib"]).get("_module_locks", {})
+    own = threading.get_ident()
+    held = (getattr(reference(), "owner", None) for reference in tuple(locks.values()))
+    return any(owner not in (None, own) for owner in held)
+
+
 def _give_back() -> None:
+    _release()
+    sys.setswitchinterval(_interval)
+
+
+def _release() -> None:
     taken = list(_taken)
     _taken.clear()
     for lock in reversed(taken):

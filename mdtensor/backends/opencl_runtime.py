@@ -103,7 +103,8 @@ def load_pyopencl() -> ModuleType:
 
     Raises NoDeviceError where PyOpenCL is not installed.
     """
-    if "pyopencl" not in sys.modules and "OCL_ICD_VENDORS" not in os.environ:
+    # Its loader reads this when it is first asked for platforms, not when it is imported.
+    if "OCL_ICD_VENDORS" not in os.environ:
         library = intel_library()
         if library is not None:
             os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(library))

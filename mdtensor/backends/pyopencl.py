@@ -6,6 +6,7 @@ kernels take the arrays' addresses; else buffers wrap the arrays' memory for the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import struct
 import threading
@@ -24,6 +25,7 @@ from mdtensor.backends.opencl_target import target_of
 from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.kernels.source import KernelSource, numbered
 
+_LONGEST_COMPILATION_S = 60.0
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
 
 
@@ -72,6 +74,8 @@ class OpenCLDevice:
         self._local = threading.local()
         self._building = threading.Lock()
         keep_over_forks(self._building)
+        # Where the process ends under a compiler, that one calls what is no more there.
+        atexit.register(self._building.acquire, timeout=_LONGEST_COMPILATION_S)
         self.target = target_of(cl, device)
         version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
         self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]
@@ -121,7 +125,8 @@ class OpenCLDevice:
     def _program(self, built: Any, source: KernelSource, sizes: Sequence[int]) -> OpenCLProgram:
         kernels = Kernels(self.cl, built, source)
         # Code is made for the first kernel object: milliseconds that are a compiler's.
-        kernels.shared()
+        with self._building:
+            kernels.shared()
         return OpenCLProgram(self, kernels, source, sizes, source.inline)
 
     def is_lost(self) -> bool:

@@ -40,3 +40,55 @@ def test_a_child_can_take_a_lock_that_was_kept(kept: bool, code: int) -> None:
         check=False,
     )
     assert done.stdout.split() == [str(code), "True"], done.stderr
+
+
+FIRST_CALL = """
+import os, threading, time
+import numpy as np, mdtensor as mdt
+a = np.ones((8, 8))
+threading.Thread(target=lambda: mdt.einsum("ij,jk->ik", a, a)).start()
+time.sleep({delay})
+child = os.fork()
+if child == 0:
+    os._exit(0 if mdt.einsum("ij,jk->ik", a, a)[0, 0] == 8 else 3)
+for _ in range(6000):
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        break
+    time.sleep(0.01)
+else:
+    os.kill(child, 9)
+    status = -1
+print(os.waitstatus_to_exitcode(status) if status >= 0 else "hangs")
+"""
+
+
+@pytest.mark.parametrize("delay", [0, 0.02, 0.05, 0.1])
+def test_a_child_computes_where_another_thread_was_in_its_first_call(delay: float) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FIRST_CALL.format(delay=delay)],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.stdout.split() == ["0"], done.stderr
+
+
+EXIT = """
+import sys, threading, time
+import numpy as np, mdtensor as mdt
+def calls():
+    for n in range(99):
+        mdt.reduce("i->", np.ones(8), f=lambda x, c=float(n): x * c + {salt})
+threading.Thread(target=calls, daemon=True).start()
+time.sleep({delay})
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.6, 1.2])
+def test_a_process_ends_while_a_daemon_thread_compiles(delay: float) -> None:
+    script = EXIT.format(delay=delay, salt=delay)
+    done = subprocess.run([sys.executable, "-c", script], timeout=250, check=False)
+    assert done.returncode == 7

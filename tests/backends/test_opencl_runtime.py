@@ -219,3 +219,9 @@ class TestVendorsDirectory:
     def test_works_without_any_of_the_system(self, tmp_path):
         directory = opencl_runtime.vendors_directory(Path("/x/libintelocl.so"), tmp_path / "none")
         assert set(self.contents(directory)) == {"mdtensor-intel.icd"}
+
+
+def test_pyopencl_may_be_imported_before(tmp_path):
+    code = "import pyopencl, mdtensor as mdt; print(mdt.einsum('i,i->', [1.0] * 3, [1.0] * 3))"
+    answer = python(code, HOME=str(tmp_path))
+    assert answer.stdout == "3.0\n", answer.stderr
