@@ -1,6 +1,6 @@
 // out_view(y: float32[5, 6] (i, k, j) -> (i, j))
 // epilogue(f)(A: float32[5, 9] (i, k, j) -> ; B: float32[9, 6] (i, k, j) -> ; C: float32[5, 6] (i, k, j) -> (i, j); b: float32[6] (i, k, j) -> (j))
-// md_hom[i:5, k:9, j:6](f, (cc, pw(add), cc))
+// md_hom[i:5, k:9, j:6](f, (cc, pw(add), cc), epilogue f)
 // inp_view(A: float32[5, 9] (i, k, j) -> (i, k); B: float32[9, 6] (i, k, j) -> (k, j); C: float32[5, 6] (i, k, j) -> ; b: float32[6] (i, k, j) -> )
 // cpu: parts i:1 k:1 j:1; threads i:1 k:1 j:1
 // tiles i:0 k:4 j:0; registers i:2 k:1 j:4; lanes j x4

@@ -1,6 +1,6 @@
 // out_view(y: float32[7, 10] (i, j) -> (i, j))
 // epilogue(f)(x: float32[7, 10] (i, j) -> ; b: float32[10] (i, j) -> (j))
-// md_hom[i:7, j:10](f, (ps(add), cc))
+// md_hom[i:7, j:10](f, (ps(add), cc), epilogue f)
 // inp_view(x: float32[7, 10] (i, j) -> (i, j); b: float32[10] (i, j) -> )
 // cpu: parts i:1 j:1; threads i:1 j:1
 // tiles i:0 j:0; registers i:2 j:4; lanes j x4

@@ -1,6 +1,6 @@
 // out_view(y: float32[7, 10] (i, j) -> (i, j))
 // epilogue(f)(x: float32[7, 10] (i, j) -> ; b: float32[10] (i, j) -> (j))
-// md_hom[i:7, j:10](f, (ps(add), cc))
+// md_hom[i:7, j:10](f, (ps(add), cc), epilogue f)
 // inp_view(x: float32[7, 10] (i, j) -> (i, j); b: float32[10] (i, j) -> )
 // cpu: parts d0:0 d1:0; threads d0:1 d1:1
 // tiles d0:0 d1:0; registers d0:2 d1:4; lanes d1 x4

@@ -1,6 +1,6 @@
 // out_view(y: float32[4, 61] (i, j) -> (i, j))
 // epilogue(f)(x: float32[4, 61] (i, j) -> ; b: float32[61] (i, j) -> (j))
-// md_hom[i:4, j:61](f, (cc, ps(add)))
+// md_hom[i:4, j:61](f, (cc, ps(add)), epilogue f)
 // inp_view(x: float32[4, 61] (i, j) -> (i, j); b: float32[61] (i, j) -> )
 // cpu: parts i:2 j:3; threads i:1 j:1
 // tiles i:0 j:0; registers i:1 j:8; lanes j x8

@@ -1,6 +1,6 @@
 // out_view(y: float32[3, 21] (i, j) -> (i, j))
 // epilogue(f)(x: float32[3, 21] (i, j) -> ; b: float32[21] (i, j) -> (j))
-// md_hom[i:3, j:21](f, (cc, ps(add)))
+// md_hom[i:3, j:21](f, (cc, ps(add)), epilogue f)
 // inp_view(x: float32[3, 21] (i, j) -> (i, j); b: float32[21] (i, j) -> )
 // cpu: parts i:1 j:1; threads i:1 j:1
 // tiles i:0 j:0; registers i:1 j:8; lanes j x4
