@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -54,7 +55,7 @@ _CONFIRMED = 5
 _SETTLE, _SETTLE_SHARE = 3.0, 0.05
 # Seconds from which on there are more than favourites: the space takes a part of them to make.
 _WORTH_SPACE = 1.5
-_SAMPLING_SHARE = 0.1
+_RANKING_SHARE, _MAKING_SHARE, _SAMPLING_SHARE = 0.3, 0.4, 0.1
 _CONFIRM_SHARE = 0.12
 # On processors no more than it takes: seconds at least, and runs of the best.
 _CONFIRM_SECONDS, _CONFIRM_RUNS = 1.5, 50
@@ -90,11 +91,20 @@ class _Candidates:
         self._estimate = lru_cache(_REMEMBERED)(self._estimate_of)
         measurer.begin(problem)
 
-    def make_space(self) -> Space:
-        """The space of all schedules, made once: that may take a second."""
-        if self.space is None:
-            self.space = Space(parameters_of(self.problem, self.engine.target))
-        return self.space
+    def make_space(self) -> None:
+        """Makes the space of all schedules, unless that takes too much of the time left."""
+        deadline = self.measurer.deadline
+        if self.space is not None or deadline.left < _WORTH_SPACE:
+            return
+        making = deadline.within(_MAKING_SHARE * deadline.left)
+
+        def fail_if_late() -> None:
+            if making.is_over:
+                raise TooLateError("the space takes too long to make")
+
+        with suppress(TooLateError):
+            parameters = parameters_of(self.problem, self.engine.target)
+            self.space = Space(parameters, on_node=fail_if_late)
 
     def can_run(self, schedule: Schedule) -> bool:
         """Whether the device can run a schedule, as far as the rules say."""
@@ -187,13 +197,14 @@ def searched(
     measurer.deadline = deadline
     candidates = _Candidates(engine, problem, measurer)
     untuned = engine.untuned(problem).schedule
-    ranking = ranked(problem, engine.target)
+    ranking_time = deadline.within(_RANKING_SHARE * deadline.left)
+    ranking = ranked(problem, engine.target, enough=lambda: ranking_time.is_over)
     first = list(dict.fromkeys((untuned, *_first_schedules(engine, problem, ranking))))
     for schedule in (*first[1 : measurer.ahead + 1], untuned):
         candidates.prepare_schedule(schedule)
     before = _trials_before(candidates)
     candidates.tried.update(before)
-    if not measurer.is_open and deadline.left > _WORTH_SPACE:
+    if not measurer.is_open:
         candidates.make_space()
     budget = deadline.left
     made: list[Measured] = []
@@ -206,8 +217,12 @@ def searched(
     tried = dict(candidates.tried)
     outcome = SearchOutcome((), "budget", 0.0)
     kept = _kept_for_confirming(candidates, budget)
-    if deadline.left - kept > (_WORTH_SPACE if candidates.space is None else 0.0):
-        outcome = _searched_space(candidates, ranking, first, tried, kept, progress)
+    if deadline.left > kept:
+        candidates.make_space()
+    if candidates.space is not None and deadline.left > kept:
+        outcome = _searched_space(
+            candidates, candidates.space, ranking, first, tried, kept, progress
+        )
     new = _by_schedule(candidates, outcome.trials, tried)
     outcome = replace(outcome, trials=(*made, *new.values()))
     trials = tried | {schedule: each.trial for schedule, each in new.items()}
@@ -252,6 +267,7 @@ def _measure_first(
 
 def _searched_space(
     candidates: _Candidates,
+    space: Space,
     ranking: Sequence[tuple[float, Schedule]],
     first: Sequence[Schedule],
     tried: Mapping[Schedule, Trial],
@@ -260,7 +276,6 @@ def _searched_space(
 ) -> SearchOutcome:
     """What a search finds among all schedules, in the time but for what is `kept`."""
     measurer = candidates.measurer
-    space = candidates.make_space()
     seeds = [configuration_from(candidates.problem, schedule) for schedule in first]
     seeds += _foreseen(candidates, space, seeds)
     return search(

@@ -70,7 +70,7 @@ class TuningReports(list[TuningReport]):
 
     def summary(self) -> str:
         """One line on all reports; it says so where nothing had to be measured."""
-        trials = sum(report.trials for report in self)
+        trials = count_of(sum(report.trials for report in self), "trial", "trials")
         known = sum(report.cached for report in self)
         if known == len(self):
             return f"everything came from the cache: {_computations(known)}, 0 trials"
@@ -83,9 +83,7 @@ class TuningReports(list[TuningReport]):
             if (all_in_all := _gain(self)) is None
             else f"; {all_in_all:.2f}x as fast as untuned in all"
         )
-        return (
-            f"{tuned} tuned, {known} from the cache{rest}: {trials} trials in {seconds:.0f} s{gain}"
-        )
+        return f"{tuned} tuned, {known} from the cache{rest}: {trials} in {seconds:.0f} s{gain}"
 
 
 def _gain(reports: Iterable[TuningReport]) -> float | None:

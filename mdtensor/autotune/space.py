@@ -45,10 +45,17 @@ class Space:
     "constraint of 'step' rejects divides_tile(tile=6, step=4)"
 
     Raises `SpaceError` for duplicate names, functions that read unknown or (for values) later
-    parameters, and more than `node_limit` different sub-trees.
+    parameters, and more than `node_limit` different sub-trees. `on_node` is called for each of
+    these; what it raises ends the making, which may take seconds.
     """
 
-    def __init__(self, parameters: Iterable[Parameter], *, node_limit: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        *,
+        node_limit: int = 1_000_000,
+        on_node: Callable[[], None] = lambda: None,
+    ) -> None:
         self.parameters = tuple(parameters)
         self.names = tuple(parameter.name for parameter in self.parameters)
         if len(set(self.names)) < len(self.names):
@@ -58,7 +65,7 @@ class Space:
         by_name = dict(zip(self.names, self.parameters, strict=True))
         levels = levels_of(by_name, self._checks)
         self.groups = tuple(self._in_order(_names(level)) for level in levels)
-        self._forest = Forest(levels, node_limit=node_limit)
+        self._forest = Forest(levels, node_limit=node_limit, on_node=on_node)
         self.size = self._forest.size
 
     def _placed_checks(self) -> dict[str, tuple[Check, ...]]:

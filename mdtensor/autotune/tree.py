@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
@@ -59,9 +59,15 @@ class Forest:
     of those that are ever a choice (a derived quantity is not, and changes with its sources).
     """
 
-    def __init__(self, levels: Sequence[Level], *, node_limit: int) -> None:
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        *,
+        node_limit: int,
+        on_node: Callable[[], None] = lambda: None,
+    ) -> None:
         self._built: dict[str, _Census] = {}
-        self._node_limit = node_limit
+        self._node_limit, self._on_node = node_limit, on_node
         self.node_count = 0
         self.roots = tuple(self._build(level, {}) for level in levels)
         self.size = math.prod(root.leaves for root in self.roots)
@@ -109,6 +115,7 @@ class Forest:
 
     def _count_node(self, level: Level) -> None:
         self.node_count += 1
+        self._on_node()
         if self.node_count > self._node_limit:
             raise SpaceError(
                 f"more than {self._node_limit} different sub-trees, at parameter {level.name!r}, "

@@ -34,11 +34,13 @@ def ranked(
     general: bool = False,
     most: int | None = None,
     pause: Callable[[], None] | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> list[tuple[float, Schedule]]:
     """All candidates with their estimated seconds, the best first.
 
     On GPUs, where no more than `most` are asked for, those beyond may be missing. `pause` is called
-    between candidates by a thread that should leave time to others.
+    between candidates by a thread that should leave time to others. On processors there are no
+    more candidates once `enough` says so.
     """
     if target.kind == "gpu":
         last = (0.0, gpu_schedule(problem, target))
@@ -51,6 +53,8 @@ def ranked(
     found: list[tuple[float, Schedule]] = []
     candidates = cpu_candidates(problem, target, general=general)
     for candidate in candidates if general else _in_turn(problem, candidates):
+        if enough():
+            break
         if pause is not None:
             pause()
         found.append(
