@@ -103,7 +103,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     found.may_share_memory = lambda a, b: False
     found.copyto = lambda a, b, casting: np.copyto(a.host, b.host, casting=casting)
     runtime = SimpleNamespace(getDevice=lambda: 0, setDevice=lambda _: None)
-    found.cuda = SimpleNamespace(runtime=runtime)
+    stream = SimpleNamespace(ptr=0)
+    found.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: stream)
     monkeypatch.setitem(sys.modules, "cupy", found)
     for name in OF_CUPY:
         monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
