@@ -45,8 +45,8 @@ def md_homs_from_filter(
     >>> spec = TensorSpec.of((64, 64))
     >>> for md_hom in md_homs_from_filter(mean, spec, spec):
     ...     print(md_hom)
-    md_hom[i0:64, i1:62, r1:3](f, (cc, cc, pw(add)))
-    md_hom[i0:64, s1:2, i1:1, r1:3](f, (cc, cc, cc, pw(add)))
+    md_hom[i0:64, i1:62, r1:3](f, (cc, cc, pw(add)), epilogue g)
+    md_hom[i0:64, s1:2, i1:1, r1:3](f, (cc, cc, cc, pw(add)), epilogue g)
     """
     dtype = _combined_dtype(given, field.dtype, weights)
     inputs = [Buffer("u", field)]

@@ -72,7 +72,7 @@ def test_floats_of_16_bits_are_combined_in_float32(short: np.dtype) -> None:
     assert str(md_hom) == "md_hom[i:4, k:5](f, (ps(add), pw(add)))"
     assert md_hom.scalar.result_dtypes == (np.dtype("f4"),)
     (md_hom,) = _steps(products_of_rows, w=row, M=matrix, v=row)
-    assert str(md_hom) == "md_hom[i:5, k:5](f, (cc, pw(add)))"
+    assert str(md_hom) == "md_hom[i:5, k:5](f, (cc, pw(add)), epilogue f)"
     assert md_hom.scalar.result_dtypes == (np.dtype("f4"),)
     assert md_hom.written_dtypes == (short,)
 
@@ -86,7 +86,7 @@ def test_initial_value_update_and_rest_are_one_md_hom() -> None:
             w[i] = alpha * w[i] + 1
 
     (md_hom,) = _steps(scaled_product, alpha=2.0, w=VECTOR, M=MATRIX, v=VECTOR)
-    assert str(md_hom) == "md_hom[i:5, k:5](mul, (cc, pw(add)))"
+    assert str(md_hom) == "md_hom[i:5, k:5](mul, (cc, pw(add)), epilogue f)"
     assert md_hom.epilogue is not None
     assert str(md_hom.epilogue.function.results[0]) == "((float64(p1) * p0) + 1)"
 
@@ -98,7 +98,7 @@ def test_the_order_of_loops_does_not_matter() -> None:
                 w[k] += M[i, k]
 
     (md_hom,) = _steps(column_sums, w=VECTOR, M=MATRIX)
-    assert str(md_hom) == "md_hom[k:5, i:5](id, (cc, pw(add)))"
+    assert str(md_hom) == "md_hom[k:5, i:5](id, (cc, pw(add)), epilogue add)"
 
 
 def test_a_triangle_is_masked_by_the_identity() -> None:
@@ -126,7 +126,7 @@ def test_nested_reductions_get_arrays_of_their_own() -> None:
 
     assert [str(s) for s in _steps(variance, M=MATRIX, w=VECTOR)] == [
         "md_hom[i:5, k:5](f, (cc, pw(add)))",
-        "md_hom[i:5, k_2:5](f, (cc, pw(add)))",
+        "md_hom[i:5, k_2:5](f, (cc, pw(add)), epilogue f)",
     ]
 
 
@@ -164,7 +164,7 @@ def test_arrays_of_the_function_itself() -> None:
     program = md_homs_from_loops(program_of(twice), {"M": MATRIX, "v": VECTOR, "w": VECTOR})
     assert [str(step.md_hom) for step in program.steps] == [
         "md_hom[i:5, k:5](mul, (cc, pw(add)))",
-        "md_hom[i_2:5, k_2:5](mul, (cc, pw(add)))",
+        "md_hom[i_2:5, k_2:5](mul, (cc, pw(add)), epilogue add)",
     ]
     assert program.operands == ("M", "v", "w")
     assert program.results == {"w": "w#1"}

@@ -65,7 +65,7 @@ def test_views_and_epilogue() -> None:
         "out_view(out: float32[4, 4] (h, r, c, k) -> (h, k))\n"
         "epilogue(bias_relu)(A: float32[9, 3] (h, r, c, k) -> ; B: float32[3, 3, 4] (h, r, c, k)"
         " -> ; C: float32[4] (h, r, c, k) -> (k))\n"
-        "md_hom[h:4, r:3, c:3, k:4](mul, (cc, pw(add), pw(add), cc))\n"
+        "md_hom[h:4, r:3, c:3, k:4](mul, (cc, pw(add), pw(add), cc), epilogue bias_relu)\n"
         "inp_view(A: float32[9, 3] (h, r, c, k) -> (2h+r, c); B: float32[3, 3, 4] (h, r, c, k)"
         " -> (r, c, k); C: float32[4] (h, r, c, k) -> )"
     )

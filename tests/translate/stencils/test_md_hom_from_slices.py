@@ -65,7 +65,7 @@ def test_an_epilogue_takes_each_element_once() -> None:
     total = reduced(leaf(A, 0), "add", [0])
     value = combined([total, leaf(B, 1)], lambda s, b: s * b)
     [part] = md_homs_from_slices(value, [TensorSpec.of(A.shape, "f8"), TensorSpec.of((7,), "f8")])
-    assert repr(part.md_hom) == "md_hom[i0:6, i1:7](f, (pw(add), cc))"
+    assert repr(part.md_hom) == "md_hom[i0:6, i1:7](f, (pw(add), cc), epilogue g)"
     assert part.md_hom.epilogue is not None
     assert repr(part.md_hom.epilogue.view) == "((i1),)"
     assert repr(part.md_hom.out_view) == "((i1),)"
