@@ -82,6 +82,4 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
 def test_shapes_are_tuned_once(tmp_path: Path) -> None:
     run("tune_shapes.py", tmp_path)
     lines = run("tune_shapes.py", tmp_path).splitlines()
-    reports = [line for line in lines if line.startswith("md_hom[")]
-    assert len(reports) == 4
-    assert all(line.endswith(": from the cache, 0 trials") for line in reports)
+    assert "everything came from the cache: 4 computations, 0 trials" in lines

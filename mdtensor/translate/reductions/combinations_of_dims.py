@@ -35,6 +35,7 @@ def combinations_of_dims(
     >>> space = index_space(parse("ij->i"), [TensorSpec.of((2, 3))])
     >>> combinations_of_dims("max", "ij->i", space)
     {'i': cc, 'j': pw('max')}
+    >>> space = index_space(parse("ij->"), [TensorSpec.of((2, 3))])
     >>> combinations_of_dims({"i": "add", "j": "max"}, "ij->", space)
     {'j': pw('max'), 'i': pw('add')}
     """
