@@ -23,8 +23,9 @@ class Lock(Protocol):
 # It takes a lock in forks, too, and must not begin to while one of them waits.
 importlib.import_module("logging")
 
-_LONGEST_IMPORT_S = 30.0
-_LONGEST_FORK_S = 5.0
+_LONGEST_IMPORT_S = 10.0
+_UNTIL_FORKED_S = 0.5
+_forking = threading.Lock()  # one fork after the other
 _interval = sys.getswitchinterval()
 # In the order in which they were kept.
 _kept: list[Lock] = []
@@ -43,15 +44,17 @@ def keep_over_forks(lock: Lock) -> None:
 def _take() -> None:
     """Takes all locks while nothing is imported, since what is imported keeps further ones."""
     global _interval
+    _forking.acquire()
     _interval = sys.getswitchinterval()
-    sys.setswitchinterval(_LONGEST_FORK_S)  # so that no other thread goes on until the fork
-    time.sleep(0)
     end = time.monotonic() + _LONGEST_IMPORT_S
-    _take_all()
-    while _is_importing() and time.monotonic() < end:
-        _release()
-        time.sleep(0.001)
+    while True:
+        sys.setswitchinterval(_UNTIL_FORKED_S)  # so that no other thread goes on until the fork
         _take_all()
+        if not _is_importing() or time.monotonic() >= end:
+            return
+        _release()
+        sys.setswitchinterval(_interval)
+        time.sleep(0.001)
 
 
 def _take_all() -> None:
@@ -78,6 +81,7 @@ def _is_importing() -> bool:
 def _give_back() -> None:
     _release()
     sys.setswitchinterval(_interval)
+    _forking.release()
 
 
 def _release() -> None:

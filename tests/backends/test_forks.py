@@ -92,3 +92,34 @@ def test_a_process_ends_while_a_daemon_thread_compiles(delay: float) -> None:
     script = EXIT.format(delay=delay, salt=delay)
     done = subprocess.run([sys.executable, "-c", script], timeout=250, check=False)
     assert done.returncode == 7
+
+
+FORKS_AT_ONCE = """
+import os, sys, threading
+import mdtensor
+before = sys.getswitchinterval()
+def forks():
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if sys.getswitchinterval() == before else 3)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+codes = []
+threads = [threading.Thread(target=forks) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(set(codes), len(codes), sys.getswitchinterval() == before)
+"""
+
+
+def test_threads_that_fork_at_once_leave_the_interpreter_as_it_was() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS_AT_ONCE],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.stdout.split() == ["{0}", "80", "True"], done.stderr
