@@ -6,7 +6,7 @@ import inspect
 import reprlib
 import warnings
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 _WIDEST = 160  # columns of a text that are shown
 _LONGEST = 2000  # characters of any other line
@@ -92,6 +92,10 @@ class FilterError(MdtensorError, ValueError, RuntimeError):
 
 class DTypeError(MdtensorError, TypeError):
     """An argument has a type that cannot be used or cast as asked."""
+
+
+class ArgumentError(MdtensorError, TypeError):
+    """Arguments are missing or too many, or have names that a function does not know."""
 
 
 class PathError(MdtensorError, RuntimeError, KeyError, TypeError):
@@ -187,8 +191,8 @@ def warn(warning: Warning) -> None:
     )
 
 
-def _is_own(module: str) -> bool:
-    return module.partition(".")[0] == __name__.partition(".")[0]
+def _is_own(module: Any) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] == __name__.partition(".")[0]
 
 
 class DeviceError(MdtensorError, ValueError):
@@ -206,8 +210,11 @@ def shown(value: object) -> str:
     >>> shown(np.zeros((3, 4))), shown("abc"), len(shown([0] * 1000))
     ('an array (3, 4) of float64', "'abc'", 80)
     """
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
+    try:
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    except Exception:  # memory that was given back
+        return f"a {type(value).__name__}"
+    if isinstance(shape, tuple) and dtype is not None and not _is_own(type(value).__module__):
         return f"an array {shape} of {dtype}"
     text = " ".join(_repr.repr(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -9,9 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import DTypeError, ShapeError, shown
 
 _MOST_BYTES = 2**63 - 1
+# What NumPy raises for what is no type: texts are read as Python, dicts as fields.
+_NO_DTYPE = (
+    AttributeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -38,8 +48,10 @@ def as_dtype(given: Any) -> np.dtype:
     """
     try:
         return np.dtype(given)
-    except TypeError as error:
-        raise DTypeError(f"{given!r} is no element type", hint="such as f4, float64, i1") from error
+    except _NO_DTYPE as error:
+        raise DTypeError(
+            f"{shown(given)} is no element type", hint="such as f4, float64, i1"
+        ) from error
 
 
 def kind_of(dtype: np.dtype) -> str:

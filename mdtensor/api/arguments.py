@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from mdtensor.api.operands import addressable, array_module, as_array, spec_of
-from mdtensor.errors import ShapeError
+from mdtensor.api.operands import addressable, array_module, as_array, has_layout, spec_of
+from mdtensor.errors import ShapeError, shown
 from mdtensor.specs import TensorSpec
 
 Array = Any
@@ -53,7 +53,7 @@ class Arguments:
         def slotted(value: Any) -> Any:
             if not _is_operand(value):
                 return value
-            if not isinstance(value, TensorSpec) and not hasattr(value, "strides"):
+            if not isinstance(value, TensorSpec) and not has_layout(value):
                 value = as_array("an argument", value, array_module((value,)))
             operands.append(value)
             return _Slot(len(operands) - 1)
@@ -78,7 +78,7 @@ class Arguments:
 
         def said(value: Any) -> str:
             value = specs[value.number] if isinstance(value, _Slot) else value
-            return getattr(value, "__name__", None) or repr(value)
+            return getattr(value, "__name__", None) or shown(value)
 
         named = (f"{name}={said(value)}" for name, value in self.named.items())
         return (*map(said, self.positional), *named)

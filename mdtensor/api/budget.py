@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mdtensor.errors import TuningError
+from mdtensor.errors import TuningError, shown
 
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
@@ -21,7 +21,8 @@ def seconds_of(budget: float | str) -> float:
     seconds = _number_in(budget)
     if seconds is None or not seconds >= 0:  # NaN is no time either
         raise TuningError(
-            f"budget {budget!r} is no time", hint="seconds, or a text such as '30s', '5min' or '1h'"
+            f"budget {shown(budget)} is no time",
+            hint="seconds, or a text such as '30s', '5min' or '1h'",
         )
     return seconds
 
@@ -30,7 +31,7 @@ def _number_in(budget: Any) -> float | None:
     if not isinstance(budget, str):
         try:
             return float(budget)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", budget)
     if match is None or match[2] not in _UNITS:

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import DTypeError, ShapeError, shown
+from mdtensor.options import whole
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -54,13 +55,16 @@ def dtype_of(said: Any) -> np.dtype:
     """
     if isinstance(said, ScalarType):
         return said.dtype
-    if isinstance(said, dict):
-        return np.dtype([(name, dtype_of(given)) for name, given in cast(Any, said).items()])
+    named: Any = said
     try:
-        return np.dtype(said)
-    except TypeError:
+        if isinstance(said, dict):
+            named = [(name, dtype_of(given)) for name, given in cast(Any, said).items()]
+        if named is not None:
+            return as_dtype(named)
+        raise DTypeError("None is no type")
+    except (DTypeError, RecursionError):
         raise DTypeError(
-            f"{said!r} is no scalar type",
+            f"{shown(said)} is no scalar type",
             hint="fp32, np.float32, 'f4', or a dict of fields: {'values': fp64[8]}",
         ) from None
 
@@ -101,11 +105,11 @@ class Buffer:
     """
 
     def __class_getitem__(cls, said: Any) -> Any:
-        dtype, *sizes = as_tuple(said)
+        dtype, *sizes = as_tuple(said) or (None,)
         if not sizes:
             return BufferType(dtype_of(dtype))
-        whole = (*as_tuple(sizes[0]), *sizes[1:])
-        return BufferType(dtype_of(dtype), tuple(int(size) for size in whole))
+        extents = (*as_tuple(sizes[0]), *sizes[1:])
+        return BufferType(dtype_of(dtype), tuple(whole("a size", size) for size in extents))
 
 
 class Scalar:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.api.buffers import BufferType
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 from mdtensor.translate.python.tuples import as_tuple
@@ -53,7 +53,7 @@ def combine_ops(*combinations: Combination) -> CombineOps:
         combination: Any = given
         if not isinstance(combination, Combination):
             raise TranslationError(
-                f"{combination!r} does not say how a loop is combined",
+                f"{shown(combination)} does not say how a loop is combined",
                 hint="cc, pw(add) or ps(add)",
             )
     return CombineOps(combinations)

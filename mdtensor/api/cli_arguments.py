@@ -10,13 +10,14 @@ from pathlib import Path
 from string import digits
 from typing import TYPE_CHECKING, Any
 
-from mdtensor.errors import MdtensorError, ShapeError, SubscriptError
+from mdtensor.errors import MdtensorError, ShapeError, SubscriptError, shown
 
 if TYPE_CHECKING:
     from mdtensor.specs import TensorSpec
 
 SHAPE_HELP = "extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)"
 _EXTENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<extent>.*)")
+_MOST_DIGITS = 18  # of an extent
 _SEMIRING = "semiring="
 _SHAPE = re.compile(r"\(?(?P<extents>\d*(?:,\d+)*),?\)?(?::(?P<dtype>.+))?")
 
@@ -73,8 +74,14 @@ def spec_from_text(text: str, dtype: str = "f4") -> TensorSpec:
     match = _SHAPE.fullmatch(text.replace(" ", ""))
     if match is None or text == "":
         raise ShapeError(f"{text!r} is no shape", hint=SHAPE_HELP)
-    shape = [int(extent) for extent in match["extents"].split(",") if extent]
+    shape = [_extent(extent) for extent in match["extents"].split(",") if extent]
     return TensorSpec.of(shape, as_dtype(match["dtype"] or dtype))
+
+
+def _extent(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ShapeError(f"{shown(digits)} is larger than any array", hint=SHAPE_HELP)
+    return int(digits)
 
 
 def expression_from_words(
@@ -132,7 +139,7 @@ def extent_from_text(text: str) -> tuple[str, int]:
     match = _EXTENT.fullmatch(text.replace(" ", ""))
     if match is None or not match["extent"].isdecimal():
         raise ShapeError(f"{text!r} is no extent", hint="a dim's name and a number, such as r=3")
-    return match["name"], int(match["extent"])
+    return match["name"], _extent(match["extent"])
 
 
 def expressions_from_lines(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
@@ -11,11 +10,19 @@ import numpy as np
 from mdtensor.api.arguments import Arguments, specs_of
 from mdtensor.api.einsum import einsum
 from mdtensor.api.einsum_options import Options
-from mdtensor.api.operands import array_module, as_array, check_mask, no_kernels, reason_of_types
+from mdtensor.api.operands import (
+    array_module,
+    as_array,
+    check_mask,
+    has_layout,
+    no_kernels,
+    reason_of_types,
+)
 from mdtensor.api.places import device_of_call
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_einsum import EinsumPlan
-from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
+from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError, shown
+from mdtensor.options import beginning, whole
 from mdtensor.specs import TensorSpec
 
 if TYPE_CHECKING:
@@ -25,6 +32,7 @@ Array = Any
 
 # Modules whose public functions are calls that can be planned.
 _MODULES = ("convolution", "correlation", "ndimage", "reduce")
+_MOST_AXES = 64  # of an array of NumPy
 # Options of einsum, and those that make a call of it a reduction.
 _OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype", "precision")
 _REDUCING = ("semiring", "f", "combine", "epilogue", "extents")
@@ -40,11 +48,13 @@ def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
     """
     listed: Any = (shape,) if isinstance(shape, SupportsIndex) else shape
     try:
-        extents = tuple(map(operator.index, listed))
+        extents = tuple(whole("an extent", extent) for extent in beginning(listed, _MOST_AXES))
     except TypeError:
         raise ShapeError(
             f"{shown(shape)} is no shape", hint="whole numbers, such as (64, 128)"
         ) from None
+    if len(extents) > _MOST_AXES:
+        raise ShapeError(f"{shown(shape)} is no shape", hint=f"at most {_MOST_AXES} axes")
     return TensorSpec.of(extents, dtype)
 
 
@@ -97,15 +107,16 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
     """The plan of a sum of products."""
     unknown = [name for name in options if name not in (*_OPTIONS, *_REDUCING)]
     if unknown:
-        raise TypeError(
-            f"einsum has no option {unknown[0]!r}; it has {', '.join((*_OPTIONS, *_REDUCING))}"
+        raise ArgumentError(
+            f"einsum has no option {shown(unknown[0])}",
+            hint=f"it has {', '.join((*_OPTIONS, *_REDUCING))}",
         )
     given = {name: options[name] for name in _OPTIONS if name in options}
     specs = specs_of(operands)
     on_gpu = array_module(operands) is not np
     if reason := reason_of_types([spec.dtype for spec in specs], on_gpu=on_gpu):
         raise no_kernels(reason, ", and a plan is for what they compute")
-    said = [repr(text), *map(repr, specs), *(f"{name}={given[name]!r}" for name in given)]
+    said = [repr(text), *map(repr, specs), *(f"{name}={shown(given[name])}" for name in given)]
     prepared = Options.of(**{"order": "C", **given}).prepared(text, specs, None)
     return EinsumPlan(text, ", ".join(said), specs, prepared)
 
@@ -141,8 +152,9 @@ def _array(operand: Any) -> Array:
             f"{operand} is no array",
             hint=f"a shape with its type: mdtensor.spec({operand}, 'f4')",
         )
-    is_array = hasattr(operand, "strides") and hasattr(operand, "dtype")
-    return operand if is_array else as_array("an operand", operand, array_module([operand]))
+    return (
+        operand if has_layout(operand) else as_array("an operand", operand, array_module([operand]))
+    )
 
 
 def _is_shape(operand: object) -> bool:

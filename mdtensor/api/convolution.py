@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,8 @@ from mdtensor.api.einsum_options import checked_precision
 from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, check_types
 from mdtensor.api.recall import recalled
-from mdtensor.errors import DTypeError, ShapeError, TranslationError
+from mdtensor.errors import ShapeError, TranslationError, shown
+from mdtensor.options import flag, whole
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,
@@ -258,7 +258,7 @@ def _geometry(
         _padding(padding, rank),
         _numbers("dilation", dilation, rank, 1),
         _numbers("groups", groups, 1, 1)[0],
-        bool(transposed),
+        flag("transposed", transposed),
         outside,
     )
 
@@ -271,10 +271,7 @@ def _numbers(name: str, given: Any, rank: int, least: int) -> tuple[int, ...]:
 
 
 def _number(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise DTypeError(f"{name} is {value!r}, not a whole number") from None
+    number = whole(name, value)
     if number < least:
         raise ShapeError(f"{name} is {number}, which is less than {least}")
     return number
@@ -283,7 +280,7 @@ def _number(name: str, value: Any, least: int) -> int:
 def _padding(given: Any, rank: int) -> tuple[tuple[int, int], ...] | str:
     if isinstance(given, str):
         if given.lower() not in ("valid", "same"):
-            raise ShapeError(f"padding is {given!r}", hint="'valid', 'same', or numbers")
+            raise ShapeError(f"padding is {shown(given)}", hint="'valid', 'same', or numbers")
         return given.lower()
     sides = tuple(given) if np.iterable(given) else (given,) * rank
     if len(sides) != rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from functools import cache
 from typing import Any
@@ -15,14 +16,15 @@ from mdtensor.api.operands import (
     Array,
     array_module,
     as_arrays,
-    no_kernels,
+    computed_by_numpy,
     reason_of_classes,
     reason_of_types,
 )
 from mdtensor.api.prepare import computation_dtype
 from mdtensor.api.recall import recalled
 from mdtensor.api.short_floats import are_short, in_single
-from mdtensor.errors import DTypeError, ShapeError
+from mdtensor.errors import DTypeError, ShapeError, shown
+from mdtensor.options import is_one_of, one_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided
 from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
@@ -74,13 +76,13 @@ def correlate(a: Any, v: Any, mode: str | int = "valid", method: str | None = No
 
 def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Array:
     mode = _mode(mode)
-    if method is not None and method not in _METHODS:
-        raise ShapeError(f"method is {method!r}", hint=f"one of {', '.join(_METHODS)}")
+    if method is not None and not is_one_of(method, _METHODS):
+        raise ShapeError(f"method is {shown(method)}", hint=f"one of {', '.join(_METHODS)}")
     xp = array_module((a, v))
     overriding = reason_of_classes((a, v), optimized=False)
-    arrays = [np.asarray(a), np.asarray(v)] if overriding else as_arrays((a, v), xp)
-    by_numpy = method is None and max(array.ndim for array in arrays) < 2
-    if by_numpy and name == "convolve":
+    arrays = as_arrays((a, v), np if overriding else xp)
+    is_numpys = method is None and max(array.ndim for array in arrays) < 2
+    if is_numpys and name == "convolve":
         arrays = [xp.atleast_1d(array) for array in arrays]
     _check(arrays[0].shape, arrays[1].shape, mode)
     types = [array.dtype for array in arrays]
@@ -92,29 +94,23 @@ def _call(name: str, a: Any, v: Any, mode: str | int, method: str | None) -> Arr
     reason = overriding or reason_of_types(types, on_gpu=xp is not np)
     if reason or method == "fft":
         count_for_numpy(types, reason or "method fft")
-        try:
-            if by_numpy:
-                return _numpy[name](a, v, mode)
-            return scipy_signal()[name](a, v, mode, method or "direct")
-        except (TypeError, ValueError) as error:
-            if not reason or overriding or any(given.hasobject for given in types):
-                raise  # an element's or a class' own
-            raise no_kernels(reason, f", and NumPy or scipy says: {error}") from None
+        theirs = functools.partial(_numpy[name], a, v, mode)
+        if not is_numpys:
+            theirs = functools.partial(scipy_signal()[name], a, v, mode, method or "direct")
+        return computed_by_numpy(theirs, reason or "method fft", (a, v, *arrays), "NumPy or scipy")
     if name == "correlate" and arrays[1].dtype.kind == "c":
         arrays[1] = arrays[1].conj()
     if not arrays[0].ndim:
         return (arrays[0] * arrays[1])[()]
-    return _direct(name, arrays, mode, by_numpy=by_numpy)
+    return _direct(name, arrays, mode, by_numpy=is_numpys)
 
 
 def _mode(mode: Any) -> str:
     if isinstance(mode, int) and 0 <= mode < len(_MODES):
         return _MODES[mode]
     if not isinstance(mode, str | int):
-        raise DTypeError(f"mode is {mode!r}", hint=f"one of {', '.join(_MODES)}")
-    if mode not in _MODES:
-        raise ShapeError(f"mode is {mode!r}", hint=f"one of {', '.join(_MODES)}")
-    return mode
+        raise DTypeError(f"mode is {shown(mode)}", hint=f"one of {', '.join(_MODES)}")
+    return one_of("mode", mode, _MODES)
 
 
 def _check(a: tuple[int, ...], v: tuple[int, ...], mode: str) -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 from mdtensor.api import pipeline
 from mdtensor.backends.select import found_devices
-from mdtensor.errors import DTypeError
+from mdtensor.errors import DTypeError, shown
 from mdtensor.specs import Target
 
 
@@ -32,7 +32,7 @@ def device(name: str | None = None) -> Target:
     True
     """
     if not isinstance(cast("object", name), str | None):
-        raise DTypeError(f"{name!r} is no name of a device", hint=f"one of {devices()}")
+        raise DTypeError(f"{shown(name)} is no name of a device", hint=f"one of {devices()}")
     if name is not None:
         pipeline.use_device(name)
     return pipeline.engine_for().target

@@ -25,7 +25,7 @@ from mdtensor.api.operands import Array, array_module
 from mdtensor.api.recall import recalled
 from mdtensor.bounded import Bounded
 from mdtensor.decorated import Decorated
-from mdtensor.errors import ProgramError, TranslationError
+from mdtensor.errors import ProgramError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.loop_steps import LoopProgram, LoopStep, copying
@@ -96,7 +96,7 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
                 combinations = given
             case _:
                 raise TranslationError(
-                    f"{clause!r} is no clause of mdh", hint="out(…), inp(…) or combine_ops(…)"
+                    f"{shown(clause)} is no clause of mdh", hint="out(…), inp(…) or combine_ops(…)"
                 )
 
     def decorated(function: Callable[..., Any]) -> Directive:
@@ -122,7 +122,7 @@ class Directive(Decorated):
     def __post_init__(self) -> None:
         if not inspect.isroutine(self.function) or inspect.isbuiltin(self.function):
             raise TranslationError(
-                f"{self.function!r} is no function of Python's",
+                f"{shown(self.function)} is no function of Python's",
                 hint="mdh takes a function of loops that is written by def",
             )
         functools.update_wrapper(self, self.function)

@@ -23,7 +23,7 @@ from mdtensor.api.operands import (
     spec_of,
 )
 from mdtensor.api.overlap import check_distinct, is_apart
-from mdtensor.errors import DTypeError, ShapeError, TranslationError
+from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
 
@@ -92,21 +92,25 @@ class DirectiveParameters:
         return dict(zip(declared, self._parameters, strict=False))
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
-        """The call; outputs may be left out. Raises TypeError where other arguments lack."""
+        """The call; outputs may be left out. Raises ArgumentError where other arguments lack."""
         outputs = [self.names[name] for name in self._outputs]
         given = len(args) + len(kwargs)
         omitted = [n for n in outputs if n not in kwargs] if self._omits(given, outputs) else []
         positional = [name for name in self._parameters if name not in omitted]
         if len(args) > len(positional):
-            raise TypeError(
+            raise ArgumentError(
                 f"{self._function.__name__}() takes {len(self._parameters)} arguments, or"
                 f" {len(self._parameters) - len(outputs)} without its outputs, not {given}"
             )
-        bound = self._signature.bind_partial(**dict(zip(positional, args, strict=False)), **kwargs)
+        values = dict(zip(positional, args, strict=False))
+        try:
+            bound = self._signature.bind_partial(**values, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self._function.__name__}(): {error}") from None
         bound.apply_defaults()
         missing = [n for n in self._parameters if n not in bound.arguments and n not in omitted]
         if missing:
-            raise TypeError(f"{self._function.__name__}() lacks an argument for {missing[0]!r}")
+            raise ArgumentError(f"{self._function.__name__}() lacks an argument for {missing[0]!r}")
         return self._sorted(bound.arguments, tuple(omitted))
 
     def _omits(self, given: int, outputs: Sequence[str]) -> bool:

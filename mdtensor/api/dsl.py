@@ -14,7 +14,7 @@ from mdtensor.api.computation import Computation, call, single
 from mdtensor.api.function_key import function_key
 from mdtensor.api.in_flight import Step
 from mdtensor.api.operands import Array, array_module, as_array, as_output, check_mask, holds
-from mdtensor.errors import DTypeError, ShapeError, TranslationError, count_of
+from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError, count_of, shown
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.loop_nests.loop_arguments import program_of
 from mdtensor.translate.loops.loop_steps import copying
@@ -124,7 +124,7 @@ class _MdHomOf:
         for each in whole:
             if not isinstance(each, Combination):
                 raise TranslationError(
-                    f"{each!r} is no combine operator", hint="cc, pw(add), ps(add), …"
+                    f"{shown(each)} is no combine operator", hint="cc, pw(add), ps(add), …"
                 )
         return MdHom(self.extents, function, whole)
 
@@ -133,7 +133,7 @@ def _extent(size: Any) -> int:
     try:
         extent = operator.index(size)
     except TypeError:
-        raise DTypeError(f"{size!r} is no size of md_hom", hint="whole numbers") from None
+        raise DTypeError(f"{shown(size)} is no size of md_hom", hint="whole numbers") from None
     if extent < 0:
         raise ShapeError(f"{size} is no size of md_hom", hint="whole numbers from 0 on")
     return extent
@@ -192,7 +192,7 @@ class Dsl:
     def _split(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         count, more = len(self.inputs), len(self.outputs)
         if len(arrays) not in (count, count + more):
-            raise TypeError(
+            raise ArgumentError(
                 f"{self.name}() takes {count} inputs, or {more} outputs and {count} inputs,"
                 f" not {len(arrays)} arrays"
             )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import dispatch, modes, pipeline, recall, statistics
-from mdtensor.api.einsum_options import Options, checked_order, checked_precision
+from mdtensor.api.einsum_options import Options, checked_casting, checked_order, checked_precision
 from mdtensor.api.family import Family, order_of
 from mdtensor.api.launch import Launch, Launches, launches_of, scalar_result
 from mdtensor.api.operands import (
@@ -23,6 +23,7 @@ from mdtensor.api.operands import (
     array_module,
     as_arrays,
     as_output,
+    computed_by_numpy,
     no_kernels,
     read_only,
     reason_of_classes,
@@ -31,11 +32,13 @@ from mdtensor.api.operands import (
     split,
 )
 from mdtensor.api.overlap import is_apart
-from mdtensor.api.path import Optimize, checked_optimize
+from mdtensor.api.path import Optimize, check_path, checked_optimize, given_path, unknown_path
 from mdtensor.api.prepare import Prepared, computation_dtype
 from mdtensor.api.recall import recalled
 from mdtensor.api.short_floats import are_short, in_single
 from mdtensor.bounded import Bounded
+from mdtensor.errors import SubscriptError
+from mdtensor.options import is_one_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
@@ -131,10 +134,10 @@ def einsum(
     plain = (
         classic
         and dtype is acc_dtype is None
-        and order == "K"
-        and casting == "safe"
+        and is_one_of(order, ("K",))
+        and is_one_of(casting, ("safe",))
         and (optimize is False or optimize is True)
-        and (precision is None or precision in PRECISIONS)
+        and (precision is None or is_one_of(precision, PRECISIONS))
     )
     if classic:
         return _einsum(
@@ -151,7 +154,7 @@ def einsum(
         dtype,
         acc_dtype,
         checked_order(order),
-        casting,
+        checked_casting(casting),
         checked_optimize(optimize),
         checked_precision(precision),
     )
@@ -193,22 +196,24 @@ def _einsum(
     if reason := overriding or reason_of_types(types, on_gpu=xp is not np):
         if is_affine(text):
             raise no_kernels(reason, ", and NumPy has no sums for indices")
-        if not overriding:
-            resolve(parse(text), [TensorSpec.of(array.shape, array.dtype) for array in arrays])
+        if all(isinstance(array, np.ndarray) for array in arrays or given):
+            shapes = [TensorSpec.of(array.shape, np.int8) for array in arrays or given]
+            resolve(parse(text), shapes)
+        if (path := given_path(options.optimize)) is not None:
+            check_path(path, len(given))
         count_for_numpy(types, reason)
-        try:
-            return _numpy_einsum(
+        return computed_by_numpy(
+            lambda: _numpy_einsum(
                 *operands,
                 out=out,
                 dtype=dtype,
                 order=options.order,
                 casting=casting,
                 optimize=optimize,
-            )
-        except TypeError as error:
-            if overriding or any(given.hasobject for given in types):
-                raise  # an element's or a class' own
-            raise no_kernels(reason, f", and NumPy says: {error}") from error
+            ),
+            reason,
+            (*(arrays or given), out),
+        )
     arrays = [a if addressable(a) else addressable_copy(a, xp) for a in arrays]
     kind = "numpy" if xp is np else "cupy"
     if xp is not np:
@@ -353,18 +358,31 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
     What `einsum` does with optimize=True or False is mdtensor's own choice; the path found here
     can be given to it as `optimize=`. Operands count by their shapes alone.
 
-    Raises PathError for an `optimize` that is none, and what NumPy raises for strings and shapes.
+    Raises PathError for an `optimize` that is none, SubscriptError where string and shapes do not
+    fit, DTypeError for what is no array.
 
     >>> path, text = einsum_path("ij,jk,kl->il", np.ones((9, 2)), np.ones((2, 9)), np.ones((9, 2)))
     >>> path
     ['einsum_path', (1, 2), (0, 1)]
     """
-    checked_optimize(optimize)
-    text_or_lists: list[Any] = list(operands)
-    if array_module(operands) is not np:
-        text, arrays = split(operands)
-        text_or_lists = [text, *(np.broadcast_to(np.int8(0), np.shape(a)) for a in arrays)]
-    return _numpy_einsum_path(*text_or_lists, optimize=optimize)
+    checked = checked_optimize(optimize)
+    text, given = split(operands)
+    shapes = [tuple(array.shape) for array in as_arrays(given, array_module(given))]
+    subscripts = parse(text)
+    if subscripts.is_affine:
+        raise SubscriptError(
+            "sums for indices have no path",
+            text=text,
+            hint="mdtensor computes such a string as a whole",
+        )
+    resolve(subscripts, [TensorSpec.of(shape, np.int8) for shape in shapes])
+    if (path := given_path(checked)) is not None:
+        check_path(path, len(shapes))
+    try:
+        arrays = [np.broadcast_to(np.int8(0), shape) for shape in shapes]
+        return _numpy_einsum_path(text, *arrays, optimize=optimize)
+    except KeyError:
+        raise unknown_path(str(optimize)) from None
 
 
 def _is_view(text: str, array: Array) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 from mdtensor.api.operands import check_types
 from mdtensor.api.path import Optimize, checked_optimize
 from mdtensor.api.prepare import Prepared, prepare
-from mdtensor.errors import ShapeError
+from mdtensor.errors import ShapeError, shown
+from mdtensor.options import is_one_of, one_of
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.scalar_function import PRECISIONS
 
@@ -41,7 +42,7 @@ class Options:
     ) -> Options:
         """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
         order = checked_order(order)
-        _check_casting(casting)
+        checked_casting(casting)
         wanted, accumulated = (
             None if given is None else as_dtype(given) for given in (dtype, acc_dtype)
         )
@@ -74,20 +75,20 @@ class Options:
 
 def checked_order(order: str | None) -> str:
     """What a caller gave as `order`; raises ShapeError for what is none."""
-    letter = "K" if order is None else str(order).upper()
-    if letter not in ("C", "F", "A", "K"):
-        raise ShapeError(f"order is {order!r}", hint="one of 'C', 'F', 'A', 'K'")
-    return letter
+    letter = order.upper() if isinstance(order, str) else order
+    return "K" if letter is None else one_of("order", letter, ("C", "F", "A", "K"))
 
 
-def _check_casting(casting: str) -> None:
-    if casting not in _CASTINGS:
-        raise ShapeError(f"casting is {casting!r}", hint=f"one of {', '.join(_CASTINGS)}")
+def checked_casting(casting: str) -> str:
+    """What a caller gave as `casting`; raises ShapeError for what is none."""
+    return one_of("casting", casting, _CASTINGS)
 
 
 def checked_precision(precision: Any) -> str | None:
     """What a caller gave as `precision`; raises ShapeError for what is none."""
-    if precision is not None and precision not in PRECISIONS:
+    if precision is not None and not is_one_of(precision, PRECISIONS):
         words = ", ".join(map(repr, PRECISIONS))
-        raise ShapeError(f"precision is {precision!r}", hint=f"one of {words}, or None: float32")
+        raise ShapeError(
+            f"precision is {shown(precision)}", hint=f"one of {words}, or None: float32"
+        )
     return precision

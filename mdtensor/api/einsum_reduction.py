@@ -62,7 +62,7 @@ def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) 
         order=said.order,
         precision=said.precision,
     )
-    is_plain = not (is_affine(text) or said.epilogue or said.extents)
+    is_plain = not (is_affine(text) or said.epilogue is not None or said.extents)
     if not (semiring.distributes and is_plain and len(arrays) > 2):
         return reduced(reduction, arrays, out)
 

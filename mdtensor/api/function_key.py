@@ -95,6 +95,8 @@ def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
 
 def _content(value: Any, kind: Any, visited: Visited, names: Sequence[str]) -> Hashable | None:
     """The key of what is told by what it contains; None for other objects."""
+    if kind is int:
+        return (kind, value)
     if value is None or issubclass(kind, _VALUES):
         return (kind, repr(value))
     if issubclass(kind, _SEQUENCES):
@@ -155,6 +157,8 @@ def _of_object(value: Any, visited: Visited, names: Sequence[str]) -> Hashable:
 
 def _of_array(array: np.ndarray, visited: Visited) -> Hashable:
     """The key of an array, which may change from call to call, and need not live on for it."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise _UnseenError
     if array.dtype.hasobject:
         return (np.ndarray, array.shape, _key(array.tolist(), visited))
     content = array.tobytes()

@@ -15,7 +15,7 @@ from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.lazy_values import Converted, Divided, OfUfunc
 from mdtensor.api.operands import Array, array_module, as_array, check_mask, check_types
 from mdtensor.api.places import at, elsewhere
-from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError
+from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError, shown
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
@@ -93,8 +93,9 @@ class LazyArray(NDArrayOperatorsMixin):
 
     def transpose(self, *axes: Any) -> LazyArray:
         """The axes in another order, by default the reverse one."""
-        listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        order = axes_of(listed, self.ndim) if listed else tuple(reversed(range(self.ndim)))
+        listed: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        backwards = tuple(reversed(range(self.ndim)))
+        order = backwards if listed is None or listed == () else axes_of(listed, self.ndim)
         if len(order) != self.ndim:
             raise ShapeError(f"{len(order)} axes to order {self.ndim} by")
         return self._like(lazy_values.transposed(self._value, tuple(order)))
@@ -170,16 +171,26 @@ class LazyArray(NDArrayOperatorsMixin):
         return np.asarray(self.evaluate(), dtype)
 
     def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ShapeError(
+                f"a lazy array of shape {self.shape} is neither true nor false",
+                hint="y.any() or y.all()",
+            )
         return bool(self.evaluate())
 
     def __float__(self) -> float:
-        return float(self.evaluate())
+        return float(self._number())
 
     def __int__(self) -> int:
-        return int(self.evaluate())
+        return int(self._number())
 
     def __complex__(self) -> complex:
-        return complex(self.evaluate())
+        return complex(self._number())
+
+    def _number(self) -> Any:
+        if self.size != 1:
+            raise DTypeError(f"a lazy array of shape {self.shape} is no number", hint=_EVALUATE)
+        return self.evaluate()
 
     __hash__ = None
 
@@ -215,7 +226,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"lazy arrays have no attribute {name!r}", name=name, obj=self)
+            raise LazyError(f"lazy arrays have no attribute {name!r}")
         raise LazyError(f"lazy arrays have no {name!r}, which arrays have", hint=_EVALUATE)
 
     def __repr__(self) -> str:
@@ -320,10 +331,14 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
     except np.exceptions.AxisError as error:
         raise AxisError(str(error)) from None
+    except OverflowError:
+        raise AxisError(f"axis={shown(axis)}, where there are {ndim}") from None
     except ValueError as error:
         raise ShapeError(str(error)) from None
     except TypeError as error:
-        raise DTypeError(f"axis={axis!r}: {error}", hint="an axis, or a tuple of them") from None
+        raise DTypeError(
+            f"axis={shown(axis)}: {error}", hint="an axis, or a tuple of them"
+        ) from None
 
 
 def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:

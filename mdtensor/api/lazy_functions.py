@@ -40,7 +40,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _swapaxes(a: LazyArray, axis1: int, axis2: int) -> LazyArray:
-    first, second = *axes_of(axis1, a.ndim), *axes_of(axis2, a.ndim)
+    (first,), (second,) = axes_of((axis1,), a.ndim), axes_of((axis2,), a.ndim)
     order = list(range(a.ndim))
     order[first], order[second] = second, first
     return a.transpose(order)

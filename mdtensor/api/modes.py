@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
 from mdtensor.backends.forks import keep_over_forks
-from mdtensor.errors import TuningError, count_of
+from mdtensor.errors import TuningError, count_of, shown
+from mdtensor.options import is_one_of
 from mdtensor.translate.md_hom import MDHom
 
 MODES = ("off", "cached", "record", "tune")
@@ -214,8 +215,8 @@ def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
     1 computation recorded
            1 x md_hom[i:2](mul, (pw(add)))
     """
-    if mode not in MODES:
-        raise TuningError(f"unknown tuning mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+    if not is_one_of(mode, MODES):
+        raise TuningError(f"unknown tuning mode {shown(mode)}", hint=f"one of {', '.join(MODES)}")
     seconds = seconds_of(budget)
     from mdtensor.api import pipeline
 

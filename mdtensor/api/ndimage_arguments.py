@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.operands import Array, array_module, as_array, check_types, no_array
+from mdtensor.api.operands import Array, array_module, as_array, check_types, has_layout, no_array
 from mdtensor.api.overlap import check_distinct
 from mdtensor.api.recall import in_full
-from mdtensor.errors import AxisError, DTypeError, FilterError, warn
+from mdtensor.errors import AxisError, DTypeError, FilterError, shown, warn
+from mdtensor.options import is_one_of
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
 
+_MOST = 2**40  # more than any axis has
+_MOST_DERIVED = 1000  # times that a Gaussian may be derived
+_WIDEST = 2**24  # elements on each side that a Gaussian may weigh
 _MODES = {
     "nearest": "nearest",
     "wrap": "wrap",
@@ -54,7 +58,7 @@ def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype,
             raise FilterError("output must have numeric dtype")
         check_types([dtype])
         return dtype, None
-    if not hasattr(output, "strides"):
+    if not has_layout(output):
         raise no_array("output", output)
     if tuple(output.shape) != tuple(array.shape):
         raise FilterError(f"output shape not correct: {tuple(output.shape)} for {array.shape}")
@@ -146,21 +150,24 @@ def check_origin(size: int, origin: int) -> None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """A whole number; raises DTypeError for anything else."""
+    """A whole number; raises DTypeError for anything else, FilterError for huge ones."""
     try:
-        return operator.index(value)
+        found = operator.index(value)
     except TypeError:
-        raise DTypeError(f"{name} {value!r} cannot be interpreted as an integer") from None
+        raise DTypeError(f"{name} {shown(value)} cannot be interpreted as an integer") from None
+    if abs(found) > _MOST:
+        raise FilterError(f"{name} is {shown(found)}, which is larger than any window")
+    return found
 
 
 def number(name: str, value: Any) -> float:
     """A real number; raises FilterError for what is none, and for what is not finite."""
     try:
         found = float(value)
-    except (TypeError, ValueError):
-        raise FilterError(f"{name} is {value!r}, which is no number") from None
+    except (OverflowError, TypeError, ValueError):
+        raise FilterError(f"{name} is {shown(value)}, which is no number") from None
     if not math.isfinite(found):
-        raise FilterError(f"{name} is {value!r}, which is not finite")
+        raise FilterError(f"{name} is {shown(value)}, which is not finite")
     return found
 
 
@@ -183,9 +190,11 @@ def on_all_axes(
 
 def border_of(mode: Any, cval: Any, array: Array) -> Border:
     """What lies outside of an array, by scipy's word for it."""
-    if mode not in _MODES:
-        raise FilterError(f"boundary mode not supported: {mode!r}", hint=f"one of {list(_MODES)}")
-    held = np.asarray(cval)
+    if not is_one_of(mode, _MODES):
+        raise FilterError(
+            f"boundary mode not supported: {shown(mode)}", hint=f"one of {list(_MODES)}"
+        )
+    held = as_array("cval", cval, np)
     if held.size != 1:
         raise FilterError(f"cval has {held.size} values", hint="one number for all borders")
     value = held.item()
@@ -197,16 +206,22 @@ def border_of(mode: Any, cval: Any, array: Array) -> Border:
 def gaussian_row(given: Any, derivative: Any, truncate: Any, radius: Any) -> np.ndarray:
     """Weights of a Gaussian of width `given`, or of a derivative of it: a polynomial times it."""
     sigma, order = number("sigma", given), whole_number("order", derivative)
+    if abs(sigma) > _MOST:
+        raise FilterError(f"sigma is {sigma}: a Gaussian is narrower", hint=f"at most {_MOST}")
     if not (sigma**2):
         raise FilterError(
             f"sigma is {sigma}: a Gaussian needs a width",
             hint="gaussian_filter keeps an axis as it is for 0",
         )
-    reach = int(number("truncate", truncate) * sigma + 0.5) if radius is None else radius
-    if not isinstance(reach, numbers.Integral) or reach < 0:
+    reach = number("truncate", truncate) * sigma + 0.5 if radius is None else radius
+    if (radius is not None and not isinstance(radius, numbers.Integral)) or reach < 0:
         raise FilterError("Radius must be a nonnegative integer.")
-    if order < 0:
-        raise FilterError("order must be non-negative")
+    if reach > _WIDEST:
+        raise FilterError(
+            f"a Gaussian reaches {shown(int(reach))} elements", hint=f"at most {_WIDEST}: radius=…"
+        )
+    if not 0 <= order <= _MOST_DERIVED:
+        raise FilterError("order must be non-negative", hint=f"and at most {_MOST_DERIVED}")
     x = np.arange(-int(reach), int(reach) + 1)
     weights = np.exp(-0.5 / sigma**2 * x**2)
     factor = np.polynomial.Polynomial([1.0])

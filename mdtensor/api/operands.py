@@ -16,6 +16,7 @@ from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
 from mdtensor.api.torch_tensors import host_array, is_tensor
 from mdtensor.backends.memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, shown
+from mdtensor.options import beginning
 from mdtensor.specs import TensorSpec
 
 # Arrays of NumPy or CuPy, known by their attributes alone.
@@ -26,6 +27,7 @@ COMPUTED = frozenset("?bBhHiIlLqQefdFD")
 # Bytes from which the place of an array in memory matters more than the time to allocate it.
 LARGE = 1 << 16
 BYTE_ORDER = "byte order"
+_MOST_INDICES = 64  # of one array, as NumPy has it
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -54,11 +56,20 @@ def split(operands: Sequence[object]) -> tuple[str, tuple[Any, ...]]:
 def _term(indices: object) -> str:
     if not isinstance(indices, Iterable):
         raise DTypeError(
-            f"{indices!r} is no list of indices",
+            f"{shown(indices)} is no list of indices",
             hint="every array is followed by a list of ints and Ellipsis, or begin with a string",
         )
     listed: Iterable[object] = indices  # pyright: ignore[reportUnknownVariableType]
-    return "".join(map(_letter, listed))
+    try:
+        letters = [_letter(index) for index in beginning(listed, _MOST_INDICES)]
+    except NotImplementedError:  # of memory with several axes
+        raise DTypeError(f"{shown(listed)} is no list of indices") from None
+    if len(letters) > _MOST_INDICES:
+        raise SubscriptError(
+            f"{shown(listed)} has more than {_MOST_INDICES} indices",
+            hint="begin with a string: 'ij,jk->ik', A, B",
+        )
+    return "".join(letters)
 
 
 def _letter(index: Any) -> str:
@@ -72,7 +83,7 @@ def _letter(index: Any) -> str:
             hint="begin with a string: 'ij,jk->ik', A, B",
         ) from None
     if not 0 <= number < len(_LETTERS):
-        raise SubscriptError(f"index {number} is not between 0 and {len(_LETTERS) - 1}")
+        raise SubscriptError(f"index {shown(number)} is not between 0 and {len(_LETTERS) - 1}")
     return _LETTERS[number]
 
 
@@ -110,6 +121,10 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
         return operand
     if operand is None:
         raise DTypeError(f"{name} is None", hint="pass an array, a list or a number")
+    if isinstance(operand, TensorSpec):
+        raise DTypeError(
+            f"{name} is a spec, not an array", hint="mdtensor.compile makes plans of specs"
+        )
     if xp is not np and is_on_gpu(operand):
         return shared(name, operand, xp)
     if xp is np and is_tensor(operand):
@@ -148,6 +163,17 @@ def check_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> None:
         raise no_kernels(reason)
 
 
+def _has_objects(array: Array) -> bool:
+    return array.dtype.hasobject
+
+
+def has_layout(operand: Any) -> bool:
+    """Whether an operand tells shape, strides and type as arrays of NumPy and CuPy do."""
+    if isinstance(operand, TensorSpec) or not hasattr(operand, "strides"):
+        return False
+    return isinstance(getattr(operand, "dtype", None), np.dtype)
+
+
 def no_kernels(reason: str, more: str = "") -> DTypeError:
     """The error for a reason that `reason_of_types` gave."""
     hint = "convert the arrays to bool, integers, float16 to float64 or complex numbers"
@@ -157,6 +183,24 @@ def no_kernels(reason: str, more: str = "") -> DTypeError:
     if "bfloat16" in reason:
         hint = "processors compute with float32: a.astype('float32'); CuPy arrays may be bfloat16"
     return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
+
+
+def computed_by_numpy(
+    compute: Callable[[], Any], reason: str, operands: Sequence[object], whose: str = "NumPy"
+) -> Any:
+    """What NumPy or scipy computes of operands that have no kernels for a reason.
+
+    Raises DTypeError with their words. What elements that are objects raise is their own, and so is
+    what arrays raise that answer NumPy's functions themselves.
+    """
+    try:
+        return compute()
+    except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        are_objects = any(isinstance(each, np.ndarray) and _has_objects(each) for each in operands)
+        is_an_elements = type(error) is TypeError and are_objects
+        if is_an_elements or any(map(answers_itself, operands)):
+            raise
+        raise no_kernels(reason, f", and {whose} says: {error}") from error
 
 
 def check_native(types: Iterable[np.dtype]) -> None:
@@ -223,14 +267,19 @@ def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
         if type(operand) is np.ndarray:
             continue
         name = type(operand).__name__
-        override = getattr(type(operand), "__array_function__", None)
-        if type(operand).__module__.partition(".")[0] == "cupy":
-            continue
-        if override is not None and override is not np.ndarray.__array_function__:
+        if answers_itself(operand):
             return f"{name} overrides NumPy's functions"
         if optimized and isinstance(operand, np.ndarray):
             return f"subclass {name} with optimize"
     return ""
+
+
+def answers_itself(operand: object) -> bool:
+    """Whether a class says itself what NumPy's functions do; CuPy's arrays have kernels."""
+    if type(operand).__module__.partition(".")[0] == "cupy":
+        return False
+    override = getattr(type(operand), "__array_function__", None)
+    return override is not None and override is not np.ndarray.__array_function__
 
 
 def reason_of_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.errors import PathError
+from mdtensor.errors import PathError, shown
 from mdtensor.translate.einsum.contraction import Contraction
 
 Path = tuple[tuple[int, ...], ...]
@@ -25,6 +25,7 @@ def checked_optimize(optimize: Any) -> Optimize:
     Raises PathError for what is neither True, False, None, a name, a name with a limit on the
     elements of intermediates, nor a path that begins with "einsum_path".
     """
+    given: object = optimize
     if optimize is None or isinstance(optimize, str):
         return optimize
     if type(optimize) in (bool, np.bool_):
@@ -34,15 +35,44 @@ def checked_optimize(optimize: Any) -> Optimize:
         stages = tuple(cast("Sequence[Any]", optimize))
     if stages and isinstance(stages[0], str):
         if stages[0] == "einsum_path":
-            return tuple(
-                tuple(s) if np.iterable(s) and not isinstance(s, str) else s for s in stages
-            )
-        if len(stages) == 2 and isinstance(stages[1], int | float):
+            return "einsum_path", *_positions(stages[1:])
+        if len(stages) == 2 and isinstance(stages[1], int | float) and 0 <= stages[1] < math.inf:
             return stages
     raise PathError(
-        f"{optimize!r} is no path",
+        f"{shown(given)} is no path",
         hint="give a name, (name, limit) or ['einsum_path', (0, 1), …]",
     )
+
+
+def _positions(stages: Sequence[Any]) -> Path:
+    try:
+        return tuple(tuple(operator.index(p) for p in stage) for stage in stages)
+    except TypeError:
+        raise PathError(
+            f"{shown(list(stages))} is no path", hint="a path is a list of tuples of ints"
+        ) from None
+
+
+def given_path(optimize: Optimize) -> Path | None:
+    """The stages that a caller gave as a path, if so."""
+    if isinstance(optimize, tuple) and optimize[0] == "einsum_path":
+        return cast("Path", optimize[1:])
+    return None
+
+
+def check_path(path: Sequence[Sequence[int]], operands: int) -> None:
+    """Raises PathError where a path does not lead from so many operands to one array."""
+    left = operands
+    for positions in path:
+        if not all(0 <= p < left for p in positions) or len({*positions}) < len(positions):
+            raise PathError(f"the path contracts operands {tuple(positions)} where {left} are left")
+        left += 1 - len(positions)
+    if left != 1 or not path:
+        raise PathError(
+            "the path does not end with one array",
+            notes=[f"path: {list(path)}"],
+            hint=f"contract all {operands} operands, and what comes of them",
+        )
 
 
 def contraction_path(
@@ -58,9 +88,10 @@ def contraction_path(
     Raises PathError for a name that nobody knows, and for stages that are none.
     """
     whole = (tuple(range(len(shapes))),)
+    if (path := given_path(optimize)) is not None:
+        check_path(path, len(shapes))
+        return path
     if isinstance(optimize, Sequence) and not isinstance(optimize, str):
-        if optimize[0] == "einsum_path":
-            return _given(optimize[1:])
         name, limit = optimize
         return _found(contraction, name, int(limit)) if len(shapes) > 2 else whole
     if len(shapes) <= 2:
@@ -95,13 +126,11 @@ def _points(
     return math.prod(extents[name] for name in names)
 
 
-def _given(stages: Sequence[Any]) -> Path:
-    try:
-        return tuple(tuple(operator.index(p) for p in stage) for stage in stages)
-    except TypeError:
-        raise PathError(
-            f"{list(stages)!r} is no path", hint="a path is a list of tuples of ints"
-        ) from None
+def unknown_path(name: str) -> PathError:
+    """The error for a name that is none of a path's."""
+    return PathError(
+        f"unknown path {shown(name)}", hint="'greedy', 'optimal', 'auto' and others of opt_einsum"
+    )
 
 
 def _found(contraction: Contraction, name: str, limit: int | None) -> Path:
@@ -111,7 +140,8 @@ def _found(contraction: Contraction, name: str, limit: int | None) -> Path:
         find = get_path_fn(name)
     except KeyError:
         raise PathError(
-            f"unknown path {name!r}", hint="'greedy', 'optimal', 'auto' and others of opt_einsum"
+            f"unknown path {shown(name)}",
+            hint="'greedy', 'optimal', 'auto' and others of opt_einsum",
         ) from None
     found = find(
         [frozenset(names) for names in contraction.inputs],

@@ -130,6 +130,8 @@ class Plan(PlanLaunches):
             if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
                 return self._called_on_gpu(operands, out)
             check_masks(operands)
+            if given is not None:
+                self._takes.check_arrays(operands if out is None else (*operands, out))
         if given is None:
             if type(out) is tuple:
                 return self._called_into_several(operands, out)

@@ -47,6 +47,7 @@ class PlanArrays:
         except AttributeError:
             raise self.no_arrays(arrays) from None
         check_masks(operands)
+        self.check_arrays(arrays)
         if given != (self.layouts if out is None else self.layouts_with_out):
             self.compare(operands, out)
 
@@ -55,6 +56,7 @@ class PlanArrays:
         if len(operands) != len(self.specs):
             given = count_of(len(operands), "operand", "operands")
             raise ShapeError(f"{given} for a plan of {len(self.specs)}", text=self.label)
+        self.check_arrays(operands if out is None else (*operands, *out))
         if out is not None and (given := tuple(map(spec_of, out))) != self.results:
             raise ShapeError(
                 f"out is {listed(given) or 'empty'} but the result is {listed(self.results)}",
@@ -74,12 +76,17 @@ class PlanArrays:
             hint="mdtensor.compile(...) makes a plan for these; the function itself takes any",
         )
 
+    def check_arrays(self, given: Sequence[Any]) -> None:
+        """Raises ShapeError for what has a layout, but is no array of NumPy or CuPy."""
+        if not all(map(_is_array, given)):
+            raise self.no_arrays(given)
+
     def no_arrays(self, given: Sequence[Any]) -> ShapeError:
         """The error for what has no layout; of a tensor of torch, why it cannot be taken."""
         for number, array in enumerate(given):
             if is_tensor(array):
                 host_array(f"operand {number}" if number < len(self.specs) else "out", array)
-        names = [type(array).__name__ for array in given if not hasattr(array, "strides")]
+        names = [type(array).__name__ for array in given if not _is_array(array)]
         return ShapeError(
             f"a plan takes arrays, not {names[0] if names else 'these'}",
             text=self.label,
@@ -102,6 +109,10 @@ class PlanArrays:
                         text=self.label,
                         hint="a call of the function itself copies where that is needed",
                     )
+
+
+def _is_array(array: Any) -> bool:
+    return isinstance(array, _ndarray) or _type_of(array) is dispatch.cupy_array
 
 
 def check_masks(operands: Sequence[Array]) -> None:

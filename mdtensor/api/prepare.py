@@ -16,7 +16,7 @@ import numpy as np
 
 from mdtensor.api import in_flight
 from mdtensor.api.path import Optimize, Path, contraction_path
-from mdtensor.errors import DTypeError, PathError, ShapeError
+from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides, is_short_float
 from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.index_space import IndexSpace, index_space
@@ -201,7 +201,7 @@ def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
     """Raise DTypeError where `casting` forbids to bring elements of one type to another."""
     if not np.can_cast(given, to, cast("Any", casting)):
         raise DTypeError(
-            f"{what} cannot be cast from {given} to {to} under casting={casting!r}",
+            f"{what} cannot be cast from {given} to {to} under casting={shown(casting)}",
             hint="allow it by casting='same_kind' or 'unsafe', or choose another dtype",
         )
 
@@ -331,14 +331,12 @@ def _steps(
     waiting = list(slots)
     steps: list[Step] = []
     for number, positions in enumerate(path):
-        chosen = _chosen(waiting, positions)
+        chosen = tuple(waiting[position] for position in sorted(positions))
         waiting = [slot for slot in waiting if slot not in chosen]
         inputs = tuple(slots[slot][0] for slot in chosen)
         operands = [slots[slot][1] for slot in chosen]
         extents = _extents(inputs, operands)
         if number == len(path) - 1:
-            if waiting:
-                raise _incomplete(path, len(specs))
             output, spec = contraction.output, result
             extents |= {name: contraction.extents[name] for name in output}
         else:
@@ -356,25 +354,7 @@ def _steps(
         steps.append(Step(md_hom, chosen, spec))
         slots[slot] = (output, spec)
         waiting.append(slot)
-    if not steps:
-        raise _incomplete(path, len(specs))
     return tuple(steps)
-
-
-def _incomplete(path: Path, operands: int) -> PathError:
-    return PathError(
-        "the path does not end with one array",
-        notes=[f"path: {list(path)}"],
-        hint=f"contract all {operands} operands, and what comes of them",
-    )
-
-
-def _chosen(waiting: Sequence[int], positions: Sequence[int]) -> tuple[int, ...]:
-    if any(not 0 <= position < len(waiting) for position in positions):
-        raise PathError(
-            f"the path contracts operands {tuple(positions)} where {len(waiting)} are left"
-        )
-    return tuple(waiting[position] for position in sorted(positions))
 
 
 def _extents(inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -211,7 +211,7 @@ def recalled(
         try:
             key, arrays = described(args, options)
             launch = known_get(key)
-        except (_NotPlainError, TypeError):  # TypeError: what cannot be hashed
+        except (_NotPlainError, TypeError, RecursionError):  # no hash, or it holds itself
             key, arrays, launch = None, [], None
         if key is None and (found := on_tensors(args, options)) is not NO_TENSORS:
             return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.operands import Array, array_module
+from mdtensor.api.operands import Array, array_module, as_array, as_output, check_mask, has_layout
 from mdtensor.api.overlap import check_distinct
 from mdtensor.bounded import Bounded
 from mdtensor.errors import DTypeError, ShapeError
@@ -79,7 +79,7 @@ def by_columns(
         found = reduction_of_records(reduction, specs, result, coded=xp is np)
         _table.keep(seen, found)
     columns = _columns(arrays, found) if xp is np else _columns_on_gpu(arrays, found, xp)
-    is_structured = getattr(getattr(out, "dtype", None), "names", None) is not None
+    is_structured = _structured(getattr(out, "dtype", None)) is not None
     if is_structured and xp is not np and type(out) is not xp.ndarray:
         raise DTypeError(
             f"out is a {type(out).__module__}.{type(out).__name__}, but operands are on a GPU",
@@ -87,6 +87,7 @@ def by_columns(
         )
     given = out
     if is_structured:
+        as_output("out", out, xp)
         check_distinct("out", out)
         given = tuple(out[name] for name in out.dtype.names) if xp is np else None
     records = out if is_structured else None
@@ -129,10 +130,11 @@ def _has_parts(operand: Any) -> bool:
 
 
 def _array(operand: Any, xp: Any) -> Array:
-    is_whole = hasattr(operand, "strides") and operand.ndim
+    check_mask("an operand", operand)
+    is_whole = has_layout(operand) and operand.ndim
     if is_whole or (xp is not np and type(operand) is xp.ndarray):
         return operand
-    return np.asarray(operand)
+    return as_array("an operand", operand, xp)
 
 
 def _result_dtype(reduction: Reduction, out: Any) -> np.dtype | None:

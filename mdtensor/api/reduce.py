@@ -13,7 +13,8 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import array_module, check_types
 from mdtensor.api.recall import recalled
 from mdtensor.api.records import by_columns
-from mdtensor.errors import DTypeError, TranslationError
+from mdtensor.errors import DTypeError, TranslationError, shown
+from mdtensor.options import flag
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.einsum.subscripts import no_string
@@ -96,7 +97,7 @@ def reduce(
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), epilogue
     )
-    return _called(_Call(reduction, check=check), operands, out)
+    return _called(_Call(reduction, check=flag("check", check)), operands, out)
 
 
 @recalled
@@ -139,7 +140,12 @@ def scan(
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), scans=True
     )
-    asked = _Call(reduction, exclusive=exclusive, reverse=reverse, check=check)
+    asked = _Call(
+        reduction,
+        exclusive=flag("exclusive", exclusive),
+        reverse=flag("reverse", reverse),
+        check=flag("check", check),
+    )
     return _called(asked, operands, out)
 
 
@@ -226,7 +232,7 @@ def _check_options(reduction: Reduction, *, on_gpu: bool) -> None:
     name = operator_name(reduction.combine)
     if reduction.identity is not None and name is not None:
         raise TranslationError(
-            f"operator {name!r} has its own identity, not {reduction.identity}",
+            f"operator {name!r} has its own identity, not {shown(reduction.identity)}",
             hint="leave identity= out; a value to begin with is combined with the result",
         )
 
@@ -235,7 +241,7 @@ def extents_of(given: Mapping[str, int] | None) -> dict[str, int]:
     """Extents by name, as a caller gives them; raises DTypeError for what is no dict."""
     if not isinstance(cast("object", given), Mapping | None):
         raise DTypeError(
-            f"extents is {given!r}", hint="a dict from dims to whole numbers: {'r': 3}"
+            f"extents is {shown(given)}", hint="a dict from dims to whole numbers: {'r': 3}"
         )
     return dict(given or {})
 

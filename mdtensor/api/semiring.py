@@ -9,7 +9,8 @@ from typing import Any
 
 from mdtensor.api.computation import Computation, Step, single
 from mdtensor.api.path import Optimize, Path, contraction_path
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
+from mdtensor.options import is_one_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum
 from mdtensor.translate.einsum.contraction import Contraction, resolve
@@ -70,9 +71,9 @@ def semiring_of(name: str | None, f: Callable[..., Any] | None, combine: Said | 
         return Semiring(f, "add" if combine is None else combine, distributes=False)
     if f is not None or combine is not None:
         raise TranslationError("semiring is given, and f or combine too", hint="leave one out")
-    if name not in SEMIRINGS:
+    if not is_one_of(name, SEMIRINGS):
         raise TranslationError(
-            f"unknown semiring {name!r}",
+            f"unknown semiring {shown(name)}",
             hint=f"one of {', '.join(SEMIRINGS)}, or f=… and combine=…",
         )
     return SEMIRINGS[name]

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.options import flag
+
 GENERATED = "generated"
 VIEW = "view"
 FILLED = "filled"
@@ -128,6 +130,7 @@ def stats(*, reset: bool = False) -> Stats:
     numpy      object              2  dtype object
     generated kernels: 100.0% of the arithmetic on int, float, bool, complex
     """
+    reset = flag("reset", reset)
     by_engine: dict[str, Counter[str]] = {e: Counter() for e in (GENERATED, VIEW, FILLED)}
     numpy: Counter[tuple[str, str]] = Counter()
     for counter in sorted([*_tallies.values()], key=lambda t: (t.engine, t.kind, t.reason)):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, SupportsIndex, cast, overload
+from typing import Any, overload
 
 from mdtensor.api.computation import Computation, Step, call
 from mdtensor.api.function_key import function_key
-from mdtensor.api.operands import Array, array_module, as_array, spec_of
+from mdtensor.api.operands import Array, array_module, as_array, has_layout, spec_of
 from mdtensor.api.overlap import check_distinct
 from mdtensor.api.places import where_arrays_lie
 from mdtensor.api.recall import recalled
 from mdtensor.decorated import Decorated
-from mdtensor.errors import DTypeError, ShapeError, TranslationError, shown
+from mdtensor.errors import ArgumentError, ShapeError, TranslationError, shown
+from mdtensor.options import whole
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.scalar import Number, is_number
 from mdtensor.translate.stencils.borders import Border
@@ -43,7 +43,7 @@ class StencilFunction(Decorated):
         functools.update_wrapper(self, function)
         self.function = function
         self.border = border
-        self._signature = inspect.signature(function)
+        self._signature = _signature_of(function)
 
     @functools.partial(recalled, of=_itself)
     def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
@@ -67,9 +67,7 @@ class StencilFunction(Decorated):
         with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
         allocates. The arguments are left as they are, unless `out` is one of them.
         """
-        if not isinstance(cast("object", n), SupportsIndex):
-            raise DTypeError(f"n is {n!r}, not a whole number")
-        n = operator.index(n)
+        n = whole("n", n)
         if n < 0:
             raise ShapeError(f"n is {n}; a number of steps is 0 or more")
         arguments = self._bound(args, kwargs)
@@ -93,6 +91,12 @@ class StencilFunction(Decorated):
             arguments = (*state, *arguments[len(state) :])
         return state[0] if len(state) == 1 else tuple(state)
 
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self._name}{self._signature}: {error}") from None
+
     @property
     def _name(self) -> str:
         return getattr(self.function, "__name__", "the stencil")
@@ -100,13 +104,11 @@ class StencilFunction(Decorated):
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments in the order of the parameters; what is no number is an array."""
         if kwargs or len(args) != len(self._signature.parameters):
-            bound = self._signature.bind(*args, **kwargs)
+            bound = self._bind(args, kwargs)
             bound.apply_defaults()
             args = (*bound.args, *bound.kwargs.values())
         return tuple(
-            a
-            if is_number(a) or hasattr(a, "strides")
-            else as_array(f"argument {n}", a, array_module(args))
+            a if is_number(a) or has_layout(a) else as_array(f"argument {n}", a, array_module(args))
             for n, a in enumerate(args)
         )
 
@@ -123,7 +125,7 @@ class StencilFunction(Decorated):
     def _key(self, constants: Sequence[Number | None], *, inside: bool) -> Hashable:
         """What calls share that are one computation, but for the layouts of their arrays."""
         # 1, 1.0 and True are equal, 0.0 and -0.0 too, but not the same constants.
-        return ("stencil", self, tuple((type(c), repr(c)) for c in constants), inside)
+        return ("stencil", self, tuple(map(function_key, constants)), inside)
 
     def _computation(
         self, constants: Sequence[Number | None], inside: bool, specs: tuple[TensorSpec, ...]
@@ -157,6 +159,15 @@ class StencilFunction(Decorated):
 
     def __repr__(self) -> str:
         return f"<stencil {self._name}, border {self.border.mode!r}>"
+
+
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        raise TranslationError(
+            f"{shown(function)} is no function of Python's", hint="lambda u: u[-1] + u[1]"
+        ) from None
 
 
 def _listed(arrays: Arrays) -> list[Array]:

@@ -12,11 +12,15 @@ from mdtensor.api.operands import (
     Array,
     array_module,
     as_arrays,
+    computed_by_numpy,
     reason_of_classes,
     reason_of_types,
 )
 from mdtensor.api.recall import recalled
-from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of
+from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of, shown
+from mdtensor.options import beginning
+
+_MOST_AXES = 64  # of an array of NumPy
 
 # NumPy's own function, also where somebody puts this one in its place.
 _numpy_tensordot: Any = np.tensordot
@@ -40,10 +44,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     overriding = reason_of_classes((a, b), optimized=False)
     left, right = (a, b) if overriding else as_arrays((a, b), xp)
     types = [] if overriding else [left.dtype, right.dtype]
+    have_shapes = isinstance(left, xp.ndarray) and isinstance(right, xp.ndarray)
+    pairs = _paired_axes(left.shape, right.shape, axes) if have_shapes else []
     if reason := overriding or reason_of_types(types, on_gpu=True):  # einsum takes bfloat16
         count_for_numpy(types, reason)
-        return _numpy_tensordot(a, b, axes)
-    pairs = _paired_axes(left.shape, right.shape, axes)
+        return computed_by_numpy(lambda: _numpy_tensordot(a, b, axes), reason, (left, right))
     indices = iter(range(left.ndim + right.ndim))
     left_names = [next(indices) for _ in range(left.ndim)]
     shared = {of_b: left_names[of_a] for of_a, of_b in pairs}
@@ -62,7 +67,7 @@ def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> li
         for axis in listed:
             if not -len(shape) <= axis < len(shape):
                 raise AxisError(
-                    f"{name} has no axis {axis}, but {count_of(len(shape), 'axis', 'axes')}",
+                    f"{name} has no axis {shown(axis)}, but {count_of(len(shape), 'axis', 'axes')}",
                     notes=notes,
                 )
     for one, other in zip(of_left, of_right, strict=True):
@@ -75,7 +80,7 @@ def _paired_axes(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> li
         (one % len(left), other % len(right)) for one, other in zip(of_left, of_right, strict=True)
     ]
     if any(len(set(side)) != len(side) for side in zip(*pairs, strict=True)):
-        raise ShapeError(f"axes {axes} are repeated", notes=notes)
+        raise ShapeError(f"axes {shown(axes)} are repeated", notes=notes)
     return pairs
 
 
@@ -85,11 +90,15 @@ def _two_lists(axes: Any) -> tuple[list[int], list[int]]:
     try:
         if not np.iterable(axes):
             count = operator.index(axes)
+            if count > _MOST_AXES:
+                raise AxisError(
+                    f"axes are {shown(axes)}", hint=f"an array has {_MOST_AXES} at most"
+                )
             return list(range(-count, 0)), list(range(count))
-        listed = [[*side] if np.iterable(side) else [side] for side in axes]
-        sides = [list(map(operator.index, side)) for side in listed]
+        listed = [side if np.iterable(side) else [side] for side in beginning(axes, 2)]
+        sides = [list(map(operator.index, beginning(side, _MOST_AXES))) for side in listed]
     except TypeError:
-        raise DTypeError(f"axes are {axes!r}", hint=hint) from None
+        raise DTypeError(f"axes are {shown(axes)}", hint=hint) from None
     if len(sides) != 2:
-        raise ShapeError(f"axes are {axes!r}", hint=hint)
+        raise ShapeError(f"axes are {shown(axes)}", hint=hint)
     return sides[0], sides[1]

@@ -153,7 +153,7 @@ def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers
 
 def _recorded(work: Any) -> list[Recorded]:
     """What is to be tuned, one by one."""
-    items: list[Any] = [*work] if hasattr(work, "__iter__") else [work]
+    items: list[Any] = [*work] if isinstance(work, Iterable) else [work]
     for item in items:
         if not isinstance(item, Recorded):
             raise TuningError(

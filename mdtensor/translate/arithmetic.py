@@ -9,7 +9,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.operations import UFUNCS
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -272,10 +272,15 @@ def _where(applied: Applied, condition: Any, x: Any, y: Any) -> Any:
     return applied("select", condition, x, y)
 
 
+_MOST_DECIMALS = 308
+
+
 def rounded(applied: Applied, a: Any, decimals: int = 0) -> Any:
     """Rounded half to even, to so many decimals, as NumPy does it."""
     if decimals == 0:
         return applied("rint", a)
+    if abs(decimals) > _MOST_DECIMALS:
+        raise TranslationError(f"decimals={shown(decimals)} are more than any number has")
     factor = 10.0 ** abs(decimals)
     there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
     return applied(back, applied("rint", applied(there, a, factor)), factor)

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
 from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
 from mdtensor.translate.comparisons import exact_comparison
@@ -318,7 +318,7 @@ def as_expr(value: Operand) -> Expr:
         return weak(value)
     known: np.ndarray | None = np.asarray(value) if hasattr(value, "dtype") else None
     if known is None or known.dtype.kind not in "biufc":
-        raise TranslationError(f"{value!r} is no scalar")
+        raise TranslationError(f"{shown(value)} is no scalar")
     if known.ndim:
         raise TranslationError(
             f"an array of shape {known.shape} is no scalar",

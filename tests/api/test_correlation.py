@@ -181,7 +181,7 @@ def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
             [1],
             {"mode": "whole"},
             ShapeError,
-            "mode is 'whole'\n  hint: one of valid, same, full",
+            "mode is 'whole'\n  hint: one of 'valid', 'same', 'full'",
         ),
         ([1], [1], {"mode": None}, DTypeError, "mode is None\n  hint: one of valid, same, full"),
         (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mdtensor as mdt
 from mdtensor.api import computation, dispatch, modes
-from mdtensor.errors import DTypeError, IndexingError, ShapeError
+from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
 from mdtensor.translate import reference
 from tests.cases import DTYPES, tolerance, values
 
@@ -366,7 +366,7 @@ def test_fancy_indices_are_refused(index: Any) -> None:
     with pytest.raises(IndexingError) as caught:
         mdt.lazy(np.arange(4))[index]
     assert str(caught.value) == (
-        f"a lazy array cannot be indexed by {index!r}\n"
+        f"a lazy array cannot be indexed by {shown(index)}\n"
         "  hint: integers, slices, ... and np.newaxis; mdtensor.reduce reads at computed indices"
     )
 

@@ -115,7 +115,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: mdt.stencil(shifted, border="constant", cval=np.ones(2)),  # type: ignore[arg-type]
         DTypeError,
-        r"the border's value is array\(\[1., 1.\]\), which is no number",
+        r"the border's value is an array \(2,\) of float64, which is no number",
     ),
     (lambda: mdt.stencil(3), TranslationError, "3 is no function"),  # type: ignore[arg-type]
     (lambda: mdt.stencil(shifted).steps(A, n="3"), DTypeError, "n is .*, not a whole number"),

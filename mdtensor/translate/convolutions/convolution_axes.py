@@ -10,8 +10,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mdtensor.errors import ShapeError
+
 # Long filters have as many runs as taps; looking for runs ends where so many can't become few.
 _MOST_FOLDED = 8
+_MOST_PHASES = 1024  # of a transposed convolution, which are md_homs of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,14 @@ class Phase:
         end = (image - 1 - offset - max(0, span)) // step + 1
         first = min(max(first, 0), self.positions)
         return first, min(max(end, first), self.positions)
+
+    def outside(self, image: int) -> tuple[int, int]:
+        """Before the first position no tap meets the image, nor from the second one on."""
+        step, tap, offset = self.image
+        span = tap * (self.taps - 1)
+        before = -((offset + max(0, span)) // step)
+        behind = (image - 1 - offset - min(0, span)) // step + 1
+        return min(before, self.positions), behind
 
     def taps_at(self, position: int, image: int) -> tuple[int, int]:
         """The taps that meet the image at one position: the first, and their number."""
@@ -154,6 +165,10 @@ def transposed(
     """
     common = math.gcd(stride, dilation)
     period, leap = stride // common, dilation // common
+    if min(stride, result) > _MOST_PHASES:
+        raise ShapeError(
+            f"stride is {stride}; that of a transposed convolution is {_MOST_PHASES} at most"
+        )
     phases: list[Phase] = []
     for remainder in range(min(stride, result)):
         positions = -(-(result - remainder) // stride)
@@ -215,6 +230,7 @@ def guarded_runs(axis: Axis) -> Guarded:
 def _segments(phase: Phase, image: int) -> Iterator[tuple[int, int, int, int]]:
     """Neighbouring positions with the same taps: first position, count, first tap, taps."""
     first, end = phase.inside(image) if phase.taps else (phase.positions, phase.positions)
+    before, behind = phase.outside(image) if phase.taps else (phase.positions, phase.positions)
     position = 0
     while position < phase.positions:
         if position == first < end:
@@ -226,7 +242,9 @@ def _segments(phase: Phase, image: int) -> Iterator[tuple[int, int, int, int]]:
         while position < phase.positions and not first <= position < end:
             if phase.taps and phase.taps_at(position, image) != (tap, taps):
                 break
-            position += 1
+            # Padding may be longer than the image by far.
+            position = before if position < before else position + 1
+            position = phase.positions if position > behind else position
         yield start, position - start, tap, taps
 
 

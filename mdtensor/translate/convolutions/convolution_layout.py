@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
-from mdtensor.errors import ShapeError, SubscriptError
+from mdtensor.errors import ShapeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided, transposed
 from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand, Term
@@ -56,7 +57,6 @@ class Geometry:
     output_padding: tuple[int, ...] = ()
 
 
-@lru_cache(1024)
 def parse_layout(text: str) -> Layout:
     """The layout that a string such as 'NHWC,KRSC->NPQK' describes.
 
@@ -68,7 +68,16 @@ def parse_layout(text: str) -> Layout:
 
     Raises SubscriptError where the string is no such layout.
     """
-    text = str(text)
+    if not isinstance(cast("object", text), str):
+        raise SubscriptError(
+            f"a layout names image, filter and result by capital letters, not as {shown(text)}",
+            hint=f"such as {_LIST}",
+        )
+    return _parsed(text)
+
+
+@lru_cache(1024)
+def _parsed(text: str) -> Layout:
     match = re.fullmatch(r"([A-Z]+),([A-Z]+)->([A-Z]+)", text.replace(" ", ""))
     if match is None:
         raise SubscriptError(

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mdtensor.errors import DTypeError, SubscriptError
+from mdtensor.errors import DTypeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.affine_index import AffineSum
 from mdtensor.translate.einsum.contraction import ellipsis_span, miscounted, note_of, resolve
@@ -122,7 +122,8 @@ def _checked(extents: Mapping[str, int]) -> dict[str, int]:
             given[name] = -1
         if given[name] < 0:
             raise SubscriptError(
-                f"extents gives dim {name!r} the extent {extent!r}", hint="whole numbers from 0 on"
+                f"extents gives dim {name!r} the extent {shown(extent)}",
+                hint="whole numbers from 0 on",
             )
     return given
 

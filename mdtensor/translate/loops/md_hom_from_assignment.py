@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mdtensor.errors import shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
@@ -93,8 +94,8 @@ def out_of_reach(
     low, high = index.bounds(extents)
     return source.error(
         node,
-        f"index {index!r} of {buffer} is out of reach: it runs from {low} to {high}, but axis"
-        f" {axis} has extent {extent}",
+        f"index {shown(index)} of {buffer} is out of reach: it runs from {shown(low)} to"
+        f" {shown(high)}, but axis {axis} has extent {extent}",
         "shorten the loop, or read under a condition: x[i - 1] if i > 0 else 0",
     )
 

@@ -110,7 +110,10 @@ def _dtype(given: Given) -> np.dtype:
 
 def _dims(views: Views) -> tuple[str, ...]:
     """Names of the dims: the parameters of the first index function."""
-    _, (first, *_) = views.outputs[0]
+    name, accesses = views.outputs[0]
+    if not accesses:
+        raise TranslationError(f"out_view has no index function of {name}", hint="w=[lambda i: i]")
+    first = accesses[0]
     names = parameters_of(first)
     if len(names) != len(views.extents):
         raise TranslationError(

@@ -11,7 +11,7 @@ from typing import Any, cast, overload
 import numpy as np
 
 from mdtensor.decorated import Decorated
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named, operator_from_function
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.scalar import BOOL, Number
@@ -62,12 +62,13 @@ class OperatorFunction(Decorated):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TranslationError(
-                f"{self.function!r} is no operator", hint="a function of two elements"
+                f"{shown(self.function)} is no operator", hint="a function of two elements"
             )
         for value in self.identity or ():
             if not isinstance(cast("object", value), bool | int | float | complex | np.number):
                 raise TranslationError(
-                    f"the identity of operator {self.__name__!r} is {value!r}, which is no number",
+                    f"the identity of operator {self.__name__!r} is {shown(value)},"
+                    " which is no number",
                     hint="a number, or a tuple of them where elements are tuples",
                 )
 
@@ -160,7 +161,7 @@ def operator_of(
     if callable(said):
         return OperatorFunction(said, identity).on(dtypes)
     raise TranslationError(
-        f"{said!r} is no operator",
+        f"{shown(said)} is no operator",
         hint=f"a function of two elements, or one of {', '.join((*NAMES, *PAIR_NAMES))}",
     )
 

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, TranslationError, count_of
+from mdtensor.errors import (
+    MdtensorError,
+    PassedOverError,
+    ProgramError,
+    TranslationError,
+    count_of,
+    shown,
+)
 from mdtensor.specs import as_dtype
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
 from mdtensor.translate.python.functions import is_sequence
@@ -32,6 +39,13 @@ _NOWHERE = Source(
 )
 
 
+def no_function(given: object) -> TranslationError:
+    """The error for what stands where a function of elements should."""
+    return TranslationError(
+        f"{shown(given)} is no function", hint="a function of elements, such as lambda x: x + 1"
+    )
+
+
 def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function returns for symbolic values: expressions, tuples of them, or what it has.
 
@@ -43,9 +57,7 @@ def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     select((p0 > p1), p0, p1)
     """
     if not callable(function):
-        raise TranslationError(
-            f"{function!r} is no function", hint="a function of elements, such as lambda x: x + 1"
-        )
+        raise no_function(function)
     returned: Any = None
     refused: Exception | None = None
     doubt = Doubt.SURE
@@ -89,9 +101,11 @@ def _interpreted(
     except ProgramError as error:
         if error.text:
             raise
-    if refused is not None and not isinstance(refused, TranslationError):
+    if known is not None and refused is not None and not isinstance(refused, TranslationError):
         raise refused
-    said = getattr(refused, "message", "it has try, with, match or global, which kernels have not")
+    said = "it has try, with, match or global, which kernels have not"
+    if refused is not None:
+        said = getattr(refused, "message", str(refused))
     hint = getattr(refused, "hint", None)
     raise ProgramError(
         f"{_name(function)} cannot be traced: {said}",
@@ -134,11 +148,15 @@ def scalar_function(
     ((p0, j), (dtype('float32'), dtype('int64')))
     """
     types = tuple(as_dtype(dtype) for dtype in params)
+    if not callable(function):
+        raise no_function(function)
     called = name or _name(function)
     keywords = _indices(function, called, len(types), indices or {})
     elements = [param(n, dtype) for n, dtype in enumerate(types)]
     returned = traced(function, *elements, **keywords)
     results = tuple(returned) if is_sequence(returned) else (returned,)
+    if not results:
+        raise ProgramError(f"{called} returns no values", hint="one expression, or a tuple of them")
     return ScalarFunction(types, tuple(_result(r, types, called) for r in results), called)
 
 
@@ -179,7 +197,7 @@ def _result(value: object, types: Sequence[np.dtype], name: str) -> Expr:
     try:
         return settled(as_expr(value), types)
     except MdtensorError:
-        raise ProgramError(f"{name} returns {value!r}, which is no number") from None
+        raise ProgramError(f"{name} returns {shown(value)}, which is no number") from None
 
 
 def settled(expr: Expr, types: Sequence[np.dtype]) -> Expr:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, count_of
+from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, count_of, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
 from mdtensor.translate.python.functions import (
@@ -173,18 +173,18 @@ class Expressions(ABC):
             name = ast.unparse(node.value)
             raise self._error(
                 node,
-                f"{name} is a {kind}, which no kernel can index by {index!r}",
+                f"{name} is a {kind}, which no kernel can index by {shown(index)}",
                 f"make it an array: numpy.asarray({name})",
             )
 
     def _formatted(self, node: ast.FormattedValue, variables: dict[str, Any]) -> str:
-        """A part of an f-string."""
+        """A part of an f-string; Python's versions differ in where it says that one stands."""
         value = self._value(node.value, variables)
         converted = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(node.conversion)
         spec = "" if node.format_spec is None else self._value(node.format_spec, variables)
         if isinstance(value, Expr | Aggregate):
-            self._printed(node, str, value)
-        return self._printed(node, format, converted(value) if converted else value, spec)
+            self._printed(node.value, str, value)
+        return self._printed(node.value, format, converted(value) if converted else value, spec)
 
     def _printed(self, node: ast.AST, function: Callable[..., Any], *args: Any) -> Any:
         """The text that a function makes of values; of what only kernels know, there is none."""
@@ -309,7 +309,7 @@ class Expressions(ABC):
 
     def _iterated(self, node: ast.AST, value: Any) -> Iterable[Any]:
         if isinstance(value, Expr):
-            raise self._error(node, f"{value!r} is one number and cannot be iterated")
+            raise self._error(node, f"{shown(value)} is one number and cannot be iterated")
         iterator = iter(self._guarded(node, iter, value))
         values: list[Any] = []
         for element in iterator:

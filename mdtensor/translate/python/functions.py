@@ -11,16 +11,28 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth
 from mdtensor.translate.tracing import while_tracing
 
 
 def is_symbolic(value: object) -> bool:
-    """Whether a value is a node, or a tuple or list with one in it."""
+    """Whether a value is a node, or a tuple or list with one in it.
+
+    Raises TranslationError for a list that holds itself.
+    """
+    try:
+        return _holds_nodes(value)
+    except RecursionError:
+        raise TranslationError(
+            f"{shown(value)} holds itself, or is nested too deeply", hint="an array of its numbers"
+        ) from None
+
+
+def _holds_nodes(value: object) -> bool:
     if is_sequence(value):
-        return any(map(is_symbolic, value))
+        return any(map(_holds_nodes, value))
     return isinstance(value, Expr)
 
 
@@ -136,7 +148,7 @@ def _bool(value: Any = False) -> Expr:
 
 def _length(value: Any) -> int:
     if isinstance(value, Expr):
-        raise TranslationError(f"{value!r} is one number and has no length")
+        raise TranslationError(f"{shown(value)} is one number and has no length")
     return len(value)
 
 

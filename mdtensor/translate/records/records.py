@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import FieldError
+from mdtensor.errors import FieldError, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import conjunction, equality, is_sequence
 from mdtensor.translate.records.columns import WORD, Column, Path, part_dtype
@@ -329,7 +329,7 @@ def _position(index: Any, extent: int, what: str) -> int:
         place = operator.index(index)
     except (TypeError, SymbolError):
         raise FieldError(
-            f"{what} is indexed by {index!r}", hint="positions in it must be known constants"
+            f"{what} is indexed by {shown(index)}", hint="positions in it must be known constants"
         ) from None
     if not -extent <= place < extent:
         raise FieldError(f"index {place} is out of reach: {what} has {extent} elements")

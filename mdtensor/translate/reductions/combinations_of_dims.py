@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdtensor.errors import SubscriptError, TranslationError
+from mdtensor.options import is_one_of
 from mdtensor.translate.combine import NAMES, PAIR_NAMES
 from mdtensor.translate.einsum.index_space import IndexSpace
 from mdtensor.translate.operators.combination import Combination, cc, ps, pw
@@ -119,7 +120,7 @@ def _only_dim(text: str, space: IndexSpace) -> str:
 
 def _combination(text: str, name: str, said: object, stays: bool, scans: bool) -> Combination:
     """How one dim is combined; `said` is None where nothing was said of it."""
-    if said is None or said in ("cc", cc):
+    if said is None or said is cc or is_one_of(said, ("cc",)):
         if stays:
             return cc
         raise SubscriptError(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.scalar import apply
 
 
@@ -52,6 +52,6 @@ def epilogue_named(said: Callable[..., Any] | str | None) -> Callable[..., Any] 
         return said
     if said not in EPILOGUES:
         raise TranslationError(
-            f"unknown epilogue {said!r}", hint=f"a function, or one of {', '.join(EPILOGUES)}"
+            f"unknown epilogue {shown(said)}", hint=f"a function, or one of {', '.join(EPILOGUES)}"
         )
     return EPILOGUES[said]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import ShapeError, SubscriptError, TranslationError
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec, contiguous_strides
 from mdtensor.translate.combine import (
     CC,
@@ -236,6 +236,10 @@ def _in_c_order(
     wanted = [name for name in space.extents if name in counted]
 
     def found(place: Expr) -> Expr:
+        if place.dtype.kind not in "iu":
+            raise DTypeError(
+                f"positions are integers, not {place.dtype}", hint="leave dtype and acc_dtype out"
+            )
         nowhere = const(int(np.iinfo(place.dtype).max), place.dtype)
         place = select(equal(place, nowhere), const(0, place.dtype), place)
         if counted == wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import math
@@ -18,7 +19,7 @@ from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.index_space import index_space
 from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.operators.named_values import by_name, in_order
-from mdtensor.translate.python.expr_from_function import scalar_function, traced
+from mdtensor.translate.python.expr_from_function import no_function, scalar_function, traced
 from mdtensor.translate.records.columns import Column, column_dtype, part_dtype
 from mdtensor.translate.records.records import Operand, has_parts, symbol_of
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
@@ -157,7 +158,10 @@ class _Probe:
     ) -> None:
         self.names = names
         self.__name__ = getattr(function, "__name__", "f")
-        self.__signature__ = inspect.signature(function)
+        if not callable(function):
+            raise no_function(function)
+        with contextlib.suppress(TypeError, ValueError):  # what is no function of Python's
+            self.__signature__ = inspect.signature(function)
         self._function = function
         self._operands = operands
         self._encoded = encoded

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdtensor.errors import DTypeError, TranslationError
+from mdtensor.errors import DTypeError, TranslationError, shown
+from mdtensor.options import is_one_of
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim
 from mdtensor.translate.scalar import Expr, Number, apply, const, index_of, select
@@ -32,13 +33,13 @@ class Border:
     cval: Number = 0.0
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
+        if not is_one_of(self.mode, MODES):
             raise TranslationError(
-                f"unknown border {self.mode!r}", hint=f"one of {', '.join(MODES)}"
+                f"unknown border {shown(self.mode)}", hint=f"one of {', '.join(MODES)}"
             )
         if np.ndim(self.cval) or np.asarray(self.cval).dtype.kind not in "biufc":
             raise DTypeError(
-                f"the border's value is {self.cval!r}, which is no number", hint="cval=0.0"
+                f"the border's value is {shown(self.cval)}, which is no number", hint="cval=0.0"
             )
 
 
@@ -50,7 +51,7 @@ def outside(border: Border, dtype: np.dtype) -> Expr:
     value = np.real(given).astype(dtype)
     if value != given:
         raise DTypeError(
-            f"the border's value {border.cval!r} does not go into {dtype.name}",
+            f"the border's value {shown(border.cval)} does not go into {dtype.name}",
             hint="convert the array, or give another cval=",
         )
     return const(value.item(), dtype)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.errors import IndexingError, ShapeError
+from mdtensor.errors import IndexingError, ShapeError, shown
 from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr, Number, as_expr, param
 from mdtensor.translate.trees import params_in, substitute
@@ -111,7 +111,7 @@ def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Exp
     shapes = [operand.shape for operand in operands if isinstance(operand, Fused)]
     try:
         shape = np.broadcast_shapes(*shapes)
-    except ValueError:
+    except (RuntimeError, ValueError):  # there may be too many axes
         raise ShapeError(
             f"shapes {', '.join(map(str, dict.fromkeys(shapes)))} do not broadcast",
             hint="axes are matched from the last one on; np.newaxis adds one of extent 1",
@@ -176,7 +176,7 @@ def sliced(fused: Fused, key: object) -> Fused:
             continue
         extent = fused.shape[len(places)]
         if isinstance(item, slice):
-            start, stop, step = item.indices(extent)
+            start, stop, step = _indices(item, extent)
             places.append(AffineIndex(((dim_of(len(shape)), step),), start))
             shape.append(len(range(start, stop, step)))
             continue
@@ -186,6 +186,13 @@ def sliced(fused: Fused, key: object) -> Fused:
             )
         places.append(AffineIndex.of(offset=item % extent))
     return _viewed(fused, shape, places)
+
+
+def _indices(given: slice, extent: int) -> tuple[int, int, int]:
+    try:
+        return given.indices(extent)
+    except (TypeError, ValueError) as error:
+        raise IndexingError(f"{shown(given)}: {error}") from None
 
 
 def _expanded(key: object, ndim: int) -> list[int | slice | None]:
@@ -212,7 +219,7 @@ def _basic(item: Any) -> int | slice:
         return operator.index(item)
     except TypeError:
         raise IndexingError(
-            f"a lazy array cannot be indexed by {item!r}",
+            f"a lazy array cannot be indexed by {shown(cast(Any, item))}",
             hint="integers, slices, ... and np.newaxis; mdtensor.reduce reads at computed indices",
         ) from None
 

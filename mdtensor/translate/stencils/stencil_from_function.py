@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from mdtensor.errors import ShapeError, TranslationError, count_of
+from mdtensor.errors import ShapeError, TranslationError, count_of, shown
+from mdtensor.options import whole
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.expr_from_function import traced
@@ -51,6 +51,10 @@ def stencil_from_function(
             symbols.append(_read(reads, Access(number, ()), argument.dtype))
     returned = traced(function, *symbols)
     listed: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)  # pyright: ignore[reportUnknownVariableType]
+    if not listed:
+        raise TranslationError(
+            "a stencil returns no values", hint="one expression, or a tuple of them"
+        )
     results = tuple(map(_as_expr, listed))
     used = sorted({n for result in results for n in params_in(result)})
     return Stencil(
@@ -95,21 +99,22 @@ class Field(Aggregate):
         )
 
     def __getitem__(self, index: object) -> Expr:
+        written = index
         offsets: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
         try:
-            whole = [operator.index(offset) for offset in offsets]
+            places = [whole("an index", offset) for offset in offsets]
         except TypeError:
             raise TranslationError(
-                f"a stencil reads at {index!r}, which is no relative index",
+                f"a stencil reads at {shown(written)}, which is no relative index",
                 hint="whole numbers, one for each axis: u[-1, 0] is the element above the point",
             ) from None
-        if len(whole) != self.ndim:
+        if len(places) != self.ndim:
             raise TranslationError(
-                f"a stencil reads at {len(whole)} indices from an array of"
+                f"a stencil reads at {len(places)} indices from an array of"
                 f" {count_of(self.ndim, 'axis', 'axes')}",
                 hint=f"u[{', '.join(['0'] * self.ndim)}] is the point itself",
             )
-        place = tuple(AffineIndex.of(offset=offset) for offset in whole)
+        place = tuple(AffineIndex.of(offset=offset) for offset in places)
         return _read(self.reads, Access(self.buffer, place), self.spec.dtype)
 
 
@@ -134,7 +139,7 @@ def _as_expr(value: object) -> Expr:
         expr = as_expr(value)
     except TranslationError:
         raise TranslationError(
-            f"a stencil returns {value!r}",
+            f"a stencil returns {shown(value)}",
             hint="return an expression of elements such as u[0, 0], or a tuple of several",
         ) from None
     return cast(expr, expr.dtype)

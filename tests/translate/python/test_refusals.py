@@ -359,7 +359,7 @@ def not_ascii(a):
             """\
             the value of p0 is known only when the kernel runs
               return f"{a}" if a > 0 else ""
-                     ^
+                        ^
               FILE, in formatted
               hint: kernels print nothing""",
         ),

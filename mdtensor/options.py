@@ -1,0 +1,68 @@
+"""Options of calls, checked: words, flags and whole numbers, whatever stands in their place."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from mdtensor.errors import DTypeError, MdtensorError, ShapeError, shown
+
+_MOST = 2**63
+
+
+def is_one_of(given: object, words: Iterable[str]) -> bool:
+    """Whether a value is one of some words; what cannot be hashed or compared is none."""
+    return isinstance(given, str) and given in words
+
+
+def one_of(
+    name: str, given: Any, words: Iterable[str], error: type[MdtensorError] = ShapeError
+) -> str:
+    """The word that a caller gave for an option.
+
+    Raises the error for any other word or value.
+
+    >>> one_of("order", "C", ("C", "F"))
+    'C'
+    """
+    if not is_one_of(given, words):
+        raise error(f"{name} is {shown(given)}", hint=f"one of {', '.join(map(repr, words))}")
+    return given
+
+
+def flag(name: str, given: Any) -> bool:
+    """Whether a caller asked for something; raises DTypeError for what is neither true nor false.
+
+    >>> flag("check", 1)
+    True
+    """
+    try:
+        return bool(given)
+    except (TypeError, ValueError):  # an array of several elements
+        raise DTypeError(f"{name} is {shown(given)}", hint="True or False") from None
+
+
+def beginning(given: Iterable[Any], most: int) -> list[Any]:
+    """The elements, or so many and one where there are more, if they ever end."""
+    found: list[Any] = []
+    for value in given:
+        found.append(value)
+        if len(found) > most:
+            break
+    return found
+
+
+def whole(name: str, given: Any) -> int:
+    """The whole number that a caller gave; raises DTypeError for others, ShapeError for huge ones.
+
+    >>> whole("size", 3)
+    3
+    """
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise DTypeError(f"{name} is {shown(given)}, not a whole number") from None
+    if not -_MOST <= number < _MOST:
+        raise ShapeError(f"{name} is {shown(number)}, which is larger than any array")
+    return number

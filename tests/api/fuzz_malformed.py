@@ -1,0 +1,369 @@
+"""Malformed calls of every public function: each is refused by a typed error, and soon.
+
+`python -m tests.api.fuzz_malformed --count 100000 --seed 3` begins with right calls and puts
+something wrong into each. A call may be right after all; or it raises an MdtensorError, Python's
+own TypeError for a signature, NumPy's MemoryError, or what the caller's own code raised. Anything
+else fails, as does a call that takes longer than 50 ms whenever it is made, where nothing was
+compiled. A case is its seed and number: `--case 3/17` runs one again and shows its traceback.
+
+Most calls stop where kernels would run; one in ten runs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import gc
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import MdtensorError, shown
+from tests.api.malformed import calls, odd
+from tests.api.malformed.calls import Call
+
+ROOT = Path(__file__).parents[2]
+TRIES = 3  # of a call that seems slow: others may be at work
+LONGEST = 0.05  # seconds that a call may take that compiles nothing
+HUNG = 60  # seconds after which a call is given up
+REAL = 1 / 10  # share of calls that run their kernels
+
+RIGHT, REFUSED, OWN, SIGNATURE, MEMORY = "right", "refused", "caller's own", "signature", "memory"
+UNTYPED, SLOW, DIED = "UNTYPED", "SLOW", "DIED"
+FAILED = (UNTYPED, SLOW, DIED)
+# Python's words for arguments that fit no signature.
+_SIGNATURES = ("argument", "positional", "keyword")
+_OURS = f"{os.sep}mdtensor{os.sep}"
+_CALLERS = (odd.__file__, calls.__file__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a call: its kind, how long it took, and the words of the error."""
+
+    name: str
+    kind: str
+    seconds: float
+    compiled: bool
+    words: str = ""
+
+
+@dataclass
+class Report:
+    """What came of many calls."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    functions: Counter[str] = field(default_factory=Counter)
+    refusals: list[float] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
+    compiling: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def add(self, case: str, outcome: Outcome) -> None:
+        self.kinds[outcome.kind] += 1
+        self.functions[outcome.name] += 1
+        self.compiling += outcome.compiled
+        if outcome.kind == REFUSED and not outcome.compiled:
+            self.refusals.append(outcome.seconds)
+        if not outcome.compiled:
+            self.slowest = max(self.slowest, (outcome.seconds, f"{case} {outcome.name}"))
+        if outcome.kind in FAILED:
+            self.failures[case] = f"{outcome.kind} {outcome.name}: {outcome.words}"
+
+    def __str__(self) -> str:
+        lines = [f"{why}\n    {replay(case)}" for case, why in self.failures.items()]
+        lines.append(", ".join(f"{count} {kind}" for kind, count in self.kinds.most_common()))
+        lines.append(f"{len(self.functions)} functions, {self.compiling} calls compiled something")
+        if self.refusals:
+            median = statistics.median(self.refusals)
+            lines.append(f"refusals: median {median * 1e3:.3f} ms")
+        lines.append(
+            f"slowest without a compiler: {self.slowest[0] * 1e3:.1f} ms, {self.slowest[1]}"
+        )
+        lines.append(f"{len(self.failures)} failed")
+        return "\n".join(lines)
+
+
+def replay(case: str) -> str:
+    """How to run a case again."""
+    return f"python -m tests.api.fuzz_malformed --case {case}"
+
+
+def drawn(case: str) -> tuple[Call, bool]:
+    """The call of a case, and whether its kernels run."""
+    rng = random.Random(case)
+    call = calls.wrong(rng, calls.right(rng))
+    return call, rng.random() < REAL and not calls.is_long(call)
+
+
+def outcome(case: str) -> Outcome:
+    """Makes the call of a case; one that is slow is made again."""
+    found = _made(case)
+    for _ in range(TRIES):
+        if found.seconds <= LONGEST or found.compiled or found.kind in FAILED:
+            return found
+        time.sleep(0.2)
+        found = _made(case)
+    return Outcome(found.name, SLOW, found.seconds, False, f"{found.seconds:.3f} s {found.words}")
+
+
+def _made(case: str) -> Outcome:
+    call, is_real = drawn(case)
+    compiles = _Compiles()
+    error: BaseException | None = None
+    with compiles, contextlib.nullcontext() if is_real else not_computed():
+        begun = time.perf_counter()
+        try:
+            returned = call()
+        except BaseException as raised:
+            error = raised
+            if isinstance(raised, MdtensorError):
+                str(raised)
+        seconds = time.perf_counter() - begun
+    if error is None:
+        kind, words = (RIGHT, "") if _is_result(returned) else (UNTYPED, f"returned {returned!r}")
+    else:
+        kind = kind_of(error)
+        words = f"{type(error).__name__}: {_words(error)}" if kind == UNTYPED else ""
+        traceback.clear_frames(error.__traceback__)
+    return Outcome(call.name, kind, seconds, compiles.count > 0, words)
+
+
+def _words(error: BaseException) -> str:
+    lines = str(error).splitlines() or [""]
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{lines[0][:200]}{where}"
+
+
+def _is_result(returned: Any) -> bool:
+    return returned is not NotImplemented
+
+
+def kind_of(error: BaseException) -> str:
+    """Whose error this is."""
+    if isinstance(error, MdtensorError):
+        return REFUSED
+    if isinstance(error, MemoryError):
+        return MEMORY
+    if isinstance(error, AttributeError) and "module 'mdtensor'" in str(error):  # passed as one
+        return OWN
+    if "released memoryview" in str(error):  # whatever is asked of one
+        return OWN
+    files = [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)]
+    if not any(_OURS in file for file in files):  # NumPy was called, and nothing of mdtensor
+        return OWN
+    if files[-1] in _CALLERS or sum(file in _CALLERS for file in files) > 50:
+        return OWN
+    if _is_called_by(odd.__file__, files):
+        return OWN
+    if type(error) is TypeError and any(word in str(error) for word in _SIGNATURES):
+        return SIGNATURE
+    if _is_an_elements(error):
+        return OWN
+    return UNTYPED
+
+
+def _is_called_by(file: str, files: Sequence[str]) -> bool:
+    """Whether a caller's own function called something else than mdtensor that raised."""
+    after = files[len(files) - files[::-1].index(file) :] if file in files else [_OURS]
+    return not any(_OURS in other for other in after)
+
+
+def _is_an_elements(error: BaseException) -> bool:
+    """Whether elements that are objects, or arrays that answer NumPy themselves, raised this."""
+    names = [f.f_locals for f, _ in traceback.walk_tb(error.__traceback__)]
+    arrays = [value for local in names for value in _flat(local.values())]
+    if isinstance(error, TypeError) and any(map(_has_objects, arrays)):
+        return True
+    return any(isinstance(array, odd.Overriding) for array in arrays)
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for value in list(values):
+        if type(value) in (tuple, list) and len(value) < 20:
+            yield from value
+        else:
+            yield value
+
+
+def _has_objects(array: Any) -> bool:
+    dtype = getattr(array, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.hasobject
+
+
+class _Compiles:
+    """Counts what compilers are asked for while a call is made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        from mdtensor.backends.pyopencl import OpenCLDevice
+
+        self._build = OpenCLDevice.build
+
+        def build(device: Any, *args: Any, **named: Any) -> Any:
+            self.count += 1
+            return self._build(device, *args, **named)
+
+        OpenCLDevice.build = build  # type: ignore[method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        from mdtensor.backends.pyopencl import OpenCLDevice
+
+        OpenCLDevice.build = self._build  # type: ignore[method-assign]
+
+
+def _nothing(*_: object) -> None:
+    """Computes no element."""
+
+
+@contextlib.contextmanager
+def not_computed() -> Iterator[None]:
+    """Calls go as far as the kernels, which don't run."""
+    from mdtensor.api import computation, einsum
+
+    kept = einsum.executor, computation.executor
+    einsum.executor = computation.executor = _nothing
+    try:
+        yield
+    finally:
+        einsum.executor, computation.executor = kept
+
+
+@contextlib.contextmanager
+def contained() -> Iterator[None]:
+    """What takes long or goes far is left out: searches, benchmarks, other folders."""
+    from mdtensor.api import cli, cli_tune, compare, demo, plan, tune
+
+    class ReachedError(MdtensorError):
+        """A command that would begin now."""
+
+    def reached(*_: object, **__: object) -> Any:
+        raise ReachedError("all arguments are right")
+
+    places: list[tuple[Any, str]] = [
+        (tune, "_tuned"),
+        (cli_tune, "tune_expressions"),
+        (compare, "compare"),
+        (demo, "run"),
+        (cli, "_run_benchmarks"),
+        (plan.Plan, "explain"),
+    ]
+    kept = [getattr(place, name) for place, name in places]
+    before = Path.cwd()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+    ):
+        warnings.simplefilter("ignore")
+        os.chdir(folder)
+        for place, name in places:
+            setattr(place, name, reached)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+            for (place, name), value in zip(places, kept, strict=True):
+                setattr(place, name, value)
+
+
+def checked(seed: int, numbers: range) -> Report:
+    """The calls of a seed with these numbers, made in this process."""
+    report = Report()
+    with contained():
+        for number in numbers:
+            case = f"{seed}/{number}"
+            report.add(case, outcome(case))
+    return report
+
+
+def work(seed: int, numbers: range) -> None:
+    """Makes calls and says what came of each, a line of JSON for each."""
+    gc.freeze()
+    with contained():
+        for number in numbers:
+            faulthandler.dump_traceback_later(HUNG, exit=True)
+            found = outcome(f"{seed}/{number}")
+            faulthandler.cancel_dump_traceback_later()
+            print(json.dumps(vars(found)), flush=True)
+
+
+def run(seed: int, count: int, *, verbose: bool = False) -> Report:
+    """Calls in worker processes: one that crashes or hangs fails, and the next ones go on."""
+    report, number, begun = Report(), 0, time.monotonic()
+    while number < count:
+        command = [sys.executable, "-m", "tests.api.fuzz_malformed", "--work", str(number)]
+        command += ["--seed", str(seed), "--count", str(count)]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            report.add(f"{seed}/{number}", Outcome(**json.loads(line)))
+            number += 1
+            if verbose and number % 1000 == 0:
+                rate = number / (time.monotonic() - begun)
+                print(f"{number}: {len(report.failures)} failed, {rate:.0f}/s", flush=True)
+        if worker.wait():
+            words = f"the process ended with {worker.returncode}"
+            report.add(f"{seed}/{number}", Outcome("?", DIED, 0.0, False, words))
+            number += 1
+    return report
+
+
+def show(case: str) -> int:
+    """Makes the call of a case and shows all of it."""
+    call, is_real = drawn(case)
+    arguments = [shown(arg) for arg in call.args]
+    arguments += [f"{name}={shown(value)}" for name, value in call.named.items()]
+    print(f"{call.name}({', '.join(arguments)})" + ("" if is_real else "  # no kernels run"))
+    with contained(), contextlib.nullcontext() if is_real else not_computed():
+        try:
+            print(shown(call()))
+        except BaseException:
+            traceback.print_exc(limit=-12)
+    with contained():
+        found = outcome(case)
+    print(found)
+    return int(found.kind in FAILED)
+
+
+def main() -> int:
+    """Makes the calls; 1 where one fails."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", help="a seed and a number, such as 3/17")
+    parser.add_argument("--work", type=int, metavar="FIRST", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        return show(options.case)
+    if options.work is not None:
+        work(options.seed, range(options.work, options.count))
+        return 0
+    begun = time.monotonic()
+    report = run(options.seed, options.count, verbose=True)
+    seconds = time.monotonic() - begun
+    print(report)
+    print(f"{options.count} calls, seed {options.seed}, {seconds:.0f} s")
+    return int(bool(report.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
