@@ -55,16 +55,16 @@ def dtype_of(said: Any) -> np.dtype:
     """
     if isinstance(said, ScalarType):
         return said.dtype
-    named: Any = said
     try:
         if isinstance(said, dict):
-            named = [(name, dtype_of(given)) for name, given in cast(Any, said).items()]
-        if named is not None:
-            return as_dtype(named)
+            fields = cast("dict[str, Any]", said)
+            return as_dtype([(name, dtype_of(given)) for name, given in fields.items()])
+        if said is not None:
+            return as_dtype(said)
         raise DTypeError("None is no type")
     except (DTypeError, RecursionError):
         raise DTypeError(
-            f"{shown(said)} is no scalar type",
+            f"{shown(cast('object', said))} is no scalar type",
             hint="fp32, np.float32, 'f4', or a dict of fields: {'values': fp64[8]}",
         ) from None
 

@@ -367,7 +367,8 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
     """
     checked = checked_optimize(optimize)
     text, given = split(operands)
-    shapes = [tuple(array.shape) for array in as_arrays(given, array_module(given))]
+    arrays = as_arrays(given, array_module(given))
+    specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
     subscripts = parse(text)
     if subscripts.is_affine:
         raise SubscriptError(
@@ -375,12 +376,12 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
             text=text,
             hint="mdtensor computes such a string as a whole",
         )
-    resolve(subscripts, [TensorSpec.of(shape, np.int8) for shape in shapes])
+    resolve(subscripts, specs)
     if (path := given_path(checked)) is not None:
-        check_path(path, len(shapes))
+        check_path(path, len(specs))
     try:
-        arrays = [np.broadcast_to(np.int8(0), shape) for shape in shapes]
-        return _numpy_einsum_path(text, *arrays, optimize=optimize)
+        shaped = [np.broadcast_to(np.int8(0), spec.shape) for spec in specs]
+        return _numpy_einsum_path(text, *shaped, optimize=optimize)
     except KeyError:
         raise unknown_path(str(optimize)) from None
 

@@ -10,8 +10,20 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.directive import fp64
-from mdtensor.errors import DTypeError, LoweringError, ShapeError, SubscriptError, TranslationError
+from mdtensor.directive import Buffer, fp64
+from mdtensor.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    FilterError,
+    IndexingError,
+    LoweringError,
+    MdtensorError,
+    PathError,
+    ShapeError,
+    SubscriptError,
+    TranslationError,
+)
 
 A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
 IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
@@ -229,6 +241,250 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "21267647932558653966460912964485513216 points are more than any device computes",
     ),
 ]
+
+CIRCULAR: list[Any] = []
+CIRCULAR.append(CIRCULAR)
+PLAN = mdt.compile("ij,jk->ik", mdt.spec((2, 3), "f8"), mdt.spec((3, 4), "f8"))
+OBJECTS = np.ones((2, 3), object)
+
+
+# The whole texts of what untyped errors came of.
+TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: mdt.reduce("ij->i", CIRCULAR),
+        ShapeError,
+        (
+            "operand 0 is a list that is no array: setting an array element with a sequence. The"
+            " requested array would exceed the maximum number of dimension of 64.\n"
+            "  hint: nested lists have one length on each level"
+        ),
+    ),
+    (
+        lambda: mdt.einsum("i->", A[0], optimize=CIRCULAR),
+        PathError,
+        (
+            "[[[[[[[[[...]]]]]]]]] is no path\n"
+            "  hint: give a name, (name, limit) or ['einsum_path', (0, 1), …]"
+        ),
+    ),
+    (
+        lambda: mdt.stencil(lambda u: ())(A),
+        TranslationError,
+        "a stencil returns no values\n  hint: one expression, or a tuple of them",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, f=lambda x: ()),
+        TranslationError,
+        "the function returns no values\n  hint: one expression, or a tuple of them",
+    ),
+    (
+        lambda: mdt.compile("i,i->", mdt.spec((3,)), np.float32),
+        DTypeError,
+        (
+            "no kernels compute with dtype object, and a plan is for what they compute\n"
+            "  hint: convert the arrays to bool, integers, float16 to float64 or complex numbers"
+        ),
+    ),
+    (
+        lambda: mdt.compile("ij->i", mdt.spec((2, 3)), extents=type),
+        DTypeError,
+        "extents is <class 'type'>\n  hint: a dict from dims to whole numbers: {'r': 3}",
+    ),
+    (
+        lambda: mdt.compile("ij->i", mdt.spec((2, 3)), mode="x"),
+        ArgumentError,
+        (
+            "einsum has no option 'mode'\n  hint: it has dtype, order, casting, optimize,"
+            " acc_dtype, precision, semiring, f, combine, epilogue, extents"
+        ),
+    ),
+    (
+        lambda: mdt.tensordot(A, B, 10**20),
+        AxisError,
+        "axes are 100000000000000000000\n  hint: an array has 64 at most",
+    ),
+    (
+        lambda: mdt.tensordot(OBJECTS, OBJECTS, ([5], [0])),
+        AxisError,
+        "a has no axis 5, but 2 axes\n  a: (2, 3)    b: (2, 3)",
+    ),
+    (
+        lambda: mdt.einsum_path("ij,jk->ik", A, B, optimize=["einsum_path", (0, 7)]),
+        PathError,
+        "the path contracts operands (0, 7) where 2 are left",
+    ),
+    (
+        lambda: mdt.einsum_path("ij,jk->ik", A, A),
+        SubscriptError,
+        (
+            "index 'j' has extent 3 in operand 0 but 2 in operand 1\n  ij,jk->ik\n   ^ ^\n"
+            "  operand 0: (2, 3) float64    operand 1: (2, 3) float64\n"
+            "  hint: 'ij,kj->ik' fits these shapes"
+        ),
+    ),
+    (
+        lambda: mdt.einsum_path("h+r -> h", A[0]),
+        SubscriptError,
+        (
+            "sums for indices have no path\n  h+r -> h\n"
+            "  hint: mdtensor computes such a string as a whole"
+        ),
+    ),
+    (
+        lambda: mdt.einsum(A, np.broadcast_to(np.int64(1), 2**40)),
+        SubscriptError,
+        (
+            "an array (1099511627776,) of int64 has more than 64 indices\n"
+            "  hint: begin with a string: 'ij,jk->ik', A, B"
+        ),
+    ),
+    (
+        lambda: mdt.einsum("ij->i", A, order=10**5000),  # type: ignore[arg-type]
+        ShapeError,
+        "order is an int of 16610 bits\n  hint: one of 'C', 'F', 'A', 'K'",
+    ),
+    (
+        lambda: mdt.einsum("ij->i", A, casting=A),  # type: ignore[arg-type]
+        ShapeError,
+        (
+            "casting is an array (2, 3) of float64\n"
+            "  hint: one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'"
+        ),
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, check=A),  # type: ignore[arg-type]
+        DTypeError,
+        "check is an array (2, 3) of float64\n  hint: True or False",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", mdt.spec((2, 3))),
+        DTypeError,
+        "operand 0 is a spec, not an array\n  hint: mdtensor.compile makes plans of specs",
+    ),
+    (
+        lambda: mdt.reduce("ij->", A, combine="argmin", acc_dtype="f8"),
+        DTypeError,
+        "positions are integers, not float64\n  hint: leave dtype and acc_dtype out",
+    ),
+    (
+        lambda: mdt.conv(IMG, FLT, layout=mdt.lazy(A)),  # type: ignore[arg-type]
+        SubscriptError,
+        (
+            "a layout names image, filter and result by capital letters, not as"
+            " <lazy float64[2, 3]: p0>\n"
+            "  hint: such as 'NHWC,KRSC->NPQK', 'NCHW,KCRS->NKPQ', 'NHWC,HWIO->NHWC',"
+            " 'NCW,KCS->NKQ'"
+        ),
+    ),
+    (
+        lambda: mdt.conv(IMG, FLT, stride=10**30),
+        ShapeError,
+        "stride is 1000000000000000000000000000000, which is larger than any array",
+    ),
+    (
+        lambda: mdt.conv(IMG, FLT, transposed=True, stride=5000),
+        ShapeError,
+        "stride is 5000; that of a transposed convolution is 1024 at most",
+    ),
+    (
+        lambda: PLAN(mdt.spec((2, 3), "f8"), B),
+        ShapeError,
+        (
+            "a plan takes arrays, not TensorSpec\n  ij,jk->ik\n"
+            "  hint: numpy.asarray of many other objects shares their memory"
+        ),
+    ),
+    (
+        lambda: bool(mdt.lazy(A)),
+        ShapeError,
+        "a lazy array of shape (2, 3) is neither true nor false\n  hint: y.any() or y.all()",
+    ),
+    (
+        lambda: float(mdt.lazy(A)),
+        DTypeError,
+        (
+            "a lazy array of shape (2, 3) is no number\n"
+            "  hint: np.asarray(y) evaluates a lazy array y first"
+        ),
+    ),
+    (
+        lambda: mdt.lazy(A)[::2.5],  # type: ignore[misc]
+        IndexingError,
+        (
+            "slice(None, None, 2.5): slice indices must be integers or None or have an __index__"
+            " method"
+        ),
+    ),
+    (
+        lambda: np.flip(mdt.lazy(A), 10**20),
+        AxisError,
+        "axis=100000000000000000000, where there are 2",
+    ),
+    (
+        lambda: mdt.ndimage.gaussian_filter(A, 1e300),
+        FilterError,
+        "sigma is 1e+300: a Gaussian is narrower\n  hint: at most 1099511627776",
+    ),
+    (
+        lambda: mdt.ndimage.gaussian_filter(A, 1.0, truncate=1e12),
+        FilterError,
+        "a Gaussian reaches 1000000000000 elements\n  hint: at most 16777216: radius=…",
+    ),
+    (
+        lambda: mdt.spec((10**30,)),
+        ShapeError,
+        "an extent is 1000000000000000000000000000000, which is larger than any array",
+    ),
+    (
+        lambda: Buffer[fp64, 2.5],
+        DTypeError,
+        "a size is 2.5, not a whole number",
+    ),
+    (
+        lambda: Buffer[{"a": None}],
+        DTypeError,
+        (
+            "{'a': None} is no scalar type\n"
+            "  hint: fp32, np.float32, 'f4', or a dict of fields: {'values': fp64[8]}"
+        ),
+    ),
+    (
+        lambda: mdt.reduce("i,i->", A[0], A[0], f=int.__add__),
+        TranslationError,
+        (
+            "__add__ cannot be traced: descriptor '__add__' requires a 'int' object but received a"
+            " 'Expr'\n  its source was not found, so that it could only be called"
+        ),
+    ),
+    (
+        lambda: mdt.stencil(int),
+        TranslationError,
+        "<class 'int'> is no function of Python's\n  hint: lambda u: u[-1] + u[1]",
+    ),
+    (
+        lambda: mdt.stencil(shifted)(A, A),
+        ArgumentError,
+        "shifted(u: 'Any') -> 'Any': too many positional arguments",
+    ),
+    (
+        lambda: mdt.einsum("ij->i", A, dtype=A),
+        DTypeError,
+        "an array (2, 3) of float64 is no element type\n  hint: such as f4, float64, i1",
+    ),
+    (
+        lambda: mdt.reduce("ij->i", A, dtype="9" * 5000),
+        DTypeError,
+        "'" + "9" * 78 + "… is no element type\n  hint: such as f4, float64, i1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "text"), TYPED)
+def test_errors_are_typed(wrong: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        wrong()
+    assert isinstance(caught.value, MdtensorError)
+    assert str(caught.value) == text
 
 
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG)

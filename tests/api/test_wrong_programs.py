@@ -91,6 +91,26 @@ def loops_that_sum_a_whole_array():
     total(np.zeros(6), X)
 
 
+@wrong
+def loops_over_a_list_that_holds_itself():
+    """
+    ProgramError: [[[[[[[[[...]]]]]]]]] holds itself, or is nested too deeply
+      for i in range(len(x)):
+               ^
+      HERE, in copied
+      hint: an array of its numbers
+    """
+
+    @mdh
+    def copied(y, x):
+        for i in range(len(x)):
+            y[i] = x[i]
+
+    x = []
+    x.append(x)
+    copied(np.zeros(1), x)
+
+
 # --- strings and shapes -----------------------------------------------------------------------
 
 

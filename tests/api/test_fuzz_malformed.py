@@ -1,0 +1,101 @@
+"""A few thousand malformed calls, and what makes their verdicts ones that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor import ndimage
+from tests.api import fuzz_malformed
+from tests.api.fuzz_malformed import (
+    MEMORY,
+    OWN,
+    REFUSED,
+    RIGHT,
+    SIGNATURE,
+    UNTYPED,
+    Outcome,
+    checked,
+    drawn,
+    kind_of,
+)
+from tests.api.malformed import odd
+from tests.api.malformed.calls import Call
+
+COUNT = 3000
+
+
+def test_malformed_calls_are_refused_by_typed_errors() -> None:
+    report = checked(11, range(COUNT))
+    assert not report.failures, str(report)
+    assert report.kinds[REFUSED] > COUNT / 2
+    assert report.kinds[RIGHT] > COUNT / 20
+    wanted = {*mdt.__all__, *(f"ndimage.{name}" for name in ndimage.__all__)}
+    assert wanted - report.functions.keys() <= {
+        *("Plan", "errors", "ndimage"),  # a class, and modules
+        *("cc", "inp_view", "md_hom", "out_view"),  # parts of programs
+    }
+
+
+def test_a_case_is_known_by_its_name() -> None:
+    first, again = (drawn("3/17")[0] for _ in range(2))
+    assert (first.name, repr(first.args)) == (again.name, repr(again.args))
+
+
+def raised(function: Callable[[], Any]) -> BaseException:
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - whatever it is
+        function()
+    return caught.value
+
+
+def within_mdtensor(error: BaseException) -> Any:
+    """An error that is raised while a call is made."""
+
+    class Raising:
+        shape = (2,)
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise error
+
+    return mdt.reduce("i->", Raising())
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (lambda: mdt.einsum("ij,jk->ik", 1, 2), REFUSED),
+        (lambda: mdt.einsum("i->i", [1], unknown=3), SIGNATURE),  # type: ignore[call-arg]
+        (lambda: mdt.reduce("i->", [1.0], f=odd.raising), REFUSED),
+        (lambda: mdt.reduce("i->", [1.0], f=odd.deep), REFUSED),
+        (lambda: mdt.reduce("i->", odd.Refusing()), OWN),
+        (lambda: mdt.einsum("i,i->", [None, 2], [1, 2]), OWN),  # NumPy adds objects up
+        (lambda: np.ones(2) + np.ones(3), OWN),  # without mdtensor
+        (lambda: mdt.reduce("i,j->ij", *[np.broadcast_to(1.0, 2**22)] * 2), MEMORY),
+        (lambda: within_mdtensor(IndexError("x")), UNTYPED),
+        (lambda: within_mdtensor(AssertionError("x")), UNTYPED),
+    ],
+)
+def test_whose_error_it_is(function: Callable[[], Any], kind: str) -> None:
+    assert kind_of(raised(function)) == kind
+
+
+def test_what_is_slow_or_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[Outcome] = []
+
+    def made(function: Callable[[], Any]) -> Outcome:
+        call = Call("made up", function)
+        monkeypatch.setattr(fuzz_malformed, "drawn", lambda _: (call, False))
+        outcomes.append(fuzz_malformed.outcome("0/0"))
+        return outcomes[-1]
+
+    monkeypatch.setattr(fuzz_malformed, "LONGEST", 1e-9)
+    assert made(lambda: mdt.spec((3,))).kind == "SLOW"
+    monkeypatch.setattr(fuzz_malformed, "LONGEST", 60.0)
+    assert made(lambda: mdt.spec((3,))).kind == RIGHT
+    assert made(lambda: within_mdtensor(IndexError("x"))).kind == UNTYPED
+    assert made(lambda: NotImplemented).kind == UNTYPED
+    assert "IndexError: x (test_fuzz_malformed.py:" in outcomes[2].words
