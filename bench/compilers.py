@@ -129,7 +129,7 @@ def told(times):
 for name, call in calls.items():
     end = time.perf_counter() + 1
     found[f"{name}, alone"] = told(until(lambda: time.perf_counter() > end, call))
-    folder = compilers.folder_of_kept("apart")
+    folder = compilers.folder_of_kept("binaries")
     for file in folder.glob("*") if folder.exists() else ():
         file.unlink()
     began = time.perf_counter()
@@ -191,7 +191,6 @@ def _run(code: str, apart: str) -> dict[str, float]:
                 **kept,
                 "MDTENSOR_CACHE_DIR": cache,
                 "MDTENSOR_COMPILER_PROCESS": apart,
-                "PYOPENCL_NO_CACHE": "1",
                 "PYTHONPYCACHEPREFIX": str(Path("build", "bytecode").absolute()),
             },
             capture_output=True,

@@ -167,12 +167,26 @@ class StoreError(MdtensorError):
     """The store of tuning results cannot be read or written."""
 
 
+class NotPrivateError(StoreError):
+    """A folder of the cache is not used, since another user may have put there what it holds."""
+
+
 class StoreWarning(UserWarning):
     """The store could not be used as it should; `error` says why."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+_told: set[str] = set()
+
+
+def tell(error: StoreError) -> None:
+    """Warns of an error of the store, in a process once."""
+    if error.message not in _told:
+        _told.add(error.message)
+        warn(StoreWarning(error))
 
 
 def warn(warning: Warning) -> None:

@@ -1,9 +1,17 @@
-"""Where mdtensor keeps files."""
+"""Where mdtensor keeps files, and whether these can only be the user's own.
+
+Some of them are run, and others decide what runs. So what another user may have put there is not
+read: what belongs to one, but for the administrator, what others may write, and symbolic links
+below the cache's folder, which may be one itself.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+
+from mdtensor.errors import NotPrivateError
 
 
 def cache_directory() -> Path:
@@ -23,3 +31,64 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(os.devnull)
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made for this user alone where it is missing.
+
+    Raises NotPrivateError where it, or one between it and the cache's, may be others' work, and
+    OSError where it cannot be made.
+    """
+    missing = [each for each in (path, *path.parents) if not os.path.lexists(each)]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    check_private(path)
+    return path
+
+
+def check_private(folder: Path) -> None:
+    """Raises NotPrivateError as `private_folder` does, and OSError where there is no folder."""
+    root = cache_directory()
+    between = [each for each in reversed(folder.parents) if each.is_relative_to(root)]
+    for each in (*between, folder):
+        is_below = each != root and bool(between)
+        status = os.lstat(each) if is_below else os.stat(each)
+        if stat.S_ISLNK(status.st_mode):
+            raise _not_private(each, "it is a symbolic link")
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(f"{each} is no folder")
+        if (reason := not_private(status)) is not None:
+            raise _not_private(each, reason)
+
+
+def not_private(status: os.stat_result) -> str | None:
+    """Why a file or folder may hold what another user put there; None where it does not."""
+    if not hasattr(os, "geteuid"):  # where all files are user 0's
+        return None
+    if status.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {status.st_uid}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users can write to it"
+    return None
+
+
+def _not_private(folder: Path, reason: str) -> NotPrivateError:
+    own = "set MDTENSOR_CACHE_DIR to a folder of your own"
+    trusted = f"chmod go-w {folder}, if nobody else has written to it; or "
+    return NotPrivateError(
+        f"{folder} is not used: {reason}; what is tuned and compiled is not kept",
+        hint=(trusted if "write" in reason else "") + own,
+    )
+
+
+def read_private(path: Path, most_bytes: int) -> bytes:
+    """The content of a file; OSError where there is none that is private, and not longer."""
+    # What is no file may keep whoever opens it waiting.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+            raise OSError(f"{path} is no file of at most {most_bytes} bytes")
+        if (reason := not_private(status)) is not None:
+            raise OSError(f"{path} is not used: {reason}")
+        return file.read(most_bytes)

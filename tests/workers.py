@@ -92,7 +92,7 @@ class Workers:
 
     def _run_some(self, names: list[str], report: Report) -> list[str]:
         """Runs cases in one worker; returns those that it did not come to."""
-        environment = {**os.environ, "PYOPENCL_NO_CACHE": "1", "PYTHONFAULTHANDLER": "1"}
+        environment = {**os.environ, "MDTENSOR_CACHE_LIMIT": "0", "PYTHONFAULTHANDLER": "1"}
         worker = subprocess.Popen(
             [sys.executable, "-m", self.module, "--worker"],
             stdin=subprocess.PIPE,

@@ -49,9 +49,14 @@ class Compiles(Protocol):
 
 
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
-    """The text of a problem's kernels by a schedule."""
-    from mdtensor.kernels.program import program_of
+    """The text of a problem's kernels by a schedule, whoever made it.
 
+    Raises LoweringError where the schedule does not fit.
+    """
+    from mdtensor.kernels.program import program_of
+    from mdtensor.lower.rules.valid import validate
+
+    validate(problem, schedule)  # before it is described
     head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
     return program_of(problem, schedule, DIALECTS[target.dialect], head)
 

@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mdtensor.errors import StoreError
+from mdtensor.autotune.rows import Entry
+from mdtensor.errors import LoweringError, StoreError, count_of
+
+_MOST_SHOWN = 10  # of lines that are refused
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,7 +32,8 @@ def ls() -> None:
     table = Table("problem", "environment", box=None, header_style="bold")
     for heading in ("best", "trials", "failed", "updated"):
         table.add_column(heading, justify="right", no_wrap=True)
-    entries = store().ls()
+    opened = store()
+    entries = opened.ls()
     for entry in entries:
         best = format_time(entry.winner.seconds) if entry.winner else "-"
         counts = str(entry.trials), str(entry.trials - entry.ok)
@@ -39,6 +43,18 @@ def ls() -> None:
         show(table)
     else:
         typer.echo("nothing is tuned yet: see mdtensor tune --help", err=True)
+    if unusable := opened.dropped + sum(not _is_usable(entry) for entry in entries):
+        typer.echo(f"{count_of(unusable, 'row is', 'rows are')} damaged and not used", err=True)
+
+
+def _is_usable(entry: Entry) -> bool:
+    """Whether an entry's winner, if it has one, holds a schedule."""
+    from mdtensor.lower.schedule import Schedule
+
+    try:
+        return entry.winner is None or bool(Schedule.from_json(entry.winner.schedule))
+    except LoweringError:
+        return False
 
 
 @app.command("path")
@@ -64,8 +80,15 @@ def export(file: Annotated[Path, typer.Argument(help="File to write.")]) -> None
 def import_(file: Annotated[Path, typer.Argument(help="File that export wrote.")]) -> None:
     """Add the trials and winners of FILE; of two winners, the better tuned one stays."""
     from mdtensor.api.pipeline import store
+    from mdtensor.lower.schedule import Schedule
 
-    typer.echo(f"{store().import_(file)} rows read from {file}")
+    found = store().import_(file, Schedule.from_json)
+    typer.echo(f"{found.rows} rows read from {file}")
+    if found.refused:
+        count = count_of(len(found.refused), "line is no row and was", "lines are no rows and were")
+        typer.echo(f"{count} left out:", err=True)
+        for each in found.refused[:_MOST_SHOWN]:
+            typer.echo(f"  line {each.line}: {each.reason}", err=True)
 
 
 @app.command("prune")
@@ -75,12 +98,21 @@ def prune(
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="Remove all there is.")] = False,
 ) -> None:
-    """Remove trials and winners from the store; with --everything, kept programs too."""
+    """Remove trials and winners from the store; with --everything, kept programs too.
+
+    Without either, what the cache does by itself: the files that were not used for longest go,
+    until it is within its limit.
+    """
+    from mdtensor import cache_room
     from mdtensor.api.pipeline import store
     from mdtensor.backends.compiled import remove_kept
 
-    if (older_than is None) is not everything:
+    if older_than is not None and everything:
         raise typer.BadParameter("say either --older-than DAYS or --everything")
+    if older_than is None and not everything:
+        store().make_room()
+        typer.echo(f"{cache_room.prune()} files removed")
+        return
     age = None if older_than is None else older_than * 86_400
     removed = store().prune(older_than_s=age, everything=everything)
     if everything:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from mdtensor.api.packed import packed, unpacked
 from mdtensor.backends.attempts import Attempts
-from mdtensor.backends.compiled import Binaries, Compiled, MachineCode, folder_of_kept
+from mdtensor.backends.compiled import Compiled, MachineCode, folder_of_kept
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, CompilerFailedError, TuningError
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 VARIABLE = "MDTENSOR_COMPILER_PROCESS"
 # What the process loads.
 COMPILER = "mdtensor.api.compilers:open_compiler"
-# It keeps nothing: killed with PyOpenCL's lock in its hands, it would hold up all other processes.
-_ENVIRONMENT = {VARIABLE: "0", "PYOPENCL_NO_CACHE": "1"}
+_ENVIRONMENT = {VARIABLE: "0"}
 # Seconds of processor time after which a compilation hangs, and of any time, for one that sleeps.
 # Eleven are the most that was seen; beside much other work they take ten times as long.
 _MOST_WORKING, _MOST_WAITING = 60, 600.0
@@ -54,8 +53,7 @@ class CompilerApart:
     def __init__(self, device: Device) -> None:
         self.target = device.target
         self._device = device
-        self._binaries = Binaries(folder_of_kept("apart"))
-        self.attempts = Attempts(folder_of_kept(""))
+        self.attempts = Attempts(folder_of_kept())
         self._worker: Worker | None = None
         self._process = 0  # the one that the worker is for
         self._lock = threading.Lock()
@@ -79,12 +77,12 @@ class CompilerApart:
             with self.attempts.begun(key):
                 return self._device.compile(source, sizes)
         machine = self._machine_code(worker, key, source)
-        self._binaries.put(key, machine)
+        self._device.binaries.put(key, machine)
         return self._device.load(Compiled(source, machine), sizes)
 
     def kept(self, key: str, source: KernelSource, sizes: Sequence[int]) -> Program | None:
-        """The program that an earlier process compiled apart; None where there is none."""
-        machine = self._binaries.get(key)
+        """The program that an earlier process compiled; None where there is none."""
+        machine = self._device.binaries.get(key)
         if machine is not None:
             with suppress(CompileError):  # another driver by the same name and number
                 return self._device.load(Compiled(source, machine), sizes)

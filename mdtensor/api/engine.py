@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from mdtensor.api.choice import (
     Choice,
@@ -36,6 +36,7 @@ from mdtensor.api.joined import Joined
 from mdtensor.api.seen_winners import SeenWinners
 from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
+from mdtensor.autotune.rows import WinnerRow
 from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
@@ -73,7 +74,9 @@ class Engine:
         self.structures: dict[Problem, Structures] = {}
         self.changed: list[Callable[[], None]] = []
         self._winners = Winners(
-            device, f"{self.environment} {self.target.vector_bytes} {self.target.dialect}"
+            device,
+            f"{self.environment} {self.target.vector_bytes} {self.target.dialect}",
+            lambda: self.store,
         )
         self._seen_winners = SeenWinners(lambda: self.store, self.environment)
         self._lock = threading.RLock()
@@ -128,26 +131,44 @@ class Engine:
 
     def tuned(self, problem: Problem) -> Choice | None:
         """The winner that the store knows for this problem and device, compiled; else None."""
+        winner = self.winner(problem)
+        if winner is None:
+            return None
+        row, schedule = winner
+        try:
+            make = partial(self.source, problem, schedule)
+            source, program = self._winners.program(problem, schedule, make)
+            return Choice(problem, schedule, "tuned", row.seconds, source, program)
+        except LoweringError as error:
+            self._drop(row, error.message)
+        except CompileError:
+            pass  # a winner that no longer compiles is no better than none
+        return None
+
+    def winner(self, problem: Problem) -> tuple[WinnerRow, Schedule] | None:
+        """The winner that the store knows for this problem and device, and its schedule."""
         row = self._seen_winners.winner(problem_key(problem))
         if row is None:
             return None
         try:
             schedule = Schedule.from_json(row.schedule)
-            make = lambda: self.source(problem, schedule)  # noqa: E731
-            source, program = self._winners.program(problem, schedule, make)
-            return Choice(problem, schedule, "tuned", row.seconds, source, program)
-        except (LoweringError, CompileError):
-            return None  # a winner that no longer compiles is no better than none
+        except LoweringError as error:
+            return self._drop(row, error.message)
+        if schedule.asm != self.target.kind:
+            return self._drop(row, f"it is for another kind of device, {schedule.asm!r}")
+        return row, schedule
+
+    def _drop(self, row: WinnerRow, reason: str) -> None:
+        """Removes a winner that nobody can use, so that a search may find another."""
+        import logging  # which calls do without
+
+        logging.getLogger("mdtensor").info("dropped a winner of %s: %s", row.problem, reason)
+        self.store.drop(row)
 
     def _winning(self, problem: Problem) -> Schedule | None:
         """The schedule that the store knows for this problem and device."""
-        row = self._seen_winners.winner(problem_key(problem))
-        if row is None:
-            return None
-        try:
-            return Schedule.from_json(row.schedule)
-        except LoweringError:
-            return None
+        winner = self.winner(problem)
+        return None if winner is None else winner[1]
 
     def specialised(
         self, problem: Problem, schedule: Schedule, origin: str, seconds: float

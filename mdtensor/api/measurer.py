@@ -12,6 +12,7 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from mdtensor import cache_room
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.packed import packed
@@ -37,8 +38,9 @@ _MOST_COMPILERS = {"cpu": 8, "gpu": 14}
 _WORTH_COMPILERS = 4.0
 # Seconds beyond a deadline that compilers have, and the worker to start and to make a reference.
 _GRACE, _OPENING_GRACE = 0.5, 1.8
-# Neither PyOpenCL nor CuPy shall keep the candidates' binaries.
-_ENVIRONMENT = {"PYOPENCL_NO_CACHE": "1", "CUPY_CACHE_IN_MEMORY": "1"}
+# Nobody shall keep the candidates' binaries, but for a folder that compilers share meanwhile.
+_ENVIRONMENT = {"CUPY_CACHE_IN_MEMORY": "1"}
+_OF_BENCH = _ENVIRONMENT | {cache_room.VARIABLE: "0"}
 
 
 class TooLateError(TuningError):
@@ -55,7 +57,7 @@ class Measurer(Closing):
 
     def __init__(self, engine: Engine, device: str | None, budget: float = math.inf) -> None:
         self._payload = {"device": device, "arrays": engine.device.arrays}
-        self._worker = Worker(BENCH, self._payload, environment=_ENVIRONMENT)
+        self._worker = Worker(BENCH, self._payload, environment=_OF_BENCH)
         # Of what is measured now. What was not begun by then is not; see `TooLateError`.
         self.deadline = Deadline(math.inf)
         self._crew: Crew | None = None
@@ -117,7 +119,7 @@ class Measurer(Closing):
                 self._opening.result(self.deadline.left + _OPENING_GRACE)
         except TimeoutError:
             self._worker.kill()
-            self._worker = Worker(BENCH, self._payload, environment=_ENVIRONMENT)
+            self._worker = Worker(BENCH, self._payload, environment=_OF_BENCH)
             raise TooLateError("the worker was not ready in time") from None
         finally:
             self._opening = None

@@ -18,7 +18,6 @@ from mdtensor.autotune.store import Store
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Program
 from mdtensor.backends.select import VARIABLE, open_device
-from mdtensor.lower.key import problem_key
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
@@ -174,8 +173,7 @@ def tune_call(steps: modes.Steps, arrays: str) -> None:
     unknown = [
         modes.Recorded(md_hom, repr(md_hom), arrays, (steps,))
         for md_hom in dict.fromkeys(step.md_hom for step in steps)
-        if 0 not in md_hom.extents.values()
-        and engine.store.winner(problem_key(engine.problem_of(md_hom)), engine.environment) is None
+        if 0 not in md_hom.extents.values() and engine.winner(engine.problem_of(md_hom)) is None
     ]
     if unknown:
         from mdtensor.api.tune import tune

@@ -15,6 +15,7 @@ from typing import Any
 
 from mdtensor.api.engine import Engine
 from mdtensor.api.measurer import Measurer, TooLateError
+from mdtensor.api.stored_schedules import with_schedules
 from mdtensor.autotune.deadline import Deadline
 from mdtensor.autotune.descent import descended
 from mdtensor.autotune.learned import Learned
@@ -352,8 +353,8 @@ def _trials_before(candidates: _Candidates) -> dict[Schedule, Trial]:
     engine = candidates.engine
     rows = engine.store.trials(candidates.key, engine.environment)
     found = {
-        Schedule.from_json(row.schedule): Trial(row.status, row.seconds, row.spread, row.detail)
-        for row in rows
+        schedule: Trial(row.status, row.seconds, row.spread, row.detail)
+        for row, schedule in with_schedules(candidates.problem, rows)
     }
     return {schedule: trial for schedule, trial in found.items() if candidates.can_run(schedule)}
 
@@ -371,7 +372,7 @@ def _first_schedules(
 ) -> list[Schedule]:
     """Where the search starts: other environments' winners, and what the cost model favours."""
     hints = engine.store.hints(problem_key(problem), engine.environment)[:3]
-    schedules = [Schedule.from_json(row.schedule) for row in hints]
+    schedules = [schedule for _, schedule in with_schedules(problem, hints)]
     return [*schedules, *_favourites(ranking, _RANKED[engine.target.kind])]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.measurer import Measurer
+from mdtensor.api.stored_schedules import with_schedules
 from mdtensor.autotune.rows import WinnerRow
 from mdtensor.autotune.worker import WorkerError
 from mdtensor.lower.key import problem_key
@@ -34,12 +35,8 @@ class Known:
 
     problem: Problem
     winner: WinnerRow
+    schedule: Schedule  # the winner's
     rivals: tuple[tuple[Schedule, float], ...]
-
-    @property
-    def schedule(self) -> Schedule:
-        """The winner's."""
-        return Schedule.from_json(self.winner.schedule)
 
 
 # The schedules of a call's programs that are not the winners.
@@ -88,25 +85,25 @@ def keep_what_is_fastest(
 
 def _known(engine: Engine, problem: Problem) -> Known | None:
     """What the store knows of a program; None where it has no winner."""
-    winner = engine.store.winner(problem_key(problem), engine.environment)
-    if winner is None:
+    found = engine.winner(problem)
+    if found is None:
         return None
-    seconds: dict[str, float] = {}
-    for row in engine.store.trials(problem_key(problem), engine.environment):
+    winner, own = found
+    rows = engine.store.trials(problem_key(problem), engine.environment)
+    seconds: dict[Schedule, float] = {}
+    for row, schedule in with_schedules(problem, rows):
         if row.status == "ok" and row.seconds is not None and row.detail != "not repeated":
-            seconds[row.schedule] = min(row.seconds, seconds.get(row.schedule, row.seconds))
+            seconds[schedule] = min(row.seconds, seconds.get(schedule, row.seconds))
     untuned = engine.untuned(problem).schedule
-    ranking = sorted(seconds, key=lambda text: seconds[text])
-    near = [text for text in ranking if seconds[text] <= _NEAR * winner.seconds]
-    spread = {_spread(Schedule.from_json(winner.schedule))}
-    rivals = [(untuned, seconds.get(untuned.to_json(), winner.seconds))]
-    for text in near:
-        schedule = Schedule.from_json(text)
+    ranking = sorted(seconds, key=lambda schedule: seconds[schedule])
+    near = [each for each in ranking if seconds[each] <= _NEAR * winner.seconds]
+    spread = {_spread(own)}
+    rivals = [(untuned, seconds.get(untuned, winner.seconds))]
+    for schedule in near:
         if len(rivals) <= _RIVALS and _spread(schedule) not in spread and schedule != untuned:
             spread.add(_spread(schedule))
-            rivals.append((schedule, seconds[text]))
-    kept = tuple(pair for pair in rivals if pair[0].to_json() != winner.schedule)
-    return Known(problem, winner, kept)
+            rivals.append((schedule, seconds[schedule]))
+    return Known(problem, winner, own, tuple(pair for pair in rivals if pair[0] != own))
 
 
 def _spread(schedule: Schedule) -> tuple[object, ...]:

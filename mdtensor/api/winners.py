@@ -1,59 +1,48 @@
 """Programs of winners, kept from one process to the next: lowered and compiled once.
 
 The store has a winner's schedule. To lower its problem by it, and to write the program's text,
-takes longer than to load machine code; so beside the store lie the programs themselves. Where
-nobody tuned, what was chosen for a problem alone lies there too, since ranking takes as long.
+takes longer than to load machine code; so beside the store lie the programs themselves, with what
+a launch must know of them. Where nobody tuned, what was chosen for a problem alone is kept, too,
+since ranking takes as long.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
 
 import mdtensor
-from mdtensor.backends.compiled import Compiled, Files, folder_of_kept
+from mdtensor.autotune.store import Store
+from mdtensor.backends.compiled import (
+    Compiled,
+    Files,
+    folder_of_kept,
+    joined,
+    machine_code,
+    resources_of,
+    split,
+)
 from mdtensor.backends.protocol import Device, Program
-from mdtensor.errors import CompileError
+from mdtensor.errors import CompileError, LoweringError
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-
-K = TypeVar("K")
+from mdtensor.plain_data import data_of, digest_of, value_of
 
 # Where problems become programs.
 _FOLDERS = ("lower", "kernels", "backends", "translate")
 
 
-@dataclass(frozen=True, slots=True)
-class _Winner:
-    """What a file holds: a key may be that of several problems, as one in the store may."""
-
-    problem: Problem
-    schedule: Schedule
-    compiled: Compiled
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """What a file holds: the schedule that was chosen for a problem, and how long it may take."""
-
-    problem: Problem
-    schedule: Schedule
-    seconds: float
-
-
 class Winners:
     """The programs of one device, in an environment that says what decides their machine code."""
 
-    def __init__(self, device: Device, environment: str) -> None:
+    def __init__(self, device: Device, environment: str, store: Callable[[], Store]) -> None:
         self._device = device
         self._environment = environment
+        self._store = store
 
     def program(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
@@ -76,55 +65,63 @@ class Winners:
         return self._kept(problem, schedule) or self._made(problem, schedule, source)
 
     def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
-        kept = _loaded(self._programs().get(self._key_of_program(problem, schedule)), _Winner)
-        if kept is None or (kept.problem, kept.schedule) != (problem, schedule):
-            return None
-        return kept.compiled
+        return compiled_from(self._programs().get(self._key_of_program(problem, schedule)))
 
     def _made(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
     ) -> Compiled:
         compiled = self._device.compiled(source())
-        content = pickle.dumps(_Winner(problem, schedule, compiled))
-        self._programs().put(self._key_of_program(problem, schedule), content)
+        self._programs().put(self._key_of_program(problem, schedule), content_of(compiled))
         return compiled
 
     def _programs(self) -> Files:
-        return Files(folder_of_kept("winners"))
+        return Files(folder_of_kept("tuned"))
 
     def _key_of_program(self, problem: Problem, schedule: Schedule) -> str:
         return f"{self._key(problem)}\n{schedule.to_json()}"
 
     def choice(self, problem: Problem) -> tuple[float, Schedule] | None:
         """The schedule that an earlier process chose for a problem, and its expected seconds."""
-        kept = _loaded(Files(folder_of_kept("choices")).get(self._key(problem)), _Choice)
-        if kept is None or kept.problem != problem:
+        row = self._store().choice(self._key(problem))
+        if row is None:
             return None
-        return kept.seconds, kept.schedule
+        try:
+            return row.seconds, Schedule.from_json(row.schedule)
+        except LoweringError:
+            return None
 
     def keep_choice(self, problem: Problem, seconds: float, schedule: Schedule) -> None:
         """Keeps a schedule that was chosen, for later processes."""
-        content = pickle.dumps(_Choice(problem, schedule, seconds))
-        Files(folder_of_kept("choices")).put(self._key(problem), content)
+        self._store().keep_choice(self._key(problem), schedule.to_json(), seconds)
 
     def _key(self, problem: Problem) -> str:
-        head = self._environment, _state_of_the_code(), *problem.labels
-        return "\n".join((*head, problem_key(problem)))
+        """What decides the program of a problem, beside its schedule.
+
+        The store's key is a line for people, under which a wrong schedule would be slow; a wrong
+        program would be wrong.
+        """
+        head = self._environment, _state_of_the_code()
+        return "\n".join((*head, problem_key(problem), digest_of(problem)))
 
 
-def _loaded(content: bytes | None, kind: type[K]) -> K | None:
-    """What a file holds; None where nothing is kept that this code can read.
+def content_of(compiled: Compiled) -> bytes:
+    """A program as a file holds it: what a launch must know as JSON, then the machine code."""
+    facts = {"source": data_of(compiled.source), **resources_of(compiled.machine)}
+    return joined(facts, compiled.machine.code)
 
-    A process that began before mdtensor was replaced may have kept its own classes under a key of
-    the new files.
-    """
-    if content is None:
+
+def compiled_from(content: bytes | None) -> Compiled | None:
+    """The program of a file; None where it holds none that this code can read."""
+    found = split(content)
+    if found is None:
         return None
+    facts, code = found
+    machine = machine_code(facts, code)
     try:
-        kept = pickle.loads(content)
-    except Exception:  # whatever the classes of other code raise
+        source = value_of(KernelSource, facts.get("source"))
+    except ValueError:
         return None
-    return kept if isinstance(kept, kind) else None
+    return None if machine is None else Compiled(source, machine)
 
 
 @cache

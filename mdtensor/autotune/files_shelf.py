@@ -16,19 +16,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from mdtensor.autotune.rows import (
+    ChoiceRow,
     Count,
     Entry,
     Row,
     TrialRow,
     WinnerRow,
+    choice_from_line,
     entries_of,
     line_from_row,
     row_from_line,
 )
 from mdtensor.errors import StoreError
+from mdtensor.paths import private_folder, read_private
 
 R = TypeVar("R", TrialRow, WinnerRow)
 
+_MOST_BYTES = 1 << 20  # of a row
 NETWORK_TYPES = frozenset(
     {
         *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs"),
@@ -44,8 +48,8 @@ class FilesShelf:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = private_folder(path)
+        self.dropped = 0
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows one by one; known trials are left, winners replaced by the rule."""
@@ -54,11 +58,11 @@ class FilesShelf:
             if isinstance(row, TrialRow):
                 place = folder / "trials" / f"{_digest(row.id)}.json"
                 if _read(place, TrialRow) is None:
-                    _write(place, row)
+                    _write(place, line_from_row(row))
                 continue
             old = self.winner(row.problem, row.environment)
             if old is None or row.replaces(old):
-                _write(folder / "winner.json", row)
+                _write(folder / "winner.json", line_from_row(row))
 
     def winner(self, problem: str, environment: str) -> WinnerRow | None:
         """The winner of a problem in an environment."""
@@ -87,6 +91,32 @@ class FilesShelf:
             pattern = f"{_digest(problem)}/{_digest(environment)}/trials/*.json"
         rows = [row for _, row in self._rows(pattern, TrialRow)]
         return sorted(rows, key=lambda row: row.created)
+
+    def drop(self, row: WinnerRow) -> None:
+        """Remove a winner."""
+        place = self._folder(row.problem, row.environment) / "winner.json"
+        place.unlink(missing_ok=True)
+
+    def choice(self, key: str) -> ChoiceRow | None:
+        """The schedule that was chosen for a key."""
+        with suppress(OSError, UnicodeDecodeError, StoreError):
+            row = choice_from_line(_text(self._place_of_choice(key)))
+            return row if row.key == key else None
+        return None
+
+    def add_choice(self, row: ChoiceRow) -> None:
+        """Add one, or replace that of its key."""
+        _write(self._place_of_choice(row.key), line_from_row(row))
+
+    def _place_of_choice(self, key: str) -> Path:
+        return self.path / "choices" / f"{_digest(key)}.json"
+
+    def trim(self) -> None:
+        """Nothing: see `nbytes`."""
+
+    def nbytes(self) -> int:
+        """0: nobody counts files that lie elsewhere."""
+        return 0
 
     def entries(self) -> list[Entry]:
         """One entry per problem and environment."""
@@ -126,24 +156,29 @@ class FilesShelf:
             row = _read(place, kind)
             if row is not None:
                 yield place, row
+            else:
+                self.dropped += 1
 
 
 def _digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
+def _text(place: Path) -> str:
+    return read_private(place, _MOST_BYTES).decode("utf-8")
+
+
 def _read(place: Path, kind: type[R]) -> R | None:
     # Stale handles and half-written files are what network file systems show: misses.
     with suppress(OSError, UnicodeDecodeError, StoreError):
-        row = row_from_line(place.read_text(encoding="utf-8"))
+        row = row_from_line(_text(place))
         return row if isinstance(row, kind) else None
     return None
 
 
-def _write(place: Path, row: Row) -> None:
+def _write(place: Path, text: str) -> None:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = place.with_name(f".{uuid.uuid4().hex}")
-    text = line_from_row(row)
     try:
         with draft.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -155,7 +190,7 @@ def _write(place: Path, row: Row) -> None:
             draft.unlink(missing_ok=True)
         # A rename whose acknowledgement was lost is reported as failed after it happened.
         with suppress(OSError, UnicodeDecodeError):
-            if place.read_text(encoding="utf-8") == text:
+            if _text(place) == text:
                 return
         raise
 

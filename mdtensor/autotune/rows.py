@@ -6,13 +6,15 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, TypeAlias, cast
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from mdtensor.autotune.trial import STATUSES, Status
-from mdtensor.errors import StoreError
+from mdtensor.errors import StoreError, shown
 
 Schedule: TypeAlias = "str | Mapping[str, object]"
+
+_MOST_CHARACTERS = 1 << 18  # of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,32 @@ class Entry:
     updated: float
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceRow:
+    """A schedule that was chosen without measuring, under a key that says what for.
+
+    `seconds` are expected ones.
+    """
+
+    key: str
+    schedule: str
+    seconds: float
+    created: float = field(default_factory=time.time)
+
+
 Row: TypeAlias = TrialRow | WinnerRow
+R = TypeVar("R", TrialRow, WinnerRow, ChoiceRow)
 # Problem, environment, trials, those that are ok, when the newest was made.
 Count: TypeAlias = tuple[str, str, int, int, float]
 
 
 class Shelf(Protocol):
-    """Where rows are kept: an SQLite file, memory, or one file per row."""
+    """Where rows are kept: an SQLite file, memory, or one file per row.
+
+    What is read is checked as what is imported: `dropped` counts what was no row.
+    """
+
+    dropped: int
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows; known trials are left, winners replaced by `WinnerRow.replaces`."""
@@ -95,8 +116,28 @@ class Shelf(Protocol):
         """The trials of a problem in an environment, or all there are, in order."""
         ...
 
+    def drop(self, row: WinnerRow) -> None:
+        """Remove a winner."""
+        ...
+
+    def choice(self, key: str) -> ChoiceRow | None:
+        """The schedule that was chosen for a key."""
+        ...
+
+    def add_choice(self, row: ChoiceRow) -> None:
+        """Add one, or replace that of its key; the oldest go where there are too many."""
+        ...
+
     def entries(self) -> list[Entry]:
         """One entry per problem and environment."""
+        ...
+
+    def trim(self) -> None:
+        """Remove the oldest quarter of the trials."""
+        ...
+
+    def nbytes(self) -> int:
+        """What the rows take on disk; 0 where nobody counts."""
         ...
 
     def prune(self, before: float | None, problem: str | None, environment: str | None) -> int:
@@ -142,36 +183,55 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def line_from_row(row: Row) -> str:
+def line_from_row(row: Row | ChoiceRow) -> str:
     """A row as one line of JSON."""
-    kind = "trial" if isinstance(row, TrialRow) else "winner"
+    _, kind = _CHECKS[type(row)]
     return json.dumps({"kind": kind, **asdict(row)}, allow_nan=False)
 
 
 def row_from_line(line: str) -> Row:
     """A row from its line; `StoreError` tells what is wrong with it."""
+    kind, fields = _fields(line)
+    if kind not in ("trial", "winner"):
+        raise StoreError(f"unknown kind {shown(kind)}", hint="'trial' or 'winner'")
+    row = checked(TrialRow, fields) if kind == "trial" else checked(WinnerRow, fields)
+    return replace(row, schedule=canonical_schedule(row.schedule))
+
+
+def choice_from_line(line: str) -> ChoiceRow:
+    """A choice from its line; `StoreError` tells what is wrong with it."""
+    kind, fields = _fields(line)
+    if kind != "choice":
+        raise StoreError(f"unknown kind {shown(kind)}", hint="'choice'")
+    return checked(ChoiceRow, fields)
+
+
+def _fields(line: str) -> tuple[object, dict[str, object]]:
+    """The kind of a line, and its other fields."""
+    if len(line) > _MOST_CHARACTERS:
+        raise StoreError(f"a line of {len(line)} characters")
     try:
-        fields: object = json.loads(line)
+        given: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"not JSON: {error}") from None
-    if not isinstance(fields, dict):
+    if not isinstance(given, dict):
         raise StoreError("not a JSON object")
-    given = cast("dict[str, Any]", fields)
-    kind = given.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _CHECKS:
-        raise StoreError(f"unknown kind {kind!r}", hint="'trial' or 'winner'")
-    checks = _CHECKS[kind]
-    if given.keys() != checks.keys():
-        odd = ", ".join(sorted(given.keys() ^ checks.keys()))
-        raise StoreError(f"missing or unknown fields of a {kind}: {odd}")
+    fields = cast("dict[str, object]", given)
+    return fields.pop("kind", None), fields
+
+
+def checked(kind: type[R], fields: Mapping[str, object]) -> R:
+    """The row of these fields; `StoreError` tells what is wrong with them."""
+    checks, name_of_kind = _CHECKS[kind]
+    if fields.keys() != checks.keys():
+        odd = ", ".join(sorted(fields.keys() ^ checks.keys()))
+        raise StoreError(f"missing or unknown fields of a {name_of_kind}: {odd}")
     for name, check in checks.items():
-        if not check(given[name]):
-            raise StoreError(f"field {name!r} cannot be {given[name]!r:.100}")
-    given["schedule"] = canonical_schedule(given["schedule"])
-    row = TrialRow(**given) if kind == "trial" else WinnerRow(**given)
-    if isinstance(row, TrialRow) and row.status == "ok" and row.seconds is None:
+        if not check(fields[name]):
+            raise StoreError(f"field {name!r} cannot be {shown(fields[name])}")
+    if fields.get("status") == "ok" and fields["seconds"] is None:
         raise StoreError("a trial that is ok needs its seconds")
-    return row
+    return kind(**cast("dict[str, Any]", fields))
 
 
 def _is_text(value: object) -> bool:
@@ -197,26 +257,36 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-_CHECKS: dict[str, dict[str, Callable[[object], bool]]] = {
-    "trial": {
-        "problem": _is_key,
-        "environment": _is_key,
-        "schedule": _is_text,
-        "status": lambda value: value in STATUSES,
-        "seconds": _is_number_or_none,
-        "spread": _is_number_or_none,
-        "detail": _is_text,
-        "created": _is_number,
-        "id": _is_key,
-    },
-    "winner": {
-        "problem": _is_key,
-        "environment": _is_key,
-        "schedule": _is_text,
-        "seconds": _is_number,
-        "trials": _is_count,
-        "search_seconds": _is_number,
-        "confirmed": lambda value: isinstance(value, bool),
-        "created": _is_number,
-    },
+_Checks: TypeAlias = dict[str, Callable[[object], bool]]
+_TRIAL: _Checks = {
+    "problem": _is_key,
+    "environment": _is_key,
+    "schedule": _is_text,
+    "status": lambda value: value in STATUSES,
+    "seconds": _is_number_or_none,
+    "spread": _is_number_or_none,
+    "detail": _is_text,
+    "created": _is_number,
+    "id": _is_key,
+}
+_WINNER: _Checks = {
+    "problem": _is_key,
+    "environment": _is_key,
+    "schedule": _is_text,
+    "seconds": _is_number,
+    "trials": _is_count,
+    "search_seconds": _is_number,
+    "confirmed": lambda value: isinstance(value, bool),
+    "created": _is_number,
+}
+_CHOICE: _Checks = {
+    "key": _is_key,
+    "schedule": _is_text,
+    "seconds": _is_number,
+    "created": _is_number,
+}
+_CHECKS: dict[type, tuple[_Checks, str]] = {
+    TrialRow: (_TRIAL, "trial"),
+    WinnerRow: (_WINNER, "winner"),
+    ChoiceRow: (_CHOICE, "choice"),
 }

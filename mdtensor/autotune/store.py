@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
+import stat
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
 from mdtensor.autotune.rows import (
+    ChoiceRow,
     Entry,
     Row,
     Schedule,
@@ -28,11 +31,19 @@ from mdtensor.autotune.rows import (
     row_from_line,
     storable,
 )
-from mdtensor.autotune.sqlite_shelf import SqliteShelf, is_corrupt, is_sound, winners_read_only
+from mdtensor.autotune.sqlite_shelf import (
+    FAILURES,
+    LostFileError,
+    SqliteShelf,
+    is_corrupt,
+    is_sound,
+    winners_read_only,
+)
 from mdtensor.autotune.trial import Trial
+from mdtensor.cache_room import limit
 from mdtensor.closing import Closing
-from mdtensor.errors import StoreError, StoreWarning, warn
-from mdtensor.paths import cache_directory
+from mdtensor.errors import MdtensorError, NotPrivateError, StoreError, tell
+from mdtensor.paths import cache_directory, not_private, private_folder
 
 T = TypeVar("T")
 
@@ -40,7 +51,23 @@ FILE_NAME = "tuning.sqlite3"
 MAX_DETAIL = 10_000  # characters: a compiler's message may be a megabyte
 EXPORT_HEADER = '{"kind": "mdtensor store", "version": 1}'
 
-_warned: set[tuple[Path | None, str]] = set()
+_LOOKS_AT_SIZE = 1 << 10  # trials after which the store's size is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A line of a file that is no row, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a file's rows: how many are in the store now, and which are not."""
+
+    rows: int
+    refused: tuple[Refusal, ...] = ()
 
 
 class Store(Closing):
@@ -62,6 +89,7 @@ class Store(Closing):
         self._shelf = shelf
         self.path = path
         self.trouble = trouble
+        self._added = 0
 
     @classmethod
     def open(cls, path: str | Path | None = None) -> Store:
@@ -71,12 +99,12 @@ class Store(Closing):
             place = Path(path).absolute() if path is not None else cache_directory()
             if path is None or place.is_dir():
                 place /= FILE_NAME
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(place.parent)
             if is_on_network(place.parent.resolve()):
                 folder = place.with_suffix(".d")
                 return cls(FilesShelf(folder), folder)
             return cls(_opened(place), place)
-        except (sqlite3.Error, OSError, RuntimeError, StoreError) as error:
+        except (*FAILURES, RuntimeError, StoreError) as error:
             return cls(SqliteShelf(None), None)._moved_to_memory(place, error)
 
     @classmethod
@@ -92,6 +120,14 @@ class Store(Closing):
         seconds, spread = _finite(trial.seconds), _finite(trial.spread)
         detail = storable(trial.detail[:MAX_DETAIL])
         self._add([TrialRow(problem, environment, text, trial.status, seconds, spread, detail)])
+        self._added += 1
+        if self._added % _LOOKS_AT_SIZE == 0:
+            self.make_room()
+
+    def make_room(self) -> None:
+        """Remove the oldest trials while they take more than half of the cache's limit."""
+        if self._attempt(lambda shelf: shelf.nbytes()) > limit() / 2:
+            self._attempt(lambda shelf: shelf.trim())
 
     def set_winner(
         self,
@@ -129,6 +165,27 @@ class Store(Closing):
         rows = self._attempt(lambda shelf: shelf.winners(problem))
         return [row for row in reversed(rows) if row.environment != environment]
 
+    def choice(self, key: str) -> ChoiceRow | None:
+        """The schedule that was chosen, not measured, for what a key says."""
+        return self._attempt(lambda shelf: shelf.choice(key))
+
+    def keep_choice(self, key: str, schedule: Schedule, seconds: float) -> None:
+        """Keep a schedule that was chosen, and the seconds that it is expected to take."""
+        if not 0 <= seconds < math.inf:
+            return
+        row = ChoiceRow(key, canonical_schedule(schedule), seconds)
+        self._attempt(lambda shelf: shelf.add_choice(row))
+
+    def drop(self, row: WinnerRow) -> None:
+        """Remove a winner that holds no schedule, and count it."""
+        self._attempt(lambda shelf: shelf.drop(row))
+        self._shelf.dropped += 1
+
+    @property
+    def dropped(self) -> int:
+        """How much of what was read so far was no row, and is not used."""
+        return self._shelf.dropped
+
     def trials(self, problem: str, environment: str) -> list[TrialRow]:
         """All trials of a problem in an environment, in the order of recording."""
         return self._attempt(lambda shelf: shelf.trials(problem, environment))
@@ -159,30 +216,35 @@ class Store(Closing):
             *self._attempt(lambda shelf: shelf.winners()),
         ]
         lines = [EXPORT_HEADER, *map(line_from_row, rows)]
+        if not place.name:
+            raise StoreError(f"cannot write {place}: it is no file")
         draft = place.with_name(f".{place.name}.{os.getpid()}")
         try:
             draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
             draft.replace(place)
-        except OSError as error:
-            with suppress(OSError):
+        except (OSError, ValueError) as error:
+            with suppress(OSError, ValueError):
                 draft.unlink(missing_ok=True)
-            raise StoreError(f"cannot write {place}: {error.strerror or error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"cannot write {place}: {reason}") from error
         return len(rows)
 
-    def import_(self, file: str | Path) -> int:
-        """Add the rows of an exported file, all or none; return how many it has.
+    def import_(
+        self, file: str | Path, check: Callable[[str], object] = canonical_schedule
+    ) -> Imported:
+        """Add the rows of an exported file, but for those that are none; what became of them.
 
-        Trials that are here already are left, winners replaced by the usual rule. Raises
-        `StoreError` with the number of the first bad line.
+        `check` raises an MdtensorError for a schedule that is none. Trials that are here already
+        are left, winners replaced by the usual rule. Raises `StoreError` for another kind of file.
         """
         try:
-            lines = Path(file).read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
+            with open(file, encoding="utf-8", newline="\n") as lines:
+                rows, refused = _parsed(lines, check)
+        except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StoreError(f"cannot read {file}: {reason}") from error
-        rows = list(_validated(lines))
         self._add(rows)
-        return len(rows)
+        return Imported(len(rows), refused)
 
     def close(self) -> None:
         """Let go of the file; further calls may open it again."""
@@ -195,22 +257,28 @@ class Store(Closing):
         self._attempt(lambda shelf: shelf.add(rows))
 
     def _attempt(self, action: Callable[[Shelf], T]) -> T:
-        try:
-            return action(self._shelf)
-        except (sqlite3.ProgrammingError, sqlite3.IntegrityError):
-            raise
-        except (sqlite3.Error, OSError) as error:
-            if self.path is None:
-                raise StoreError(f"the store in memory failed: {error}") from error
-            self._recover(self.path, error)
-        return self._attempt(action)
+        for is_last in (False, True):
+            try:
+                return action(self._shelf)
+            except sqlite3.ProgrammingError:
+                raise
+            except FAILURES as error:
+                if self.path is None:
+                    raise StoreError(f"the store in memory failed: {error}") from error
+                self._recover(self.path, error, is_last=is_last)
+        return action(self._shelf)
 
-    def _recover(self, path: Path, error: Exception) -> None:
+    def _recover(self, path: Path, error: Exception, *, is_last: bool) -> None:
         self._shelf.close()
-        if is_corrupt(error):
-            with suppress(sqlite3.Error, OSError, StoreError):
-                _set_aside(path)
-                self._shelf = SqliteShelf(path)
+        is_lost = isinstance(error, LostFileError)
+        if not is_last and (is_lost or is_corrupt(error)):
+            with suppress(*FAILURES, StoreError):
+                if is_lost:
+                    tell(StoreError(f"the store {path} was removed in use; it begins anew"))
+                    private_folder(path.parent)
+                else:
+                    _set_aside(path)
+                self._shelf = _opened(path)
                 return
         self._moved_to_memory(path, error)
 
@@ -221,31 +289,47 @@ class Store(Closing):
             self._shelf.add(winners_read_only(path))
         self.path = None
         self.trouble = _trouble(path, error)
-        _warn(path, self.trouble)
+        tell(self.trouble)
         return self
 
 
 def _opened(path: Path) -> SqliteShelf:
-    try:
-        return SqliteShelf(path)
-    except sqlite3.DatabaseError as error:
-        if not is_corrupt(error):
-            raise
+    if _is_in_place(path):
+        try:
+            return SqliteShelf(path)
+        except FAILURES as error:
+            if not is_corrupt(error):
+                raise
     _set_aside(path)
     return SqliteShelf(path)
+
+
+def _is_in_place(path: Path) -> bool:
+    """Whether SQLite's files are files or missing; raises NotPrivateError for those of others."""
+    is_whole = True
+    for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), Path(f"{path}-journal")):
+        with suppress(FileNotFoundError):
+            status = os.lstat(each)
+            is_whole &= stat.S_ISREG(status.st_mode)
+            if not stat.S_ISLNK(status.st_mode) and (reason := not_private(status)):
+                raise NotPrivateError(
+                    f"{each} is not used: {reason}; tuning results are kept in memory only",
+                    hint=f"chmod go-w {each}, if nobody else has written to it; or remove it",
+                )
+    return is_whole
 
 
 def _set_aside(path: Path) -> None:
     """Move a damaged file out of the way, unless another process did that already."""
     with _alone_in(path.parent):
-        if not path.exists() or is_sound(path):
+        if _is_in_place(path) and (not path.exists() or is_sound(path)):
             return
         aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
         # The log first: beside a new file it would be played into that.
-        for suffix in ("-wal", "-shm", ""):
+        for suffix in ("-wal", "-shm", "-journal", ""):
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-    _warn(path, StoreError("the store was damaged; it begins anew", hint=f"moved to {aside}"))
+    tell(StoreError(f"the store {path} was damaged; it begins anew", hint=f"moved to {aside}"))
 
 
 @contextmanager
@@ -262,6 +346,8 @@ def _alone_in(folder: Path) -> Generator[None, None, None]:
 
 
 def _trouble(path: Path | None, error: Exception) -> StoreError:
+    if isinstance(error, NotPrivateError):
+        return error
     if isinstance(error, StoreError):
         reason, hint = error.message, error.hint
     else:
@@ -273,24 +359,33 @@ def _trouble(path: Path | None, error: Exception) -> StoreError:
     )
 
 
-def _warn(path: Path | None, error: StoreError) -> None:
-    key = (path, error.message)
-    if key not in _warned:
-        _warned.add(key)
-        warn(StoreWarning(error))
-
-
 def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _validated(lines: Iterable[str]) -> Iterator[Row]:
+def _parsed(
+    lines: Iterable[str], check: Callable[[str], object]
+) -> tuple[list[Row], tuple[Refusal, ...]]:
+    """The rows of an exported file's lines, and why some are none."""
+    rows: list[Row] = []
+    refused: list[Refusal] = []
+    number = 0
     for number, line in enumerate(lines, 1):
         if number == 1:
-            if line.strip() != EXPORT_HEADER:
-                raise StoreError(f"line 1: not an exported store of this version: {line!r:.80}")
+            _check_header(line)
         elif line.strip():
             try:
-                yield row_from_line(line)
-            except StoreError as error:
-                raise StoreError(f"line {number}: {error.message}", hint=error.hint) from None
+                row = row_from_line(line)
+                check(row.schedule)
+                rows.append(row)
+            except MdtensorError as error:
+                refused.append(Refusal(number, error.message))
+    if not number:
+        _check_header("")
+    return rows, tuple(refused)
+
+
+def _check_header(line: str) -> None:
+    line = line.strip()
+    if line != EXPORT_HEADER:
+        raise StoreError(f"line 1: not an exported store of this version: {line!r:.80}")

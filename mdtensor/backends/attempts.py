@@ -10,12 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mdtensor.backends.compiled import Files
-from mdtensor.errors import CompilerFailedError
+from mdtensor.errors import CompilerFailedError, NotPrivateError
+from mdtensor.paths import private_folder
 
 try:
     import fcntl
 except ImportError:  # on Windows, where no attempt is marked
     fcntl = None
+
+_MOST_DETAIL = 10_000  # characters
 
 
 class Attempts:
@@ -23,6 +26,7 @@ class Attempts:
 
     An attempt has a file, which its process holds a lock on. One that nobody holds is of a process
     that ended meanwhile, killed perhaps: whether the compiler did it, another attempt has to tell.
+    Marks of programs that nobody tries again have an end (see `mdtensor.cache_room`).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +49,7 @@ class Attempts:
         if failure.failure == "cut off":
             return
         self.forget(key)
-        content = {"failure": failure.failure, "detail": failure.detail}
+        content = {"failure": failure.failure, "detail": failure.detail[:_MOST_DETAIL]}
         self._failures.put(key, json.dumps(content).encode())
 
     def failure(self, key: str) -> CompilerFailedError | None:
@@ -53,9 +57,13 @@ class Attempts:
         if (known := self._known.get(key)) is not None:
             return known
         try:
-            return CompilerFailedError(**json.loads(self._failures.get(key) or b""))
-        except (ValueError, TypeError):
+            kept = json.loads(self._failures.get(key) or b"")
+            failure, detail = kept["failure"], kept["detail"]
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
+        if failure not in ("crashed", "hung") or not isinstance(detail, str):
+            return None
+        return CompilerFailedError(failure, detail)
 
     @contextmanager
     def begun(self, key: str) -> Generator[None]:
@@ -87,9 +95,9 @@ def _marked(path: Path) -> int | None:
     if fcntl is None:
         return None
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
+        private_folder(path.parent)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except (OSError, NotPrivateError):  # of which others tell
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
+from mdtensor.cache_room import limit, make_room, mark_used
+from mdtensor.errors import NotPrivateError, tell
 from mdtensor.kernels.source import KernelSource
-from mdtensor.paths import cache_directory
+from mdtensor.paths import cache_directory, check_private, private_folder, read_private
 
-_MOST_FILES = 4096
+_FORMAT = "mdtensor-1"
+_MOST_BYTES = 1 << 28  # of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Compiled:
     machine: MachineCode
 
 
-def folder_of_kept(kind: str) -> Path:
+def folder_of_kept(kind: str = "") -> Path:
     """Where what was compiled is kept from one process to the next, by the kind of its files."""
     return cache_directory() / "programs" / kind
 
@@ -45,15 +50,15 @@ def remove_kept() -> None:
     """Removes all that is kept; processes that run some of it go on."""
     import shutil  # which calls do without
 
-    shutil.rmtree(folder_of_kept(""), ignore_errors=True)
+    shutil.rmtree(folder_of_kept(), ignore_errors=True)
 
 
 class Files:
     """Bytes in a folder, by keys; what cannot be read or written is not there.
 
-    Files are published whole and carry the digest of their content. They hold what is run, so
-    those of other users are not there either, but for the administrator's. Of the oldest files
-    some are removed where there are too many.
+    Files are published whole. Each says of what key it is, and has the length and the digest of
+    its content: so what was damaged, cut or moved is not there either. That tells accidents, and
+    nobody who means to deceive; for these there are owners and modes (see `mdtensor.paths`).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -67,42 +72,50 @@ class Files:
         self.folder = folder
 
     def _path(self, key: str) -> Path:
-        return self.folder / hashlib.sha256(key.encode()).hexdigest()[:32]
+        return self.folder / _digest(key.encode())[:32]
 
     def get(self, key: str) -> bytes | None:
         """What was put under a key, or None."""
+        path = self._path(key)
         try:
-            with self._path(key).open("rb") as file:
-                owner = os.fstat(file.fileno()).st_uid
-                digest, _, content = file.read().partition(b"\n")
+            check_private(self.folder)
+            head, _, content = read_private(path, _MOST_BYTES).partition(b"\n")
+        except NotPrivateError as error:
+            tell(error)
+            return None
         except OSError:
             return None
-        # Where there are no users, all files are user 0's.
-        if owner and owner != os.geteuid():
+        if head != _head(key, content):
             return None
-        return content if digest == _digest(content) else None
+        mark_used(path)
+        return content
 
     def put(self, key: str, content: bytes) -> None:
         """Keeps bytes under a key."""
         import tempfile  # which loads much that those who only read do without
 
-        with suppress(OSError):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if len(content) > limit():
+            return
+        try:
+            private_folder(self.folder)
             handle, draft = tempfile.mkstemp(dir=self.folder, prefix=".")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_digest(content) + b"\n" + content)
+                    file.write(_head(key, content) + b"\n" + content)
                 Path(draft).replace(self._path(key))
             finally:
                 with suppress(OSError):
                     Path(draft).unlink(missing_ok=True)
-            self._remove_oldest()
+        except NotPrivateError as error:
+            tell(error)
+        except OSError:
+            return
+        make_room(len(content))
 
-    def _remove_oldest(self) -> None:
-        files = list(self.folder.iterdir())
-        if len(files) > _MOST_FILES:
-            for file in sorted(files, key=lambda path: path.stat().st_mtime)[: _MOST_FILES // 4]:
-                file.unlink(missing_ok=True)
+    def remove(self, key: str) -> None:
+        """Removes what is kept under a key."""
+        with suppress(OSError):
+            self._path(key).unlink(missing_ok=True)
 
 
 class Binaries:
@@ -121,18 +134,46 @@ class Binaries:
 
     def get(self, key: str) -> MachineCode | None:
         """The machine code of a key, or None."""
-        head, _, code = (self._files.get(key) or b"").partition(b"\n")
-        try:
-            fields = json.loads(head)
-            return MachineCode(code, fields["registers"], fields["spilled"])
-        except (ValueError, KeyError, TypeError):
-            return None
+        found = split(self._files.get(key))
+        return None if found is None else machine_code(*found)
 
     def put(self, key: str, machine: MachineCode) -> None:
         """Keeps machine code under a key."""
-        fields = {"registers": machine.registers, "spilled": machine.spilled}
-        self._files.put(key, json.dumps(fields).encode() + b"\n" + machine.code)
+        self._files.put(key, joined(resources_of(machine), machine.code))
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def joined(facts: Mapping[str, object], code: bytes) -> bytes:
+    """Facts, a line of JSON, and code behind them."""
+    return json.dumps(facts).encode() + b"\n" + code
+
+
+def split(content: bytes | None) -> tuple[dict[str, Any], bytes] | None:
+    """The facts and the code that were joined; None where there are none."""
+    head, _, code = (content or b"").partition(b"\n")
+    try:
+        facts: object = json.loads(head)
+    except (ValueError, RecursionError):
+        return None
+    return (cast("dict[str, Any]", facts), code) if isinstance(facts, dict) else None
+
+
+def resources_of(machine: MachineCode) -> dict[str, object]:
+    """What is known of the use of resources, for `machine_code`."""
+    return {"registers": machine.registers, "spilled": machine.spilled}
+
+
+def machine_code(facts: Mapping[str, object], code: bytes) -> MachineCode | None:
+    """Machine code with its use of resources; None where that is not told."""
+    registers, spilled = facts.get("registers"), facts.get("spilled")
+    if type(registers) is not int or type(spilled) is not int or not code:
+        return None
+    return MachineCode(code, registers, spilled)
+
+
+def _head(key: str, content: bytes) -> bytes:
+    """The line before a file's content: its format, whose content it is, its length and digest."""
+    return f"{_FORMAT} {_digest(key.encode())} {len(content)} {_digest(content)}".encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mdtensor.backends.compiled import Compiled, MachineCode
+from mdtensor.backends.compiled import Binaries, Compiled, MachineCode
 from mdtensor.backends.cuda_program import CudaProgram, Functions
 from mdtensor.backends.nvrtc import INSTALL_HINT, Nvrtc
 from mdtensor.errors import NoDeviceError
@@ -115,6 +115,11 @@ class CupyDevice:
     def compiler(self) -> dict[str, str]:
         """What a process needs to compile for this device without it."""
         return {"kind": "nvrtc", "architecture": self.nvrtc.architecture}
+
+    @property
+    def binaries(self) -> Binaries:
+        """Machine code that is kept for other processes."""
+        return self.nvrtc.binaries
 
     def machine_code_key(self, source: KernelSource) -> str:
         """What decides the machine code of a program."""

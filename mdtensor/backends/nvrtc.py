@@ -28,7 +28,11 @@ class Nvrtc:
             f"--diag-suppress={_WARNINGS}",
             "--ptxas-options=-v",
         )
-        self._binaries = Binaries(folder_of_kept("cuda"))
+
+    @property
+    def binaries(self) -> Binaries:
+        """Machine code that is kept for other processes."""
+        return Binaries(folder_of_kept("binaries"))
 
     @cached_property
     def _nvrtc(self) -> Any:
@@ -53,10 +57,10 @@ class Nvrtc:
     def kept(self, text: str) -> MachineCode:
         """The machine code of a text, compiled now or kept by an earlier process."""
         key = self.key(text)
-        machine = self._binaries.get(key)
+        machine = self.binaries.get(key)
         if machine is None:
             machine = self._machine_code(text)
-            self._binaries.put(key, machine)
+            self.binaries.put(key, machine)
         return machine
 
     def _machine_code(self, text: str) -> MachineCode:

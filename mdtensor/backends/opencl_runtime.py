@@ -8,6 +8,8 @@ platforms stay visible, a directory is made with copies of the system's files an
 from __future__ import annotations
 
 import atexit
+import contextlib
+import hashlib
 import importlib
 import importlib.metadata
 import os
@@ -15,14 +17,13 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from mdtensor.errors import NoDeviceError
-from mdtensor.paths import cache_directory
+from mdtensor.errors import NoDeviceError, NotPrivateError, tell
+from mdtensor.paths import cache_directory, check_private, private_folder, read_private
 
 Result = TypeVar("Result")
 
@@ -54,18 +55,62 @@ def intel_library() -> Path | None:
 
 
 def vendors_directory(library: Path, system: Path = SYSTEM_VENDORS) -> Path:
-    """A directory with the system's .icd files and one that names `library`."""
-    entries = {path.name: path.read_text() for path in sorted(system.glob("*.icd"))}
-    entries[_OWN_ICD] = f"{library}\n"
-    directory = cache_directory() / "icd"
+    """A directory with the system's .icd files and one that names `library`, and no others.
+
+    OpenCL's loader runs what these name. So the directory is this user's, is complete before it
+    has its name, which is a digest of what it holds, and never changes. Where there can be none
+    in the cache, it lasts as long as the process.
+    """
+    entries = {path.name: path.read_bytes() for path in sorted(system.glob("*.icd"))}
+    entries[_OWN_ICD] = os.fsencode(library) + b"\n"
+    directory = cache_directory() / "icd" / _digest(entries)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        _synchronise(directory, entries)
+        private_folder(directory.parent)
+        if _holds(directory, entries) or _published(directory, entries):
+            return directory
     except OSError:
-        directory = Path(tempfile.mkdtemp(prefix="mdtensor-icd-"))
-        atexit.register(_remove, directory, os.getpid())
-        _synchronise(directory, entries)
+        pass
+    except NotPrivateError as error:
+        tell(error)
+    directory = Path(tempfile.mkdtemp(prefix="mdtensor-icd-"))
+    atexit.register(_remove, directory, os.getpid())
+    _write(directory, entries)
     return directory
+
+
+def _digest(entries: Mapping[str, bytes]) -> str:
+    return hashlib.sha256(repr(sorted(entries.items())).encode()).hexdigest()[:32]
+
+
+def _published(directory: Path, entries: Mapping[str, bytes]) -> bool:
+    """Whether a directory has these files, now that it was made where it had not."""
+    shutil.rmtree(directory, ignore_errors=True)
+    draft = Path(tempfile.mkdtemp(dir=directory.parent, prefix="."))
+    try:
+        _write(draft, entries)
+        with contextlib.suppress(OSError):  # another process did the same
+            draft.rename(directory)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return _holds(directory, entries)
+
+
+def _write(directory: Path, entries: Mapping[str, bytes]) -> None:
+    for name, content in entries.items():
+        (directory / name).write_bytes(content)
+        (directory / name).chmod(0o600)
+
+
+def _holds(directory: Path, entries: Mapping[str, bytes]) -> bool:
+    """Whether a directory that only this user can change has these files and no others."""
+    try:
+        check_private(directory)
+        return {path.name for path in directory.iterdir()} == set(entries) and all(
+            read_private(directory / name, len(content)) == content
+            for name, content in entries.items()
+        )
+    except OSError:
+        return False
 
 
 def _remove(directory: Path, maker: int) -> None:
@@ -74,21 +119,8 @@ def _remove(directory: Path, maker: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _synchronise(directory: Path, entries: dict[str, str]) -> None:
-    for path in directory.glob("*.icd"):
-        if path.name not in entries:
-            path.unlink(missing_ok=True)
-    for file_name, text in entries.items():
-        path = directory / file_name
-        if path.exists() and path.read_bytes() == text.encode():
-            continue
-        part = directory / f".{file_name}.{os.getpid()}"
-        part.write_bytes(text.encode())
-        part.replace(path)
-
-
 def _has_user_cache() -> bool:
-    """Whether PyOpenCL can keep its binaries; without a place for them its imports would fail."""
+    """Whether PyOpenCL can keep its launchers; without a place for them its imports would fail."""
     try:
         place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         place.mkdir(parents=True, exist_ok=True)
@@ -110,11 +142,6 @@ def load_pyopencl() -> ModuleType:
             os.environ["OCL_ICD_VENDORS"] = str(vendors_directory(library))
     if "pyopencl" not in sys.modules and not _has_user_cache():
         os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
-    # Where its binaries cannot be kept or read, a full disk say, PyOpenCL goes on without them, but
-    # only if this variable exists.
-    os.environ.setdefault("PYOPENCL_CACHE_FAILURE_FATAL", "")
-    # PyOpenCL turns any log of a compiler, and Intel's always has one, into a warning.
-    warnings.filterwarnings("ignore", message="Non-empty compiler output")
     try:
         pyopencl = importlib.import_module("pyopencl")
         caching(pyopencl, lambda: importlib.import_module("pyopencl.invoker"))

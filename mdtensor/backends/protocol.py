@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mdtensor.backends.compiled import Compiled
+from mdtensor.backends.compiled import Binaries, Compiled
 from mdtensor.kernels.source import KernelSource
 from mdtensor.specs import Target
 
@@ -57,6 +57,11 @@ class Device(Protocol):
     """
 
     faults: tuple[type[Exception], ...]
+
+    @property
+    def binaries(self) -> Binaries:
+        """Machine code that is kept for other processes, by `machine_code_key`."""
+        ...
 
     @property
     def target(self) -> Target:

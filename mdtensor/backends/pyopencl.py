@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.backends.compiled import Compiled, MachineCode
+from mdtensor.backends.compiled import Binaries, Compiled, MachineCode, folder_of_kept
 from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.opencl_launchers import ADDRESS
@@ -66,6 +66,9 @@ class OpenCLDevice:
         self.queue = cl.CommandQueue(self.context)
         # The extension's own function: small calls feel the wrapper in Python around it.
         self.enqueue: Callable[..., Any] = cl._cl.enqueue_nd_range_kernel
+        # PyOpenCL's programs in Python are kept in a folder of its own, under a lock that killed
+        # processes leave behind, and warn of all that compilers say.
+        self._new_program: Callable[..., Any] = cl._cl._Program
         self.inline_queue = self.queue
         if "cl_intel_exec_by_local_thread" in device.extensions:
             self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
@@ -87,6 +90,11 @@ class OpenCLDevice:
             return None
         return {"kind": "opencl", "device": _label(self.device)}
 
+    @property
+    def binaries(self) -> Binaries:
+        """Machine code that is kept for other processes."""
+        return Binaries(folder_of_kept("binaries"))
+
     def machine_code_key(self, source: KernelSource) -> str:
         """What decides the machine code of a program."""
         target = self.target
@@ -94,26 +102,36 @@ class OpenCLDevice:
         return "\n".join((*facts, *self._options(source.text, source.fragile), source.text))
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
-        """Compiles a program; CompileError carries the compiler's words and numbered source.
+        """Compiles a program, or takes what an earlier process compiled.
 
-        What is kept is loaded from its machine code: beside a text, Intel's runtime keeps what its
-        compiler made on the way, 2 MB of a small program, as long as that is there.
+        CompileError carries the compiler's words and numbered source. What was compiled here is
+        loaded from its machine code, too: beside a text, Intel's runtime keeps what its compiler
+        made on the way, 2 MB of a small program, as long as that is there.
         """
-        return self.load(self.compiled(source), sizes)
+        key = self.machine_code_key(source)
+        if (machine := self.binaries.get(key)) is not None:
+            with contextlib.suppress(CompileError):  # another driver by the same name and number
+                return self.load(Compiled(source, machine), sizes)
+        compiled = self.compiled(source)
+        self.binaries.put(key, compiled.machine)
+        return self.load(compiled, sizes)
 
     def compiled(self, source: KernelSource) -> Compiled:
         """A program as machine code, which `load` takes in another process, 30 times as fast."""
-        (code,) = self.build(source.text, fragile=source.fragile).get_info(
-            self.cl.program_info.BINARIES
-        )
-        return Compiled(source, MachineCode(code))
+        built = self.build(source.text, fragile=source.fragile)
+        return Compiled(source, self._machine_code(built))
+
+    def _machine_code(self, built: Any) -> MachineCode:
+        (code,) = built.get_info(self.cl.program_info.BINARIES)
+        return MachineCode(code)
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """The program of machine code that this or another process made."""
         code = compiled.machine.code
         try:
             with self._building:
-                program = self.cl.Program(self.context, [self.device], [code]).build()
+                program = self._new_program(self.context, [self.device], [code])
+                program._build(b"", None)
         except self.cl.Error as error:
             raise CompileError(f"{self.target.name} refused machine code: {error}") from None
         return self._program(program, compiled.source, sizes)
@@ -134,16 +152,18 @@ class OpenCLDevice:
         return False
 
     def build(self, text: str, *, fragile: bool = False) -> Any:
-        """A built `pyopencl.Program`."""
+        """A program of PyOpenCL's, built from a text anew."""
+        program = self._new_program(self.context, text)
         try:
             with self._building:
-                program = self.cl.Program(self.context, text)
-                return program.build(self._options(text, fragile))
+                program._build(" ".join(self._options(text, fragile)).encode(), None)
         except self.cl.Error as error:
+            said = [line for _, log in program._get_build_logs() for line in log.splitlines()]
             raise CompileError(
-                f"{self.target.name} refused a kernel: {str(error).splitlines()[0]}",
-                notes=[*str(error).splitlines()[1:30], *numbered(text).splitlines()],
+                f"{self.target.name} refused a kernel: {error}",
+                notes=[*said[:30], *numbered(text).splitlines()],
             ) from None
+        return program
 
     def _options(self, text: str, fragile: bool) -> list[str]:
         options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]

@@ -19,17 +19,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, cast
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.extremes import with_extremes
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.zero_filled import zero_filled
+from mdtensor.plain_data import value_of
 
 MOST_STAGES = 8
 MOST_AHEAD = 64
 MOST_OF_CLUSTER = 8  # groups, on every device that has clusters
+# Of the register tile, that is of unrolled statements: vectors on processors, points on GPUs.
+MOST_VECTORS, MOST_POINTS = 1 << 10, 1 << 14
+_MOST_CHARACTERS = 1 << 16  # of a text
 TAILS = ("split", "pad", "overlap")
 OF_RESIDENT = (
     *("march", "chunks", "warp", "padding", "prefetch", "stages", "as_source"),
@@ -179,11 +182,15 @@ class Schedule:
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
-        """The schedule of a canonical text; LoweringError where the text is none."""
+        """The schedule of a canonical text, whoever wrote it; LoweringError where it is none.
+
+        Every field has its type then. Whether it fits a problem is for `lower.rules` to say.
+        """
         try:
-            fields: dict[str, Any] = json.loads(text)
-            return cls(**{name: _value(value) for name, value in fields.items()})
-        except (AttributeError, TypeError, ValueError) as error:
+            if len(text) > _MOST_CHARACTERS:
+                raise ValueError(f"it has {len(text)} characters")
+            return value_of(cls, json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
             raise LoweringError(f"not a schedule: {text[:80]!r}: {error}") from None
 
     def describe(self, problem: Problem) -> str:
@@ -233,10 +240,3 @@ class Schedule:
         later += " by bulk copies" if self.bulk else ""
         later += f", results through {self.results} memory" if self.results else ""
         return (f"resident; {layout}; prefetch {self.prefetch}{later}",)
-
-
-def _value(value: Any) -> Any:
-    """A field's value from JSON, where tuples are lists."""
-    if not isinstance(value, list):
-        return value
-    return tuple(cast("list[Any]", value))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from mdtensor.api.cli import app
 from mdtensor.autotune.trial import Trial
 from mdtensor.backends.compiled import Files, folder_of_kept
 from mdtensor.errors import NoDeviceError
+from mdtensor.lower.schedule import Schedule
 
 PROBLEM = "mul/add 64,128+,32 float32(128,1,0) float32(0,32,1) -> float32(32,0,1) #469112ed"
 
@@ -39,12 +42,17 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.stderr if code else result.stdout
 
 
+def with_tile(tile: int) -> str:
+    """A schedule of one dim."""
+    return Schedule("cpu", (1,), (tile,), (1,), (1,), -1, 1, (0,), (), (0,), ("",)).to_json()
+
+
 def remember(*seconds: float, problem: str = "dot[n:64]") -> None:
     """Put trials and their winner into the store."""
     for number, each in enumerate(seconds):
-        pipeline.store().record_trial(problem, "cpu-1", {"tile": number}, Trial("ok", each))
+        pipeline.store().record_trial(problem, "cpu-1", with_tile(number), Trial("ok", each))
     best = min(seconds)
-    pipeline.store().set_winner(problem, "cpu-1", {}, seconds=best, trials=len(seconds))
+    pipeline.store().set_winner(problem, "cpu-1", with_tile(0), seconds=best, trials=len(seconds))
 
 
 def test_help_needs_nothing_heavy() -> None:
@@ -77,7 +85,8 @@ def test_what_is_too_large_is_no_traceback() -> None:
     call = ("i,j,k->ijk", "100000", "100000", "100000")
     assert run("bench", *call, code=1).startswith("MemoryError: Unable to allocate ")
     assert run("explain", "i->", "9" * 20, code=2) == (
-        "ShapeError: float32[99999999999999999999] is larger than any memory\n"
+        "ShapeError: '99999999999999999999' is larger than any array\n"
+        "  hint: extents such as 64,128 (or 64,128:f8 with a type of its own, () for a scalar)\n"
     )
 
 
@@ -372,7 +381,7 @@ def test_cache_moves_from_store_to_store(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     assert run("cache", "export", str(file)) == f"5 rows written to {file}\n"
     assert json.loads(file.read_text(encoding="utf-8").splitlines()[0])["kind"] == "mdtensor store"
-    Files(folder_of_kept("winners")).put("key", b"program")
+    Files(folder_of_kept("tuned")).put("key", b"program")
     assert run("cache", "prune", "--everything") == "5 rows removed\n"
     assert run("cache", "ls") == ""
     assert not folder_of_kept("").exists()
@@ -394,11 +403,39 @@ def test_cache_prune_takes_no_age_below_0(cache: Path) -> None:
     assert run("cache", "prune", "--everything") == "2 rows removed\n"
 
 
-@pytest.mark.parametrize("arguments", [(), ("--everything", "--older-than", "3")])
-def test_cache_prune_wants_to_know_what(cache: Path, arguments: tuple[str, ...]) -> None:
-    assert "say either --older-than DAYS or --everything" in run(
-        "cache", "prune", *arguments, code=2
-    )
+def test_cache_prune_wants_one_or_the_other(cache: Path) -> None:
+    said = run("cache", "prune", "--everything", "--older-than", "3", code=2)
+    assert "say either --older-than DAYS or --everything" in said
+
+
+def test_cache_prune_alone_keeps_the_limit(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(3e-6)
+    files = Files(folder_of_kept("tuned"))
+    for number in range(8):
+        files.put(str(number), bytes(50_000))
+    assert run("cache", "prune") == "0 files removed\n"
+    monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", "400K")
+    found = run("cache", "prune")
+    assert re.fullmatch(r"[3-6] files removed\n", found), found
+    assert "dot[n:64]" in run("cache", "ls")
+
+
+def test_rows_that_are_none_are_counted_and_refused(cache: Path, tmp_path: Path) -> None:
+    remember(3e-6)
+    remember(3e-6, problem="dot[n:65]")
+    remember(3e-6, problem="dot[n:66]")
+    file = tmp_path / "rows.jsonl"
+    with sqlite3.connect(cache / "tuning.sqlite3") as database:
+        database.execute("update winners set schedule = '{}' where problem = 'dot[n:65]'")
+        database.execute("update winners set seconds = 'soon' where problem = 'dot[n:66]'")
+    pipeline.forget()
+    result = CliRunner().invoke(app, ["cache", "ls"])
+    assert result.stderr == "2 rows are damaged and not used\n"
+    assert run("cache", "export", str(file)) == f"5 rows written to {file}\n"
+    result = CliRunner().invoke(app, ["cache", "import", str(file)])
+    assert result.stdout == f"4 rows read from {file}\n"
+    assert result.stderr.splitlines()[0] == "1 line is no row and was left out:"
+    assert re.match(r"  line \d: not a schedule: '{}': .*missing", result.stderr.splitlines()[1])
 
 
 def test_a_file_that_is_no_export_is_refused(cache: Path, tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ def test_a_program_is_the_same_as_one_compiled_here_and_is_kept(
     opened: Callable[[], CompilerApart], source: KernelSource
 ) -> None:
     first, second = opened(), opened()
-    here = computed(pipeline.engine_for().device.compile(source))
+    device = pipeline.engine_for().device
+    here = computed(device.load(device.compiled(source)))
     assert computed(first.compile(source)) == here
     assert starts(first) == 1
     assert computed(second.compile(source)) == here
@@ -120,7 +121,7 @@ def test_what_is_kept_and_refused_is_compiled_again(
 ) -> None:
     compiler = opened()
     machine = compiler._machine_code(compiler._opened(), "key", source)  # pyright: ignore
-    compiler._binaries.put(
+    compiler._device.binaries.put(
         compiler._device.machine_code_key(source), replace(machine, code=b"no code")
     )
     computed(compiler.compile(source))

@@ -47,6 +47,12 @@ def ranked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+def of_a_process() -> Engine:
+    """An engine on the store that other processes have, too."""
+    store = Store.open()
+    return Engine(GpuOnProcessor(), lambda: store)
+
+
 def chosen(engine: Engine, text: str = "ik,kj->ij") -> Choice:
     choice = engine.choose(product(text))
     choice.program(A, B, out := np.empty_like(A))
@@ -56,19 +62,19 @@ def chosen(engine: Engine, text: str = "ik,kj->ij") -> Choice:
 
 
 def test_what_was_chosen_is_not_ranked_again(ranked: list[Any]) -> None:
-    first = chosen(Engine(GpuOnProcessor(), Store.in_memory))
+    first = chosen(of_a_process())
     assert (first.origin, len(ranked)) == ("cost model", 1)
-    second = chosen(Engine(GpuOnProcessor(), Store.in_memory))
+    second = chosen(of_a_process())
     assert (second.schedule, second.seconds) == (first.schedule, first.seconds)
     assert len(ranked) == 1
-    chosen(Engine(GpuOnProcessor(), Store.in_memory), "ik,jk->ij")
+    chosen(of_a_process(), "ik,jk->ij")
     assert len(ranked) == 2
 
 
 def test_the_second_choice_is_kept_where_the_first_does_not_compile(
     ranked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine(GpuOnProcessor(), Store.in_memory)
+    engine = of_a_process()
     refused: list[Any] = []
     source = engine.source
 
@@ -81,7 +87,7 @@ def test_the_second_choice_is_kept_where_the_first_does_not_compile(
     monkeypatch.setattr(engine, "source", refusing)
     first = chosen(engine)
     assert first.schedule not in refused
-    assert chosen(Engine(GpuOnProcessor(), Store.in_memory)).schedule == first.schedule
+    assert chosen(of_a_process()).schedule == first.schedule
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,7 @@ def test_work_items_with_much_to_walk_through_share_it(
     combine: Any = {"j": "add"} if scanned else "add"
     said = Reduction(text, combine=combine, scans=scanned)
     md_hom = md_hom_from_reduction(said, [TensorSpec.of(shape, "f4")])
-    engine = Engine(GpuOnProcessor(), Store.in_memory)
+    engine = of_a_process()
     choice = engine.choose(md_hom)
     engine.settle(timeout=600)
     assert (choice.origin == "cost model") == own
@@ -113,7 +119,7 @@ def test_work_items_with_much_to_walk_through_share_it(
 
 
 def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine(GpuOnProcessor(), Store.in_memory)
+    engine = of_a_process()
     texts = ("ik,kj->ij", "ik,jk->ij", "ki,kj->ij")
     both = threading.Barrier(3, timeout=60)
 

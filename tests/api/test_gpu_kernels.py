@@ -35,8 +35,9 @@ def product(shape: tuple[int, int, int]) -> MDHom:
 class Made:
     """An engine, the threads in which it compiled, and how often it told of a better kernel."""
 
-    def __init__(self) -> None:
-        self.engine = Engine(GpuOnProcessor(), Store.in_memory)
+    def __init__(self, store: Store | None = None) -> None:
+        known = Store.open() if store is None else store
+        self.engine = Engine(GpuOnProcessor(), lambda: known)
         self.waited, self.told = 0, 0
         self.refused: set[bool] = set()  # kernels that do not compile: general ones, or others
         compiled = self.engine.device.compiled
@@ -193,7 +194,7 @@ def test_a_full_disk_costs_nothing_but_what_it_would_keep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", "/proc/nothing")
-    found = Made()
+    found = Made(Store.in_memory())
     assert not found.is_general(KNOWN)
     found.engine.settle(timeout=600)
     assert found.is_general(NEW, launches=2)

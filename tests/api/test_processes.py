@@ -98,7 +98,7 @@ def run(program: str) -> str:
         text=True,
         timeout=250,
         check=False,
-        env={**os.environ, "PYOPENCL_NO_CACHE": "1"},
+        env={**os.environ, "MDTENSOR_CACHE_LIMIT": "0"},
     )
     assert done.returncode == 0, done.stderr
     assert "Exception ignored" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.modes import Recorded
 from mdtensor.api.packed import packed
+from mdtensor.api.seen_winners import SeenWinners
 from mdtensor.api.trial import Benches
 from mdtensor.autotune.store import Store
 from mdtensor.autotune.trial import Trial
@@ -61,6 +63,8 @@ def searched(steps: Sequence[Step], rivals: Sequence[int] = ()) -> Engine:
         store=store, environment="here", target=CPU, problem_of=problem_from_md_hom
     )
     engine.untuned = lambda problem: SimpleNamespace(schedule=with_rows(problem, UNTUNED))
+    engine.winner = partial(Engine.winner, engine)
+    engine._seen_winners = SeenWinners(lambda: engine.store, "here")
     for step in steps:
         problem = problem_from_md_hom(step.md_hom)
         key = problem_key(problem)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +17,6 @@ import mdtensor as mdt
 from mdtensor.api import pipeline, winners
 from mdtensor.api.winners import Winners
 from mdtensor.autotune.store import Store
-from mdtensor.backends.compiled import _digest
 from mdtensor.errors import CompileError
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.key import problem_key
@@ -44,7 +45,9 @@ def lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bo
             made.append(None)
             return engine.source(problem, schedule)
 
-        found, program = Winners(engine.device, environment).program(problem, schedule, source)
+        found, program = Winners(engine.device, environment, Store.in_memory).program(
+            problem, schedule, source
+        )
         assert found == engine.source(problem, schedule)
         program(A, B, result := np.empty_like(A))
         np.testing.assert_allclose(result, A @ B, rtol=1e-5)
@@ -102,36 +105,53 @@ def test_a_file_that_is_written_changes_the_state_of_the_code(
     assert len({before, written, rewritten, state()}) == 4
 
 
-@pytest.mark.parametrize("content", [b"cmdtensor.lower.gone\nNoClass\n.", b"", b"I1\n."])
+PICKLE = b"cos\nsystem\n(S'touch marker'\ntR."
+OTHER = json.dumps({"source": {"text": 1}, "registers": 0, "spilled": 0}).encode() + b"\ncode"
+
+
+@pytest.mark.parametrize("content", [PICKLE, b"", b"[]\ncode", b"[" * 100_000, OTHER])
 def test_what_other_code_kept_is_made_again(
-    lowered: Callable[..., bool], tmp_path: Path, content: bytes
+    lowered: Callable[..., bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     assert lowered(problem_of())
-    (file,) = (tmp_path / "programs" / "winners").iterdir()
-    file.write_bytes(_digest(content) + b"\n" + content)
+    (file,) = (tmp_path / "programs" / "tuned").iterdir()
+    name = file.read_bytes().split()[1]
+    digest = hashlib.sha256(content).hexdigest()
+    file.write_bytes(b"mdtensor-1 %s %d %s\n" % (name, len(content), digest.encode()) + content)
     assert lowered(problem_of())
     assert not lowered(problem_of())
+    assert not (tmp_path / "marker").exists()
 
 
-def test_a_choice_that_other_code_kept_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+def test_another_keys_file_is_not_taken(lowered: Callable[..., bool], tmp_path: Path) -> None:
+    assert lowered(problem_of())
+    assert lowered(problem_of(), tile=2)
+    one, other = (tmp_path / "programs" / "tuned").iterdir()
+    one.write_bytes(other.read_bytes())
+    assert lowered(problem_of()) is not lowered(problem_of(), tile=2)
+
+
+@pytest.mark.parametrize("schedule", ["{}", '{"asm": 1}', "x", None])
+def test_a_choice_is_kept_and_one_that_is_none_is_made_again(schedule: str | None) -> None:
     problem = problem_of()
-    kept = Winners(pipeline.engine_for().device, "here")
-    kept.keep_choice(problem, 1.0, plain(problem))
-    assert kept.choice(problem) == (1.0, plain(problem))
-    (file,) = (tmp_path / "programs" / "choices").iterdir()
-    content = b"cmdtensor.lower.gone\nNoClass\n."
-    file.write_bytes(_digest(content) + b"\n" + content)
-    assert kept.choice(problem) is None
+    with Store.in_memory() as store:
+        kept = Winners(pipeline.engine_for().device, "here", lambda: store)
+        assert kept.choice(problem) is None
+        kept.keep_choice(problem, 1.0, plain(problem))
+        assert kept.choice(problem) == (1.0, plain(problem))
+        assert kept.choice(replace(problem, reaches=())) is None
+        if schedule is not None:
+            with store._shelf._writing() as connection:
+                connection.execute("update choices set schedule = ?", (schedule,))
+            assert kept.choice(problem) is None
 
 
 def test_what_was_damaged_or_is_refused_is_compiled_again(
     lowered: Callable[..., bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lowered(problem_of())
-    (file,) = (tmp_path / "programs" / "winners").iterdir()
+    (file,) = (tmp_path / "programs" / "tuned").iterdir()
     file.write_bytes(file.read_bytes()[:-1])
     assert lowered(problem_of())
     device = pipeline.engine_for().device

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import sqlite3
 import stat
 import threading
@@ -13,7 +14,7 @@ import pytest
 from mdtensor.autotune.files_shelf import FilesShelf
 from mdtensor.autotune.rows import TrialRow, canonical_schedule
 from mdtensor.autotune.sqlite_shelf import BUSY_SECONDS, SqliteShelf
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store import Imported, Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError
 from mdtensor.paths import cache_directory
@@ -130,11 +131,11 @@ def test_export_and_import_keep_every_row_once(store, tmp_path):
     file = tmp_path / "rows.jsonl"
     assert store.export(file) == 3
     with Store.in_memory() as other:
-        assert other.import_(file) == 3
-        assert other.import_(file) == 3
+        assert other.import_(file) == Imported(3)
+        assert other.import_(file) == Imported(3)
         assert other.trials(PROBLEM, HERE) == store.trials(PROBLEM, HERE)
         assert other.winner(PROBLEM, HERE) == store.winner(PROBLEM, HERE)
-    assert store.import_(file) == 3
+    assert store.import_(file) == Imported(3)
     assert len(store.trials(PROBLEM, HERE)) == 2
 
 
@@ -159,29 +160,32 @@ def exported_lines(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"status": "fine"}, "line 3: field 'status' cannot be 'fine'"),
-        ({"status": ["ok"]}, r"line 3: field 'status' cannot be \['ok'\]"),
-        ({"seconds": "2e-6"}, "line 3: field 'seconds' cannot be '2e-6'"),
-        ({"seconds": None}, "line 3: a trial that is ok needs its seconds"),
-        ({"seconds": -1}, "line 3: field 'seconds'"),
-        ({"seconds": float("nan")}, "line 3: field 'seconds'"),
-        ({"problem": ""}, "line 3: field 'problem'"),
-        ({"schedule": "tile 8"}, "line 3: a schedule must be JSON"),
-        ({"schedule": "[8]"}, "line 3: a schedule must be JSON: it is not a mapping"),
-        ({"kind": "pickle"}, "line 3: unknown kind 'pickle'"),
-        ({"kind": []}, "line 3: unknown kind"),
-        ({"created": 10**400}, "line 3: field 'created'"),
-        ({"detail": "\ud800"}, "line 3: field 'detail'"),
-        ({"code": "x"}, "line 3: missing or unknown fields of a trial: code"),
+        ({"status": "fine"}, "field 'status' cannot be 'fine'"),
+        ({"status": ["ok"]}, r"field 'status' cannot be \['ok'\]"),
+        ({"seconds": "2e-6"}, "field 'seconds' cannot be '2e-6'"),
+        ({"seconds": None}, "a trial that is ok needs its seconds"),
+        ({"seconds": -1}, "field 'seconds'"),
+        ({"seconds": float("nan")}, "field 'seconds'"),
+        ({"problem": ""}, "field 'problem'"),
+        ({"schedule": "tile 8"}, "a schedule must be JSON"),
+        ({"schedule": "[8]"}, "a schedule must be JSON: it is not a mapping"),
+        ({"kind": "pickle"}, "unknown kind 'pickle'"),
+        ({"kind": []}, "unknown kind"),
+        ({"created": 10**400}, "field 'created'"),
+        ({"detail": "\ud800"}, "field 'detail'"),
+        ({"code": "x"}, "missing or unknown fields of a trial: code"),
     ],
 )
-def test_import_is_all_or_nothing(store, tmp_path, change, message):
+def test_import_refuses_what_is_no_row_and_takes_the_rest(store, tmp_path, change, message):
     lines = exported_lines(tmp_path)
     lines[2] = json.dumps({**json.loads(lines[2]), **change})
     (tmp_path / "bad.jsonl").write_text("\n".join(lines))
-    with pytest.raises(StoreError, match=message):
-        store.import_(tmp_path / "bad.jsonl")
-    assert store.ls() == []
+    found = store.import_(tmp_path / "bad.jsonl")
+    assert [each.line for each in found.refused] == [3]
+    assert re.match(message, found.refused[0].reason)
+    assert found.rows == 3
+    assert len(store.trials(PROBLEM, HERE)) == 2
+    assert store.winner(PROBLEM, HERE).schedule == '{"tile":1}'
 
 
 @pytest.mark.parametrize(
@@ -189,9 +193,7 @@ def test_import_is_all_or_nothing(store, tmp_path, change, message):
     [
         ("", "line 1: not an exported store"),
         ('{"kind": "mdtensor store", "version": 2}\n', "line 1: not an exported store"),
-        ("{header}\n{\n", "line 2: not JSON"),
-        ("{header}\n7\n", "line 2: not a JSON object"),
-        ("{header}\n" + "[" * 100_000, "line 2: not JSON"),
+        ("{}\n{header}\n", "line 1: not an exported store"),
     ],
 )
 def test_import_refuses_other_files(store, tmp_path, text, message):
@@ -201,8 +203,33 @@ def test_import_refuses_other_files(store, tmp_path, text, message):
         store.import_(tmp_path / "bad.jsonl")
     with pytest.raises(StoreError, match="cannot read"):
         store.import_(tmp_path / "missing.jsonl")
-    with pytest.raises(StoreError, match="cannot write"):
-        store.export(tmp_path / "missing" / "rows.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("missing/rows.jsonl", "No such file or directory"),
+        ("/", "it is no file"),
+        ("folder", "Is a directory"),
+        ("nul\0", "embedded null byte"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_what_cannot_be_written_is_said(store, tmp_path, file, reason):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreError) as caught:
+        store.export(tmp_path / file)
+    assert caught.value.message == f"cannot write {tmp_path / file}: {reason}"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("line", ["{", "7", "[" * 100_000, "x" * 1_000_000])
+def test_a_line_that_is_no_row_is_refused(store, tmp_path, line):
+    header = '{"kind": "mdtensor store", "version": 1}'
+    (tmp_path / "bad.jsonl").write_text(f"{header}\n{line}\n")
+    found = store.import_(tmp_path / "bad.jsonl")
+    assert found.rows == 0
+    assert [each.line for each in found.refused] == [2]
 
 
 def test_schedules_have_one_text():

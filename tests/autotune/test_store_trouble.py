@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mdtensor import errors
 from mdtensor.autotune import store as store_module
 from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
 from mdtensor.autotune.store import Store
@@ -22,7 +23,7 @@ PROBLEM, HERE = "md_hom[i:64](mul)", "cpu-1"
 
 @pytest.fixture(autouse=True)
 def forget_warnings():
-    store_module._warned.clear()
+    errors._told.clear()
 
 
 def check_memory_store(store):
@@ -142,7 +143,7 @@ def test_a_newer_format_is_not_touched(tmp_path):
     newer.execute("pragma journal_mode = delete")
     newer.close()
     content = path.read_bytes()
-    with pytest.warns(StoreWarning, match="format 99, newer than 1"):
+    with pytest.warns(StoreWarning, match="format 99, newer than 2"):
         store = Store.open(path)
     check_memory_store(store)
     assert "update mdtensor" in store.trouble.hint
@@ -242,3 +243,125 @@ def test_a_lost_directory_of_files_is_survived(tmp_path):
     with pytest.warns(StoreWarning, match="cannot be used"):
         store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
     assert len(store.trials(PROBLEM, HERE)) == 1
+
+
+def opened_and_used(path):
+    store = Store.open(path)
+    store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+    return store
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create trigger t after insert on trials begin delete from winners; end",
+        "drop table winners",
+        "alter table winners add column more text",
+        "alter table trials rename column detail to other",
+        "create view v as with recursive n(x) as (select 1 union all select x from n) select x",
+        "drop index trials_by_key",
+    ],
+)
+def test_other_tables_than_a_stores_are_set_aside(tmp_path, statement):
+    path = tmp_path / "a.sqlite3"
+    Store.open(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute(
+            statement.replace("select x from n) select x", "select x from n) select x from n")
+        )
+    with pytest.warns(StoreWarning, match="damaged"):
+        store = opened_and_used(path)
+    assert len(store.trials(PROBLEM, HERE)) == 1
+    assert store.path == path
+    store.close()
+
+
+def test_a_text_that_is_no_utf_8_does_not_reach_the_caller(tmp_path):
+    path = tmp_path / "a.sqlite3"
+    with Store.open(path) as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+    content = path.read_bytes()
+    assert b"CREATE TABLE winners" in content
+    path.write_bytes(content.replace(b"CREATE TABLE winners", b"CREATE TABLE \xff\xfenners"))
+    with pytest.warns(StoreWarning, match="damaged"):
+        store = opened_and_used(path)
+    assert len(store.trials(PROBLEM, HERE)) == 1
+    store.close()
+    path.unlink()
+    with Store.open(path) as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+        with store._shelf._writing() as connection:
+            connection.execute("update winners set schedule = cast(x'ff00fe' as text)")
+        with pytest.warns(StoreWarning, match="damaged|cannot be used"):
+            assert store.winner(PROBLEM, HERE) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("seconds = 'soon'", "seconds = -1.0", "seconds = 9e999", "trials = 1.5", "trials = -1"),
+        *(
+            "confirmed = 2",
+            "confirmed = 'yes'",
+            "created = x'00'",
+            "environment = 'cpu-1' || x'00'",
+        ),
+        *("schedule = x'7b7d'", "search_seconds = 'x'", "trials = x'01'"),
+    ],
+)
+def test_a_row_that_is_none_is_dropped_and_counted(tmp_path, change):
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+        store.set_winner("another", HERE, {"tile": 8}, seconds=2e-6)
+        with store._shelf._writing() as connection:
+            connection.execute("pragma ignore_check_constraints = on")
+            connection.execute(f"update winners set {change} where problem = ?", (PROBLEM,))
+        assert store.winner(PROBLEM, HERE) is None
+        assert [entry.problem for entry in store.ls() if entry.winner] == ["another"] or (
+            "environment" in change
+        )
+        assert store.dropped > 0 or "environment" in change
+        store.set_winner(PROBLEM, HERE, {"tile": 9}, seconds=9e-6)
+        assert store.winner(PROBLEM, HERE).schedule == '{"tile":9}'
+
+
+def test_a_folder_that_is_removed_in_use_is_made_again(tmp_path):
+    path = tmp_path / "cache" / "a.sqlite3"
+    with Store.open(path) as store:
+        store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
+        shutil.rmtree(path.parent)
+        with pytest.warns(StoreWarning, match="was removed in use; it begins anew"):
+            store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("ok", 2e-6))
+        assert store.path == path
+        store.set_winner(PROBLEM, HERE, {"tile": 9}, seconds=2e-6)
+    with Store.open(path) as store:
+        assert [row.schedule for row in store.trials(PROBLEM, HERE)] == ['{"tile":9}']
+        assert store.winner(PROBLEM, HERE) is not None
+
+
+def test_a_store_of_the_first_format_is_taken_over(tmp_path):
+    path = tmp_path / "a.sqlite3"
+    with Store.open(path) as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+    with sqlite3.connect(path) as database:
+        database.execute("drop table choices")
+        database.execute("pragma user_version = 1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = Store.open(path)
+        assert store.winner(PROBLEM, HERE).schedule == '{"tile":8}'
+        store.keep_choice("key", {"tile": 8}, 1e-6)
+        assert store.choice("key").seconds == 1e-6
+    store.close()
+
+
+def test_trials_have_an_end_and_winners_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", "1M")
+    with Store.open(tmp_path / "a.sqlite3") as store:
+        store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
+        for tile in range(3000):
+            store.record_trial(PROBLEM, HERE, {"tile": tile}, Trial("wrong", detail="x" * 1000))
+        rows = store.trials(PROBLEM, HERE)
+        assert 100 < len(rows) < 2900
+        assert rows[-1].schedule == '{"tile":2999}'
+        assert store.winner(PROBLEM, HERE) is not None

@@ -5,6 +5,8 @@ These are the constraints of the formalism (002, appendix .5.1) that depend on n
 
 from __future__ import annotations
 
+import math
+
 from mdtensor.errors import LoweringError
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.lanes import most_lanes
@@ -13,7 +15,14 @@ from mdtensor.lower.rules.resident import validate_resident
 from mdtensor.lower.rules.rows import validate_peel, validate_streaming, validate_transposed
 from mdtensor.lower.rules.scans import validate_in_turn, validate_scan
 from mdtensor.lower.rules.scatters import validate_scatter
-from mdtensor.lower.schedule import MOST_AHEAD, OF_RESIDENT, TAILS, Schedule
+from mdtensor.lower.schedule import (
+    MOST_AHEAD,
+    MOST_POINTS,
+    MOST_VECTORS,
+    OF_RESIDENT,
+    TAILS,
+    Schedule,
+)
 
 
 def validate(problem: Problem, schedule: Schedule) -> None:
@@ -51,6 +60,11 @@ def validate_form(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"schedule.tail is none of {TAILS}")
     if any(v < 1 for v in (*schedule.registers, *schedule.threads, schedule.width)):
         raise LoweringError("registers, threads and width are at least 1")
+    if asm_of(schedule.asm).vectors:
+        if math.prod(schedule.registers) > MOST_VECTORS * schedule.width:
+            raise LoweringError(f"a register tile has at most {MOST_VECTORS} vectors")
+    elif math.prod(schedule.registers) > MOST_POINTS:
+        raise LoweringError(f"a register tile has at most {MOST_POINTS} points")
     if any(v < 0 for v in (*schedule.parts, *schedule.tiles, schedule.swath)):
         raise LoweringError("parts, tiles and swath are at least 0")
 

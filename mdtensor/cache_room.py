@@ -1,0 +1,149 @@
+"""Room in the cache: its files are bounded in all, and those that were not used for longest go.
+
+A look takes a fraction of a millisecond for a hundred files, and happens where something was
+compiled and kept, which takes longer: at a process's first time, and again when much was added.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdtensor.errors import StoreError, tell
+from mdtensor.paths import cache_directory, check_private
+
+VARIABLE = "MDTENSOR_CACHE_LIMIT"
+DEFAULT = 1 << 30  # bytes
+# What is left after files had to go, of the limit.
+_LEFT = 3 / 4
+# What may be added before the next look, of the limit.
+_BETWEEN = 1 / 16
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_DAY = 86_400.0
+# Seconds after which a draft is one of a process that ended, and a mark of a compilation tells
+# nothing more; and marks that are kept at most.
+_AGE_OF_DRAFTS, _AGE_OF_MARKS, _MOST_MARKS = _DAY, 30 * _DAY, 256
+# Where earlier versions kept programs in forms that are no longer read.
+_FORMER = ("apart", "choices", "cuda", "winners")
+
+_added: int | None = None  # bytes since the last look of this process, if it had one
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    nbytes: int
+    used: float  # seconds since 1970
+
+
+def limit() -> int:
+    """The bytes that files of the cache take at most, but for a moment.
+
+    They are `MDTENSOR_CACHE_LIMIT`, a number with K, M, G or T behind it, or 1 GiB.
+    """
+    said = os.environ.get(VARIABLE, "").strip()
+    if not said:
+        return DEFAULT
+    number = said.upper().removesuffix("B").removesuffix("I")
+    unit = number[-1:] if number[-1:].isalpha() else ""
+    try:
+        nbytes = int(float(number.removesuffix(unit)) * _UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        nbytes = -1
+    if nbytes >= 0:
+        return nbytes
+    hint = "a number of bytes, such as 500M or 2G"
+    tell(StoreError(f"{VARIABLE} cannot be {said!r}; it is 1G", hint=hint))
+    return DEFAULT
+
+
+def mark_used(path: Path) -> None:
+    """Notes that a file was used today."""
+    with suppress(OSError):
+        if time.time() - os.stat(path).st_mtime > _DAY:
+            os.utime(path)
+
+
+def make_room(nbytes: int) -> None:
+    """Prunes where this process did not yet, or so many bytes were added meanwhile."""
+    global _added
+    added = None if _added is None else _added + nbytes
+    _added = added or 0
+    if added is None or added > limit() * _BETWEEN:
+        _added = 0
+        prune()
+
+
+def prune() -> int:
+    """Removes what nobody will read, and files until the cache is within its limit; their number.
+
+    The store's own file counts, and is left alone; marks have an end of their own.
+    """
+    import shutil  # which calls do without
+
+    root = cache_directory()
+    try:
+        check_private(root)
+    except (OSError, StoreError):
+        return 0
+    for name in _FORMER:
+        shutil.rmtree(root / "programs" / name, ignore_errors=True)
+    now, removed = time.time(), 0
+    files = list(_files(root))
+    for file in _left_behind(files, now):
+        removed += _is_removed(file)
+    kept = sorted((file for file in files if _may_go(file.path)), key=lambda file: file.used)
+    total = sum(file.nbytes for file in files)
+    goal = total if total <= limit() else limit() * _LEFT
+    for file in kept:
+        if total <= goal:
+            break
+        removed += _is_removed(file)
+        total -= file.nbytes
+    return removed
+
+
+def _left_behind(files: list[_File], now: float) -> Iterator[_File]:
+    """Drafts and marks of processes that ended in the middle of their work."""
+    marks = [file for file in files if _is_mark(file.path)]
+    marks.sort(key=lambda file: file.used, reverse=True)
+    for number, mark in enumerate(marks):
+        if now - mark.used > (_DAY if number >= _MOST_MARKS else _AGE_OF_MARKS):
+            yield mark
+    for file in files:
+        if file.path.name.startswith(".") and now - file.used > _AGE_OF_DRAFTS:
+            yield file
+
+
+def _is_mark(path: Path) -> bool:
+    return path.parent.name == "begun"
+
+
+def _may_go(path: Path) -> bool:
+    """Whether a file is a program, or a store that was set aside."""
+    if path.name.startswith(".") or _is_mark(path):
+        return False
+    return "programs" in path.parts or ".corrupt-" in path.name
+
+
+def _files(folder: Path) -> Iterator[_File]:
+    """The files in a folder and those below, by no links."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield _File(Path(entry.path), status.st_size, status.st_mtime)
+
+
+def _is_removed(file: _File) -> bool:
+    with suppress(OSError):
+        file.path.unlink()
+        return True
+    return False
