@@ -8,9 +8,7 @@ once the tables are full.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench.machine import facts
 
 _PAGE = 4096
 _ELEMENTS = np.arange(1.0, 9.0)
@@ -56,16 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=1000, help="structures from line to line")
     parser.add_argument("--out", type=Path, help="a file of JSON to write")
     options = parser.parse_args(arguments)
-    from mdtensor.api import pipeline
-
-    target = pipeline.engine_for().target
     rows: list[dict[str, float]] = []
-    found: dict[str, Any] = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "device": {"name": target.name, "cores": target.cores, "driver": target.driver},
-        "python": platform.python_version(),
-        "rows": rows,
-    }
+    found: dict[str, Any] = {**facts(), "rows": rows}
     for row in measured(options.count, options.every):
         rows.append(row)
         print("{structures:>8} structures {megabytes:8.1f} MB {seconds:8.1f} s".format(**row))

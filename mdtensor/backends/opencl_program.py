@@ -12,15 +12,15 @@ import numpy as np
 
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.opencl_launchers import ADDRESS, launcher_of, remembering_launcher_of
-from mdtensor.backends.opencl_runtime import caching
+from mdtensor.backends.opencl_runtime import bare_kernels
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource
 
 if TYPE_CHECKING:
     from mdtensor.backends.pyopencl import OpenCLDevice
 
-# Calls of a thread until a program has kernel objects of its own there. Making one takes 0.1 ms,
-# and three to five times that after other work; setting again what it would keep takes 6 µs.
+# Calls of a thread until a program has kernel objects of its own there. Making one takes 40 µs
+# after other work and 6 in a row; setting again what it would keep takes 6 µs.
 CALLS_BY_SHARED = 32
 
 
@@ -41,7 +41,7 @@ class Kernels:
 
     def made(self) -> list[Any]:
         """A new kernel object for each kernel of the program."""
-        return caching(self.cl, lambda: [self.cl.Kernel(self.program, n) for n in self.names])
+        return bare_kernels(self.cl, self.program, self.names)
 
     def shared(self) -> list[Any]:
         """The ones that all launches of this thread may use."""

@@ -17,15 +17,14 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from mdtensor.errors import NoDeviceError, NotPrivateError, tell
 from mdtensor.paths import cache_directory, check_private, private_folder, read_private
-
-Result = TypeVar("Result")
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _LIBRARY, _OWN_ICD = "libintelocl.so", "mdtensor-intel.icd"
@@ -144,17 +143,48 @@ def load_pyopencl() -> ModuleType:
         os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     try:
         pyopencl = importlib.import_module("pyopencl")
-        caching(pyopencl, lambda: importlib.import_module("pyopencl.invoker"))
+        try:
+            _ask_for_functions()
+        except (OSError, sqlite3.Error):
+            # The variable of this meaning was read when PyOpenCL was imported.
+            pyopencl.__dict__["_PYOPENCL_NO_CACHE"] = True
+            _ask_for_functions()
     except ImportError as error:
         raise NoDeviceError(f"PyOpenCL cannot be imported: {error}", hint=INSTALL_HINT) from error
     return pyopencl
 
 
-def caching(pyopencl: Any, do: Callable[[], Result]) -> Result:
-    """What `do` returns, without PyOpenCL's database where that cannot be read or written."""
+class _Bare(threading.local):
+    """Whether this thread makes kernel objects without functions in Python that launch them."""
+
+    asked = False
+
+
+_bare = _Bare()
+
+
+def bare_kernels(pyopencl: Any, program: Any, names: Iterable[str]) -> list[Any]:
+    """New kernel objects of a program, which take arguments by `_set_arg_buf_pack_multi` alone.
+
+    PyOpenCL has a function in Python for each that sets arguments and launches. It lies pickled in
+    a database, which takes most of the time, and a lock that forks leave behind.
+    """
+    _bare.asked = True
     try:
-        return do()
-    except (OSError, sqlite3.Error):
-        # The variable of this meaning was read when PyOpenCL was imported.
-        pyopencl._PYOPENCL_NO_CACHE = True
-        return do()
+        return [pyopencl.Kernel(program, name) for name in names]
+    finally:
+        _bare.asked = False
+
+
+def _ask_for_functions() -> None:
+    """Has PyOpenCL leave its functions out of what `bare_kernels` makes."""
+    invoker: Any = importlib.import_module("pyopencl.invoker")
+    whole = invoker.generate_enqueue_and_set_args
+    if getattr(whole, "asks", False):
+        return
+
+    def generate_enqueue_and_set_args(*arguments: Any, **options: Any) -> tuple[Any, Any]:
+        return (None, None) if _bare.asked else whole(*arguments, **options)
+
+    generate_enqueue_and_set_args.asks = True  # type: ignore[attr-defined]
+    invoker.generate_enqueue_and_set_args = generate_enqueue_and_set_args

@@ -32,7 +32,7 @@ from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from tests.api.short_searches import search_trials, search_until
-from tests.api.survive_tuning import survive
+from tests.api.survival import kills
 from tests.targets import CPU
 
 
@@ -423,5 +423,5 @@ def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.M
     assert done.stdout.startswith("tuned 0 ")
 
 
-def test_killed_runs_lose_no_trial() -> None:
-    survive(kills=2)
+def test_killed_runs_lose_no_trial(tmp_path: Path) -> None:
+    assert list(kills.survived(2, 0, tmp_path)) == ["", ""]

@@ -1,28 +1,27 @@
-"""Kills tuning runs at random moments and looks at what is left in the store.
+"""Kills of runs that tune or compute, at random moments, and what is left in the store.
 
-`python -m tests.api.survive_tuning --kills 50` prints one line a kill. Every trial whose recording
-had returned must be there, the store must open, and the worker process must be gone.
+Every trial whose recording had returned must be there, and the store must open.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store import FILE_NAME, Store
 from mdtensor.lower.schedule import Schedule
+from tests.api.survival.programs import ended, started
 
 VICTIM = """
 import sys
 import mdtensor as mdt
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store import FILE_NAME, Store
 
 record = Store.record_trial
 count = 0
@@ -64,7 +63,7 @@ def kill_once(folder: Path, trials: int, pause_s: float) -> tuple[int, int]:
 
 def rows_in(folder: Path) -> int:
     """The number of trials in the store, each of which must be readable."""
-    with Store.open(folder) as store:
+    with Store.open(folder / FILE_NAME) as store:
         assert store.trouble is None
         rows = [
             row for entry in store.ls() for row in store.trials(entry.problem, entry.environment)
@@ -74,19 +73,30 @@ def rows_in(folder: Path) -> int:
     return len(rows)
 
 
-def survive(kills: int, seed: int = 0) -> None:
-    """Asserts that no reported trial is lost, and at most one is there beyond those reported."""
+def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
+    """What went wrong with each of so many kills; "" where nothing did.
+
+    No reported trial may be lost, and at most one be there beyond those reported. Every other
+    process computes only, and is killed at any moment; the next one must not notice.
+    """
     rng = random.Random(seed)
-    with tempfile.TemporaryDirectory() as name:
-        for number in range(kills):
-            trials, seconds = rng.randint(1, 12), rng.uniform(0.0, 0.6)
-            reported, kept = kill_once(Path(name), trials, seconds)
-            when = f"{trials} trials and {seconds:.2f} s"
-            print(f"kill {number}: after {when}, {reported} reported, {kept} kept", flush=True)
-            assert trials <= reported <= kept <= reported + 1
+    for number in range(count):
+        if number % 2:
+            yield _killed_while_it_computes(folder / "cache", rng.uniform(0.0, 1.0))
+            continue
+        trials, seconds = rng.randint(1, 6), rng.uniform(0.0, 0.6)
+        reported, kept = kill_once(folder / "cache", trials, seconds)
+        is_whole = trials <= reported <= kept <= reported + 1
+        when = f"after {trials} trials and {seconds:.2f} s"
+        yield "" if is_whole else f"{when}, {reported} reported, {kept} kept"
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    survive(parser.parse_args().kills)
+def _killed_while_it_computes(cache: Path, pause_s: float) -> str:
+    victim = started("while True: known(); new()", cache)
+    time.sleep(pause_s)
+    victim.kill()
+    trouble = victim.communicate()[1]
+    after = ended(started("known(); new()", cache))
+    if trouble or not after.is_clean():
+        return f"killed after {pause_s:.2f} s: {trouble}; the next process: {after}"
+    return ""

@@ -1,0 +1,65 @@
+"""Campaigns of what processes and caches must survive; one line for each kind, and what failed.
+
+`python -m tests.api.survival --kills 1000 --forks 1000 --exits 1000 --crowd 64 --damage 500`
+ends with exit code 1 where anything hung, crashed, was lost or wrong. `--report FILE` keeps it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.machine import facts
+from tests.api.survival import crowd, damage, exits, forks, kills
+
+CAMPAIGNS: dict[str, Callable[[int, int, Path], Iterator[str]]] = {
+    "kills": kills.survived,
+    "forks": forks.survived,
+    "exits": exits.survived,
+    "crowd": crowd.survived,
+    "damage": damage.survived,
+}
+
+
+def campaign(name: str, count: int, seed: int) -> dict[str, Any]:
+    """The outcome of so many tries of one kind, as the report has it."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mdtensor-survival-") as folder:
+        failures: list[str] = []
+        tries = 0
+        for reason in CAMPAIGNS[name](count, seed, Path(folder)):
+            tries += 1
+            if reason:
+                failures.append(reason)
+                print(f"{name} {tries}: {reason}", flush=True)
+    seconds = round(time.monotonic() - began, 1)
+    print(f"{name}: {tries} tries, {len(failures)} failed, {seconds} s", flush=True)
+    return {"seed": seed, "tries": tries, "failures": failures, "seconds": seconds}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the campaigns that are asked for; 1 where any try failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.api.survival", description=__doc__)
+    for name in CAMPAIGNS:
+        parser.add_argument(f"--{name}", type=int, default=0, help="tries")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--report", type=Path, help="a file of JSON to write")
+    options = parser.parse_args(arguments)
+    report: dict[str, Any] = facts()
+    for name in CAMPAIGNS:
+        if count := getattr(options, name):
+            report[name] = campaign(name, count, options.seed)
+            if options.report is not None:
+                text = json.dumps(report, indent=1)
+                options.report.write_text(text + "\n", encoding="utf-8")
+    return int(any(report[name]["failures"] for name in CAMPAIGNS if name in report))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Programs of the campaigns, as processes that are watched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+LONGEST_S = 120.0
+_MOST_TROUBLE = 3000  # characters
+
+# `new()` calls what the process has not called before, and `known()` what any may have.
+CALLS = """
+import itertools, os, sys
+import numpy as np
+import mdtensor as mdt
+
+elements = np.arange(1.0, 9.0)
+matrix = np.random.default_rng(0).random((40, 50))
+constants = itertools.count(os.getpid() * 1000)
+
+def known():
+    assert np.allclose(mdt.einsum("ij,kj->ik", matrix, matrix), matrix @ matrix.T, rtol=1e-12)
+    assert np.array_equal(mdt.reduce("ij->i", matrix, combine="max"), matrix.max(1))
+
+def new():
+    constant = next(constants) + 0.5
+    found = mdt.reduce("i->", elements, f=lambda x: x * constant)
+    assert found == sum(element * constant for element in elements.tolist()), found
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: its exit code, or None where it hung; and what it wrote."""
+
+    code: int | None
+    shown: str
+    trouble: str
+
+    def is_clean(self, code: int = 0) -> bool:
+        """Whether it ended by this exit code, without an error of Python's."""
+        return self.code == code and not any(
+            word in self.trouble for word in ("Traceback", "Fatal", "Exception ignored")
+        )
+
+
+def started(program: str, cache: Path, *arguments: object) -> subprocess.Popen[str]:
+    """A process of a program behind `CALLS`, whose cache is in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore::UserWarning", "-c", CALLS + program, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MDTENSOR_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache.parent)},
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    """Waits for the end of a process, and kills one that hangs."""
+    try:
+        shown, trouble = process.communicate(timeout=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        shown, trouble = process.communicate()
+        return Ended(None, shown, trouble[-_MOST_TROUBLE:])
+    return Ended(process.returncode, shown, trouble[-_MOST_TROUBLE:])
