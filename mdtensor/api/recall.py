@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, cast
@@ -160,8 +161,10 @@ def recalled(
         """A call on arrays in the place of torch's tensors; NO_TENSORS where there are none."""
         given = taken(args, options)
         if given is not None and given.on_cuda:
-            key, arrays = described(given.args, given.options)
-            launch = known_get(key)
+            launch, arrays = None, []
+            with suppress(_NotPlainError, TypeError, RecursionError):  # beside the tensors
+                key, arrays = described(given.args, given.options)
+                launch = known_get(key)
             if launch is not None and not (_active and is_noting()):
                 result = launch(*arrays)
                 if result is OUT:

@@ -294,3 +294,10 @@ def test_a_tensor_on_a_gpu_that_wants_a_gradient_is_refused(arrays_at: list[int]
     for _ in range(2):
         with pytest.raises(DTypeError, match=re.escape("operand 0 is a Tensor that cupy does not")):
             mdt.einsum("ij->i", a)
+
+
+def test_what_stands_beside_tensors_on_a_gpu_is_looked_at(arrays_at: list[int]) -> None:
+    a = on_cuda(LEFT.copy())
+    mdt.einsum("ij->i", a)
+    with pytest.raises(DTypeError, match="operand 1 "):
+        mdt.einsum("ij,jk->ik", a, object())

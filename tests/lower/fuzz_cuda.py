@@ -7,6 +7,10 @@ half of the schedules are of work-items that keep what they can in registers. Se
 share the work, since compiling takes longer than running; a case without an answer runs again,
 alone: it crashed its process, as a compiler may (docs/adr/0004), or hangs, or only waited.
 
+`compute-sanitizer --target-processes all --tool memcheck python -m tests.lower.fuzz_cuda` finds
+accesses that miss an array, and `--tool racecheck` what work-items forget to wait for; `--within`
+ends it in time.
+
 `--opencl` needs neither: the processor computes by them, whatever has no cluster, and by places and
 words that are as narrow as on a GPU.
 """
@@ -60,6 +64,8 @@ class OnGpu:
         from mdtensor.backends.cupy import open_device
 
         self.device = open_device(0)
+        # Memory of a pool goes on where an array ends, and compute-sanitizer would not know.
+        self.device.cupy.cuda.set_allocator(None)
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Copying:
         return Copying(self.device.cupy, self.device.compile(source, sizes), source)
@@ -221,6 +227,7 @@ def main() -> int:
     parser.add_argument("--space", action="store_true", help="schedules from the search's space")
     parser.add_argument("--opencl", action="store_true", help="on the processor, without a GPU")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="before it runs alone")
+    parser.add_argument("--within", type=float, default=math.inf, help="seconds for all cases")
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     options = parser.parse_args()
     kind = fuzz.MD_HOM if options.md_homs else ""
@@ -245,6 +252,8 @@ def main() -> int:
                 print(name, result, flush=True)
             if number % 200 == 0:
                 print(number, dict(counts), f"{time.monotonic() - start:.0f} s", flush=True)
+            if time.monotonic() - start > options.within:
+                break
     print(dict(counts), f"in {time.monotonic() - start:.0f} s", flush=True)
     return int(sum(counts.values()) != counts["ok"] + counts["refused"])
 
