@@ -48,6 +48,8 @@ def _swapaxes(a: LazyArray, axis1: int, axis2: int) -> LazyArray:
 
 def _moveaxis(a: LazyArray, source: Any, destination: Any) -> LazyArray:
     moved, places = axes_of(source, a.ndim), axes_of(destination, a.ndim)
+    if len(moved) != len(places):
+        raise ShapeError(f"axes {moved} do not move to {places}", hint="one place for each axis")
     order = [axis for axis in range(a.ndim) if axis not in moved]
     for place, axis in sorted(zip(places, moved, strict=True)):
         order.insert(place, axis)
@@ -74,8 +76,9 @@ def _flip(m: LazyArray, axis: Axis = None) -> LazyArray:
 
 
 def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
-    to = (shape,) if isinstance(shape, int) else tuple(shape)
-    return array._like(broadcast(array._value, to))  # pyright: ignore[reportPrivateUsage]
+    from mdtensor.api.compile import spec  # which needs this module
+
+    return array._like(broadcast(array._value, spec(shape).shape))  # pyright: ignore[reportPrivateUsage]
 
 
 def _method(name: str) -> Callable[..., Any]:

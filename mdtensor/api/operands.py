@@ -133,7 +133,7 @@ def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None)
         if hasattr(operand, "__dlpack__") and not hasattr(operand, "__array__"):
             return xp.from_dlpack(operand)
         return xp.asarray(operand, dtype=dtype)
-    except (BufferError, RuntimeError, TypeError) as error:
+    except (BufferError, OverflowError, RuntimeError, TypeError) as error:
         raise DTypeError(
             f"{name} is a {type(operand).__name__} that {xp.__name__} does not take: {error}",
             hint=f"convert it to an array of {xp.__name__} first",

@@ -29,11 +29,21 @@ A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
 IMG, FLT = np.ones((1, 8, 8, 3)), np.ones((4, 3, 3, 3))
 
 
+TOO_LARGE = "int too large to convert to float"  # in Python's words
 FIXED = np.zeros(2)
 FIXED.flags.writeable = False
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 # What has no module: a callable that some other library made.
 NOBODYS = type("Nobody", (), {"__call__": lambda self: None, "__module__": None})()
+
+
+def nested(depth: int = 0) -> list[Any]:
+    """A list in as many others, or one that holds itself."""
+    inner: list[Any] = []
+    inner.extend([] if depth else [inner])
+    for _ in range(depth):
+        inner = [inner]
+    return inner
 
 
 def shifted(u: Any) -> Any:
@@ -46,6 +56,12 @@ def add(lhs: Any, rhs: Any) -> Any:
 
 @mdt.mdh
 def copied(x: Any, y: Any) -> None:
+    for i in range(len(x)):
+        y[i] = x[i]
+
+
+@mdt.mdh(mdt.directive.out(y=Buffer[fp64]), mdt.directive.inp(x=Buffer[fp64]))
+def copied_floats(y: Any, x: Any) -> None:
     for i in range(len(x)):
         y[i] = x[i]
 
@@ -475,6 +491,51 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: mdt.reduce("ij->i", A, dtype="9" * 5000),
         DTypeError,
         "'" + "9" * 78 + "… is no element type\n  hint: such as f4, float64, i1",
+    ),
+    (
+        lambda: mdt.einsum("2i+a,a->i", [1, 2], [1, 2], extents={"i": 10**5000}),
+        SubscriptError,
+        (
+            "index '2i+a' of operand 0 runs from 0 to an int of 16611 bits, but its axis has"
+            " extent 2\n"
+            "  2i+a,a->i\n"
+            "  ^\n"
+            "  operand 0: (2,) int64    operand 1: (2,) int64\n"
+            "  hint: extents={'i': …} makes it end earlier"
+        ),
+    ),
+    (
+        lambda: copied_floats(10**5000),
+        DTypeError,
+        (
+            f"x is a int that numpy does not take: {TOO_LARGE}\n"
+            "  hint: convert it to an array of numpy first"
+        ),
+    ),
+    (
+        lambda: mdt.stencil(shifted, border="constant", cval=nested())(A),
+        DTypeError,
+        "the border's value is [[[[[[[[[...]]]]]]]]], which is no number\n  hint: cval=0.0",
+    ),
+    (
+        lambda: np.broadcast_to(mdt.lazy(A), nested()),
+        ShapeError,
+        "[[[[[[[[[...]]]]]]]]] is no shape\n  hint: whole numbers, such as (64, 128)",
+    ),
+    (
+        lambda: np.broadcast_to(mdt.lazy(A), nested(5000)),
+        ShapeError,
+        "[[[[[[[[[...]]]]]]]]] is no shape\n  hint: whole numbers, such as (64, 128)",
+    ),
+    (
+        lambda: np.moveaxis(mdt.lazy(A), 0, (0, 1)),
+        ShapeError,
+        "axes (0,) do not move to (0, 1)\n  hint: one place for each axis",
+    ),
+    (
+        lambda: np.broadcast_to(mdt.lazy(A), 2.5),  # type: ignore[arg-type]
+        ShapeError,
+        "2.5 is no shape\n  hint: whole numbers, such as (64, 128)",
     ),
 ]
 

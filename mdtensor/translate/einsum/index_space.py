@@ -304,7 +304,8 @@ class _Solver:
         if hint is None and smaller is not None:
             hint = f"extents={{{smaller!r}: …}} makes it end earlier"
         return SubscriptError(
-            f"index {axis.written.name!r} of operand {axis.operand} runs from {low} to {high},"
+            f"index {axis.written.name!r} of operand {axis.operand} runs from {shown(low)} to"
+            f" {shown(high)},"
             f" but its axis has extent {axis.extent}",
             text=self.subscripts.text,
             carets=(axis.written.column,),

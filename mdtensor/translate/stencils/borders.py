@@ -37,10 +37,19 @@ class Border:
             raise TranslationError(
                 f"unknown border {shown(self.mode)}", hint=f"one of {', '.join(MODES)}"
             )
-        if np.ndim(self.cval) or np.asarray(self.cval).dtype.kind not in "biufc":
+        if not _is_number(self.cval):
             raise DTypeError(
                 f"the border's value is {shown(self.cval)}, which is no number", hint="cval=0.0"
             )
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is one number of a type that NumPy has."""
+    try:
+        held = np.asarray(value)
+    except (RecursionError, RuntimeError, TypeError, ValueError):  # lists in lists of other lengths
+        return False
+    return held.ndim == 0 and held.dtype.kind in "biufc"
 
 
 def outside(border: Border, dtype: np.dtype) -> Expr:

@@ -149,7 +149,7 @@ def broadcast(fused: Fused, shape: Sequence[int]) -> Fused:
     if added < 0 or any(
         have not in (1, want) for have, want in zip(fused.shape, shape[added:], strict=True)
     ):
-        raise ShapeError(f"shape {fused.shape} does not broadcast to {tuple(shape)}")
+        raise ShapeError(f"shape {fused.shape} does not broadcast to {shown(tuple(shape))}")
     places = [
         AffineIndex() if have == 1 else AffineIndex.of(dim_of(added + axis))
         for axis, have in enumerate(fused.shape)
