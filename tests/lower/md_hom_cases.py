@@ -154,22 +154,28 @@ class StagedRun:
 
     def check(self, number: int, program) -> None:
         """Runs the program of a stage twice, and compares all bytes that it may touch."""
-        stage, inputs = self.stages[number], self.inputs[number]
-        arrays = [placed.array for placed in inputs]
-        last = stage is self.stages[-1]
-        layouts = self.drawn.outputs if last else map(_layout, stage.md_hom.outputs)
-        outputs = [Placed(layout, None) for layout in layouts]
-        expected = [self._blank(placed.array) for placed in outputs]
-        compute(stage.md_hom, arrays, expected)
-        tolerances = self._tolerances(stage.md_hom, arrays, expected)
+        outputs, expected, tolerances = self.expectation(number)
         for _ in range(2):
-            run_on_guarded_memory(program, inputs, outputs)
+            run_on_guarded_memory(program, self.inputs[number], outputs)
             for n, (output, right) in enumerate(zip(outputs, expected, strict=True)):
                 try:
                     compare(output.array, right, tolerances[n])
                 except MismatchError as error:
                     where = f"stage {number}, output {n}"
                     raise MismatchError(f"{where}: {error}") from None
+
+    def expectation(
+        self, number: int
+    ) -> tuple[list[Placed], list[np.ndarray], Sequence[np.ndarray | None]]:
+        """Outputs of a stage, what is right for each, and how far from it a result may be."""
+        stage = self.stages[number]
+        arrays = [placed.array for placed in self.inputs[number]]
+        last = stage is self.stages[-1]
+        layouts = self.drawn.outputs if last else map(_layout, stage.md_hom.outputs)
+        outputs = [Placed(layout, None) for layout in layouts]
+        expected = [self._blank(placed.array) for placed in outputs]
+        compute(stage.md_hom, arrays, expected)
+        return outputs, expected, self._tolerances(stage.md_hom, arrays, expected)
 
     def _blank(self, array: np.ndarray) -> np.ndarray:
         """What an output holds before, as wide as the comparison is."""

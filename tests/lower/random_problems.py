@@ -7,6 +7,7 @@ import math
 import mmap
 import random
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,12 +88,17 @@ class Einsum:
         )
 
 
-def random_einsum(rng: random.Random) -> Einsum:
-    """One to three operands of at most four axes each, zero to five dims."""
+def random_einsum(
+    rng: random.Random, choices: Sequence[int] = EXTENTS, most: int = POINTS
+) -> Einsum:
+    """One to three operands of at most four axes each, zero to five dims.
+
+    Extents are among `choices`, and their product is no more than `most`.
+    """
     dtypes = random_dtypes(rng)
     rank = rng.choices(range(6), weights=(1, 3, 6, 8, 4, 2))[0]
     letters = rng.sample(string.ascii_letters, rank)
-    extents = random_extents(rng, letters)
+    extents = random_extents(rng, letters, choices, most)
     terms: list[list[str]] = []
     for _ in dtypes:
         fewest = min(len(letters), rng.choice((0, 1, 1, 2, 2, 2)))
@@ -135,11 +141,16 @@ def random_dtypes(rng: random.Random) -> list[str]:
     return [favourite] * count
 
 
-def random_extents(rng: random.Random, letters: list[str]) -> dict[str, int]:
+def random_extents(
+    rng: random.Random,
+    letters: list[str],
+    choices: Sequence[int] = EXTENTS,
+    most: int = POINTS,
+) -> dict[str, int]:
     """Extents whose product stays small enough for an oracle in NumPy."""
     while True:
-        extents = {letter: rng.choice(EXTENTS) for letter in letters}
-        if math.prod(extents.values()) <= POINTS:
+        extents = {letter: rng.choice(choices) for letter in letters}
+        if math.prod(extents.values()) <= most:
             return extents
 
 

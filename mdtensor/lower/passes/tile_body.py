@@ -246,6 +246,13 @@ class Body:
             return self.frame.problem.streams[stream].strides[d]
         return layout.stride(d, FULL) if layout.has(d, FULL) else layout.stride(d, INNER)
 
+    def _begins_a_block(self, lane: int) -> bool:
+        """Whether padded vectors begin where blocks do, so that staged tiles have all of them.
+
+        What is left of an extent that is not known takes several vectors, one behind the other.
+        """
+        return lane >= 0 and self.frame.tilings[lane].remainder is not None
+
     def _load(self, stream: int, offset: Index, piece: Piece, inside: Value | None = None) -> Value:
         lane = self.frame.schedule.lane
         stride = self._stride(stream, lane) if lane >= 0 else as_index(0)
@@ -253,7 +260,7 @@ class Body:
         if lane >= 0 and piece.offset:
             offset = offset + stride * piece.offset
         valid = piece.valid if lanes == piece.lanes else 1
-        if stream in self.frame.layouts:
+        if stream in self.frame.layouts and self._begins_a_block(lane):
             valid = lanes
         load = Load(
             f"{self.pointer}{stream}",

@@ -1,0 +1,1 @@
+"""An interpreter of LoopNests that checks each access, and that needs no compiler."""

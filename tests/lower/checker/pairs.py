@@ -1,0 +1,262 @@
+"""Random problems of few points by random schedules, and what the interpreter finds in them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.any_alignment import for_any_alignment
+from mdtensor.lower.generalised import generalised
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.narrow_places import with_narrow_places
+from mdtensor.lower.nest.loop_nest import LoopNest
+from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.selection import selection_of
+from mdtensor.translate.combine import PrefixSum
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.stages import stages
+from tests.lower.checker.machine import Program
+from tests.lower.checker.memory import POISON, FaultError, Input, Memory, Output
+from tests.lower.checker.value_text import NotInterpretedError
+from tests.lower.fuzz import expectation
+from tests.lower.fuzz_cuda import of_cluster
+from tests.lower.md_hom_cases import UNROLLED, StagedRun
+from tests.lower.random_md_homs import Drawn, UnsuitableError, drawn
+from tests.lower.random_problems import Einsum, Placed, element_values, random_einsum
+from tests.lower.random_resident import random_gpu_schedule
+from tests.lower.random_schedules import random_schedule
+from tests.lower.running import compare, launch_sizes
+
+EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 13)
+POINTS = 96
+OF_A_PROBLEM = 16  # pairs one after the other that have the same problem
+KINDS = ("einsum", "complex", "stencil", "reduction", "scan", "records", "selection")
+DEVICES = ("cpu", "gpu")
+FAMILIES = tuple(f"{device}/{kind}" for device in DEVICES for kind in KINDS)
+RIGHT, REFUSED, NOT_INTERPRETED = "right", "refused", "not interpreted"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A problem, its inputs, what is right for its outputs, and how far from it they may be.
+
+    A `general` problem has run-time sizes, those of the `fixed` one.
+    """
+
+    problem: Problem
+    fixed: Problem
+    inputs: Sequence[Placed]
+    outputs: Sequence[Placed]
+    expected: Sequence[np.ndarray]
+    tolerances: Sequence[np.ndarray | None]
+    elements: dict[int, list[tuple[int, object]]] = field(
+        default_factory=dict[int, list[tuple[int, object]]]
+    )
+
+    def check(self, schedule: Schedule, seed: int) -> None:
+        """Interprets the kernels of a schedule; an error where they are wrong.
+
+        LoweringError where the schedule does not fit the problem.
+        """
+        rng = random.Random(seed)
+        aligned = schedule.resident and rng.random() < 0.7
+        if not aligned and schedule.bulk:
+            schedule = for_any_alignment(self.problem, schedule)
+        nests = lowered(self.problem, schedule, aligned=aligned)
+        sizes = launch_sizes(self.fixed, schedule, seed) if self.problem.is_general else ()
+        self.check_nests(nests, sizes, seed, aligned=aligned)
+
+    def check_nests(
+        self, nests: Sequence[LoopNest], sizes: Sequence[int], seed: int, *, aligned: bool = False
+    ) -> None:
+        """Interprets kernels on arrays that begin anywhere, or at multiples of 16 bytes."""
+        rng = random.Random(seed)
+        program = Program(nests, wide_are_aligned=aligned)
+        inputs: list[Memory] = []
+        outputs: list[Memory] = []
+        for n, placed in enumerate(self.inputs):
+            if n not in self.elements:
+                self.elements[n] = elements_of(placed.array)
+            base = _base(placed.array, rng, aligned=aligned)
+            inputs.append(Input(f"I{n}", self.elements[n], base))
+        for n, placed in enumerate(self.outputs):
+            array = placed.array
+            base = _base(array, rng, aligned=aligned)
+            outputs.append(Output(f"O{n}", places_of(array), base))
+        program.run([*inputs, *outputs], sizes, rng)
+        for n, placed in enumerate(self.outputs):
+            result = result_in(outputs[n], placed.array)
+            compare(result, self.expected[n], self.tolerances[n])
+
+
+def _base(array: np.ndarray, rng: random.Random, *, aligned: bool) -> int:
+    return 16 * rng.randrange(4) if aligned else real(array).itemsize * rng.randrange(64) % 64
+
+
+def real(array: np.ndarray) -> np.ndarray:
+    """The array, with both parts of complex numbers as elements along one more axis."""
+    if array.dtype.kind != "c":
+        return array
+    part = np.dtype(f"f{array.itemsize // 2}")
+    both = (*array.shape, 2), (*array.strides, part.itemsize)
+    return np.lib.stride_tricks.as_strided(np.real(array), *both).view(part)
+
+
+def places_of(array: np.ndarray) -> list[int]:
+    """How many elements behind its first one each element of an array lies."""
+    parts = real(array)
+    places = [0]
+    for extent, stride in zip(parts.shape, parts.strides, strict=True):
+        steps = [n * (stride // parts.itemsize) for n in range(extent)]
+        places = [place + step for place in places for step in steps]
+    return places
+
+
+def elements_of(array: np.ndarray) -> list[tuple[int, object]]:
+    """All elements between the ends of an array by their places, undefined where it has none."""
+    places = places_of(array)
+    parts = real(array)
+    if parts.dtype.kind == "b":
+        values = parts.astype(np.uint8)
+    else:
+        values = parts if parts.dtype.kind in "iu" else parts.astype(np.float64)
+    found: dict[int, object] = dict.fromkeys(range(min(places), max(places) + 1), POISON)
+    found.update(zip(places, values.ravel().tolist(), strict=True))
+    return list(found.items())
+
+
+def result_in(output: Mapping[int, Any], array: np.ndarray) -> np.ndarray:
+    """What an output holds; what was not written is what the array held before."""
+    before = real(array)
+    flat = before.ravel().copy()
+    for n, place in enumerate(places_of(array)):
+        value = output[place]
+        if value is not POISON:
+            flat[n] = value
+    result = flat.reshape(before.shape)
+    return result.view(array.dtype)[..., 0] if array.dtype.kind == "c" else result
+
+
+# ---- subjects of a family ---------------------------------------------------------------------
+
+
+@lru_cache(4)
+def subject_of(name: str) -> Subject:
+    """The subject of a name such as "0/cpu/scan/17": seed, device, kind, number."""
+    rng = random.Random(name)
+    _, device, kind, _ = name.split("/")
+    general = rng.random() < 0.2
+    if kind in ("einsum", "complex"):
+        return subject_of_einsum(_einsum(rng, kind), rng.getrandbits(32), general=general)
+    while True:
+        found = _subject_of_md_hom(rng, kind, general=general, narrow=device == "cpu")
+        if found is not None:
+            return found
+
+
+def _einsum(rng: random.Random, kind: str) -> Einsum:
+    while True:
+        einsum = random_einsum(rng, EXTENTS, POINTS)
+        complexes = any(operand.dtype.startswith("c") for operand in einsum.operands)
+        if complexes == (kind == "complex"):
+            return einsum
+
+
+def subject_of_einsum(einsum: Einsum, seed: int, *, general: bool) -> Subject:
+    """An einsum on random elements; a `general` one has run-time sizes."""
+    rng = np.random.default_rng(seed)
+    arrays = (*einsum.operands, einsum.out)
+    small = any(np.dtype(a.dtype).kind in "fc" for a in arrays) or einsum.dtype is not None
+    inputs = [Placed(o, element_values(o, rng, small=small)) for o in einsum.operands]
+    expected, tolerance = expectation(einsum, [placed.array for placed in inputs])
+    fixed = problem_from_md_hom(einsum.md_hom())
+    problem = generalised(fixed)[0] if general else fixed
+    return Subject(problem, fixed, inputs, [Placed(einsum.out, None)], [expected], [tolerance])
+
+
+def _subject_of_md_hom(
+    rng: random.Random, kind: str, *, general: bool, narrow: bool
+) -> Subject | None:
+    extents = {name: rng.choice(EXTENTS) for name in "ijkl"}
+    try:
+        found = drawn(rng.getrandbits(32), extents)
+    except UnsuitableError:
+        return None
+    if found.md_hom.points > POINTS or not _is_of(found.md_hom, kind):
+        return None
+    chain = stages(found.md_hom)
+    number = rng.randrange(len(chain))
+    fixed = problem_from_md_hom(chain[number].md_hom)
+    if kind == "selection" and selection_of(fixed) is None:
+        return None
+    fixed = with_narrow_places(fixed) if narrow else fixed
+    problem = generalised(fixed)[0] if general else fixed
+    return _staged(found, number, problem, fixed, rng.getrandbits(32))
+
+
+def _staged(given: Drawn, number: int, problem: Problem, fixed: Problem, seed: int) -> Subject:
+    run = StagedRun(given, stages(given.md_hom), seed)
+    return Subject(problem, fixed, run.inputs[number], *run.expectation(number))
+
+
+def _is_of(md_hom: MDHom, kind: str) -> bool:
+    scans = any(isinstance(dim.combine, PrefixSum) for dim in md_hom.dims)
+    tests: dict[str, Callable[[], bool]] = {
+        "stencil": lambda: not md_hom.operators,
+        "reduction": lambda: bool(md_hom.operators) and not scans,
+        "scan": lambda: scans,
+        "records": lambda: len(md_hom.scalar.results) > 1,
+        "selection": lambda: bool(md_hom.operators) and not scans,
+    }
+    return tests[kind]()
+
+
+# ---- pairs ------------------------------------------------------------------------------------
+
+
+def pair_of(name: str) -> tuple[Subject, Schedule]:
+    """The subject and the schedule of a name: seed, device, kind, number."""
+    seed, device, kind, number = name.split("/")
+    first = int(number) // OF_A_PROBLEM
+    subject = subject_of(f"{seed}/{device}/{kind}/{first}")
+    return subject, _schedule(random.Random(f"schedule {name}"), subject.problem, device)
+
+
+def _schedule(rng: random.Random, problem: Problem, device: str) -> Schedule:
+    if device == "cpu" or rng.random() < 0.4:
+        return random_schedule(rng, problem, device, UNROLLED)
+    schedule = random_gpu_schedule(rng, problem)
+    return of_cluster(rng, problem, schedule)
+
+
+def outcome(name: str) -> str:
+    """What comes of a pair: right, refused, not interpreted, or what is wrong."""
+    subject, schedule = pair_of(name)
+    return outcome_of(subject, schedule, number_in(name))
+
+
+def number_in(name: str) -> int:
+    """A number that a name stands for, the same in every process."""
+    return random.Random(name).getrandbits(32)
+
+
+def outcome_of(subject: Subject, schedule: Schedule, seed: int) -> str:
+    """What comes of a subject by a schedule."""
+    try:
+        subject.check(schedule, seed)
+    except LoweringError:
+        return REFUSED
+    except NotInterpretedError as error:
+        return f"{NOT_INTERPRETED}: {error}"
+    except FaultError as error:
+        return f"FAULT {error}"
+    except Exception as error:  # whatever goes wrong is the pair's outcome
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return RIGHT

@@ -1,0 +1,173 @@
+"""The interpreter of LoopNests: random pairs are right, and faults that are put in are found."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+
+import pytest
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.lowering import lowered
+from mdtensor.lower.nest.group_statements import Barrier, Exchange
+from mdtensor.lower.nest.loop_nest import LoopNest
+from mdtensor.lower.nest.statements import If, Loop, Set, Store
+from mdtensor.lower.nest.values import Load
+from mdtensor.lower.plain import plain
+from tests.lower.check_schedules import run
+from tests.lower.checker.memory import FaultError
+from tests.lower.checker.pairs import FAMILIES, OF_A_PROBLEM, pair_of, subject_of_einsum
+from tests.lower.random_problems import Einsum, Operand
+from tests.lower.running import MismatchError
+
+PAIRS = int(os.environ.get("MDTENSOR_TEST_PAIRS", "2000"))
+MUTANTS = 30
+Change = Callable[[Any], Any]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_schedules_are_right(family: str) -> None:
+    report = run(0, [family], PAIRS, workers=1)
+    assert not report.failures, str(report)
+    assert report.total >= PAIRS
+    assert report.counts[family]["right"] > 0.6 * PAIRS, str(report)
+
+
+@pytest.mark.parametrize("extent", [9, 11, 23])
+def test_padded_vectors_do_not_leave_a_staged_tile(extent: int) -> None:
+    array = Operand("f8", (extent,), (0,), (1,), (0,))
+    subject = subject_of_einsum(Einsum("i,i->i", (array, array), array), 0, general=True)
+    schedule = replace(
+        plain(subject.problem),
+        registers=(8,),
+        lane=0,
+        width=8,
+        tail="pad",
+        parts=(0,),
+        staged=("scratch", ""),
+    )
+    subject.check(schedule, 0)
+
+
+# ---- faults that are put in -------------------------------------------------------------------
+
+
+def _places(node: Any, kind: type) -> Iterator[Any]:
+    """All parts of a kernel that are of a kind."""
+    if isinstance(node, kind):
+        yield node
+    if isinstance(node, tuple):
+        for part in cast("tuple[Any, ...]", node):
+            yield from _places(part, kind)
+    elif is_dataclass(node) and not isinstance(node, Index | type):
+        for each in fields(node):
+            yield from _places(getattr(node, each.name), kind)
+
+
+def _changed(node: Any, target: Any, change: Change) -> Any:
+    """A kernel with one part changed, or left out where the change is None."""
+    if node is target:
+        return change(node)
+    if isinstance(node, tuple):
+        parts = [(part, _changed(part, target, change)) for part in cast("tuple[Any, ...]", node)]
+        if all(new is part for part, new in parts):
+            return cast(Any, node)
+        return tuple(new for _, new in parts if new is not None)
+    if is_dataclass(node) and not isinstance(node, Index | type):
+        for each in fields(node):
+            value = getattr(node, each.name)
+            new = _changed(value, target, change)
+            if new is not value:
+                return replace(node, **{each.name: new})
+    return node
+
+
+def _further(node: Any) -> Any:
+    return replace(node, index=node.index + 1)
+
+
+def _far(node: Any) -> Any:
+    return replace(node, index=node.index + 10**9)
+
+
+def _longer(loop: Loop) -> Loop:
+    return replace(loop, stop=loop.stop + 1)
+
+
+def _shorter(loop: Loop) -> Loop:
+    return replace(loop, stop=loop.stop - 1)
+
+
+def _without_guard(guard: If) -> If:
+    return replace(guard, lhs=as_index(0), op="<", rhs=as_index(1))
+
+
+def _never(guard: If) -> If:
+    return replace(guard, lhs=as_index(1), op="<", rhs=as_index(0))
+
+
+def _from_another(exchange: Exchange) -> Exchange:
+    return replace(exchange, lane=exchange.lane + 1)
+
+
+def _dropped(_: Any) -> None:
+    return None
+
+
+# Each with the least share of such changes that must be found. The others change no result: most
+# are in what follows whole vectors or tiles, which few points come to, or in what a random function
+# of comparisons and extremes makes nothing of.
+CHANGES: tuple[tuple[str, str, type, Change, float], ...] = (
+    ("a barrier is dropped", "gpu/reduction", Barrier, _dropped, 0.4),
+    ("a loop is one step longer", "cpu/einsum", Loop, _longer, 0.3),
+    ("a loop is one step shorter", "cpu/einsum", Loop, _shorter, 0.4),
+    ("a load is one element further", "cpu/stencil", Load, _further, 0.6),
+    ("a load is one element further", "gpu/stencil", Load, _further, 0.3),
+    ("a store is one element further", "cpu/scan", Store, _further, 0.9),
+    ("a store is one element further", "gpu/einsum", Store, _further, 0.7),
+    ("a store is dropped", "cpu/records", Store, _dropped, 0.8),
+    ("a guard is dropped", "gpu/einsum", If, _without_guard, 0.3),
+    ("what is guarded is dropped", "gpu/scan", If, _never, 0.2),
+    ("an assignment is dropped", "cpu/reduction", Set, _dropped, 0.2),
+    ("another work-item is asked", "gpu/scan", Exchange, _from_another, 0.2),
+)
+
+
+def _mutants(nests: Sequence[LoopNest], target: Any, change: Change) -> list[LoopNest]:
+    return [replace(nest, body=_changed(nest.body, target, change)) for nest in nests]
+
+
+def _is_found(subject: Any, nests: Sequence[LoopNest]) -> bool:
+    try:
+        subject.check_nests(nests, (), 0)
+    except (FaultError, MismatchError):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("what", "family", "kind", "change", "share"), CHANGES)
+def test_faults_that_are_put_in_are_found(
+    what: str, family: str, kind: type, change: Change, share: float
+) -> None:
+    rng = random.Random(what)
+    found = tried = number = 0
+    while tried < MUTANTS:
+        number += 1
+        subject, schedule = pair_of(f"0/{family}/{number * (OF_A_PROBLEM + 1)}")
+        try:
+            nests = () if subject.problem.is_general else lowered(subject.problem, schedule)
+        except LoweringError:
+            continue
+        targets = list(_places(tuple(nest.body for nest in nests), kind))
+        if not targets:
+            continue
+        target = rng.choice(targets)
+        if kind in (Load, Store) and not _is_found(subject, _mutants(nests, target, _far)):
+            continue  # no point comes there
+        tried += 1
+        found += _is_found(subject, _mutants(nests, target, change))
+    assert found >= share * tried, (found, tried)
