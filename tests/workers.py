@@ -117,7 +117,7 @@ class Workers:
                 continue
             finished.add(message["end"])
             current = ""
-            if message["outcome"] in (RIGHT, REFUSED):
+            if message["outcome"].startswith((RIGHT, REFUSED)):
                 report.counts[message["outcome"]] += 1
             else:
                 report.failures[message["end"]] = message["outcome"]

@@ -66,6 +66,9 @@ class Arithmetic(ABC, Generic[Result_co]):
     def __divmod__(self, other: object) -> tuple[Result_co, Result_co]:
         return self.applied("floordiv", self, other), self.applied("mod", self, other)
 
+    def __rdivmod__(self, other: object) -> tuple[Result_co, Result_co]:
+        return self.applied("floordiv", other, self), self.applied("mod", other, self)
+
     def __pow__(self, other: object) -> Result_co:
         return self.applied("pow", self, other)
 

@@ -20,14 +20,19 @@ def exact_comparison(apply: Applied, op: str, lhs: Any, rhs: Any) -> Any:
     (p0 <= 255)
     >>> exact_comparison(apply, "lt", param(0, "u8"), param(1, "i1"))
     ((p1 >= 0) & (uint64(p1) > p0))
+    >>> exact_comparison(apply, "lt", param(0, "u1").astype("i8"), weak(9))
+    (p0 < 9)
     """
+    before = _source(lhs), _source(rhs)
+    is_converted = before[0] is not lhs or before[1] is not rhs
+    if is_converted and (any(map(_is_number, before)) or before[0].dtype == before[1].dtype):
+        return apply(op, *before)
     if lhs.weak or (lhs.dtype.kind == "u" and not rhs.weak):
         op, lhs, rhs = MIRRORED[op], rhs, lhs
     if lhs.weak or lhs.dtype.kind not in "iu":
         return None
     if rhs.weak:
-        is_number = rhs.op == "const" and isinstance(rhs.value, int)
-        return _with_number(apply, op, lhs, rhs.number) if is_number else None
+        return _with_number(apply, op, lhs, rhs.number) if _is_number(rhs) else None
     if rhs.dtype.kind != "u" or np.result_type(lhs.dtype, rhs.dtype).kind != "f":
         return None
     # Their common type is float64, which would round them.
@@ -35,6 +40,19 @@ def exact_comparison(apply: Applied, op: str, lhs: Any, rhs: Any) -> Any:
     if op in ("lt", "le", "ne"):
         return apply("or", apply("lt", lhs, 0), as_unsigned)
     return apply("and", apply("ge", lhs, 0), as_unsigned)
+
+
+def _source(operand: Any) -> Any:
+    """The integer that a wider one was converted from, which it equals."""
+    if operand.op != "cast" or operand.weak or operand.dtype.kind not in "iu":
+        return operand
+    (source,) = operand.args
+    is_same = source.dtype.kind in "iu" and np.can_cast(source.dtype, operand.dtype)
+    return source if is_same else operand
+
+
+def _is_number(operand: Any) -> bool:
+    return operand.weak and operand.op == "const" and isinstance(operand.value, int)
 
 
 def _with_number(apply: Applied, op: str, lhs: Any, number: int) -> Any:

@@ -109,13 +109,6 @@ class Tracer:
                 self._if(statement)
             case ast.Return():
                 self._return(statement)
-            case ast.Break() | ast.Continue():
-                word = "break" if isinstance(statement, ast.Break) else "continue"
-                raise self.source.error(
-                    statement,
-                    f"'{word}' changes how often a loop runs",
-                    "put what depends on the condition into if and else",
-                )
             case ast.While():
                 raise self.source.error(
                     statement,

@@ -43,6 +43,8 @@ def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
 
 def is_scalar(value: object) -> bool:
     """Whether a value is one number, known or not."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0  # what np.where gives for known numbers
     return isinstance(value, Expr | bool | int | float | complex | np.generic)
 
 
@@ -132,8 +134,9 @@ def _conversion(dtype: str) -> Callable[[Any], Expr]:
 
 
 def _int(value: Any = 0) -> Expr:
+    """An integer that does not wrap around where Python's would not, for which it is too long."""
     expr = as_expr(value)
-    return expr if expr.dtype.kind in "iu" else cast(expr, I64)
+    return expr if expr.dtype == np.uint64 else cast(expr, I64)
 
 
 def _float(value: Any = 0.0) -> Expr:

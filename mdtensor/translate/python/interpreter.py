@@ -26,12 +26,21 @@ from mdtensor.translate.scalar import Expr
 __all__ = ["Interpreter", "LocalFunction", "Undecided", "local_function", "merge"]
 
 
-class _BreakSignal(Exception):  # noqa: N818
-    """Leaves the innermost loop."""
+class _LeaveSignal(Exception):  # noqa: N818
+    """Leaves the body of the innermost loop, at a statement."""
 
+    def __init__(self, statement: ast.Break | ast.Continue) -> None:
+        super().__init__(statement)
+        self.statement = statement
 
-class _ContinueSignal(Exception):  # noqa: N818
-    """Goes on with the next step of the innermost loop."""
+    @property
+    def is_last(self) -> bool:
+        """Whether no step of the loop comes after it."""
+        return isinstance(self.statement, ast.Break)
+
+    @property
+    def word(self) -> str:
+        return "break" if self.is_last else "continue"
 
 
 @dataclass(slots=True)
@@ -61,7 +70,14 @@ class Interpreter(Calls):
         Raises ProgramError for what cannot be traced, at the statement that says it.
         """
         flow = _Flow(environment)
-        self._run(statements, flow)
+        try:
+            self._run(statements, flow)
+        except _LeaveSignal as leave:
+            raise self._error(
+                leave.statement,
+                f"'{leave.word}' changes how often a loop runs",
+                "put what depends on the condition into if and else",
+            ) from None
         environment.update(flow.environment)
         return self._returned(flow)
 
@@ -106,10 +122,8 @@ class Interpreter(Calls):
                 self._run(statement.body, flow)
             case ast.Raise(exc=exc) if exc is not None and not self._is_conditional:
                 raise self._error(statement, f"the function raises {self._value(exc, variables)!r}")
-            case ast.Break():
-                raise self._unless_conditional(statement, _BreakSignal())
-            case ast.Continue():
-                raise self._unless_conditional(statement, _ContinueSignal())
+            case ast.Break() | ast.Continue():
+                raise self._unless_conditional(_LeaveSignal(statement))
             case _:
                 raise self._refused(statement)
 
@@ -238,10 +252,10 @@ class Interpreter(Calls):
                 self._assign(statement.target, value, flow)
                 try:
                     self._run(statement.body, flow)
-                except _ContinueSignal:
+                except _LeaveSignal as leave:
+                    if leave.is_last:
+                        break
                     continue
-                except _BreakSignal:
-                    break
                 if flow.finished:
                     break
         finally:
@@ -269,13 +283,12 @@ class Interpreter(Calls):
             raise self._error(node, str(error)) from None
         return inner.execute(function.source.statements, variables)
 
-    def _unless_conditional(self, node: ast.stmt, leave: Exception) -> Exception:
+    def _unless_conditional(self, leave: _LeaveSignal) -> Exception:
         if not self._conditions or self._conditions[-1] is True:
             return leave
-        word = "break" if isinstance(leave, _BreakSignal) else "continue"
         return self._error(
-            node,
-            f"'{word}' under a condition that is known only when the kernel runs",
+            leave.statement,
+            f"'{leave.word}' under a condition that is known only when the kernel runs",
             "let a variable say whether the rest still counts",
         )
 

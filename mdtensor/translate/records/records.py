@@ -19,7 +19,7 @@ from mdtensor.errors import FieldError, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import conjunction, equality, is_sequence
 from mdtensor.translate.records.columns import WORD, Column, Path, part_dtype
-from mdtensor.translate.scalar import Expr, apply, as_expr, cast
+from mdtensor.translate.scalar import I64, Expr, apply, as_expr, cast
 from mdtensor.translate.tracing import SymbolError
 
 CHARACTER = np.dtype("u1")
@@ -256,7 +256,7 @@ class Text(_Part):
             return Text(self.kind, len(places), self.what, lambda n: self.character(places[n]))
         place = _position(index, self.length, self.what)
         if self.kind == "S":
-            return self.character(place)
+            return cast(self.character(place), I64)  # Python has the code as an int
         return Text(self.kind, 1, self.what, lambda _: self.character(place))
 
     def _equals_constant(self, given: str | bytes) -> Any:
