@@ -21,6 +21,7 @@ import numpy as np
 
 from mdtensor.api.operands import allocate
 from mdtensor.api.windows import windows
+from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import Contraction, resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
@@ -126,7 +127,7 @@ def engines_for(
         if classic is None:
             return engines
         subscripts, operands = classic
-    numpy_einsum: Any = np.einsum
+    numpy_einsum = original("numpy.einsum")
     contract: Any = opt_einsum.contract
     engines += [
         Engine("numpy.einsum", partial(numpy_einsum, subscripts, *operands)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from functools import cache
 from typing import Any
 
@@ -25,6 +24,7 @@ from mdtensor.api.recall import recalled
 from mdtensor.api.short_floats import are_short, in_single
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import is_one_of, one_of
+from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_axes import Axis, strided
 from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
@@ -34,8 +34,8 @@ from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 _MODES = ("valid", "same", "full")
 _METHODS = ("auto", "direct", "fft")
 
-# NumPy's own functions, also where somebody puts mdtensor's in their place.
-_numpy: dict[str, Any] = {"convolve": np.convolve, "correlate": np.correlate}
+_NAMES = ("convolve", "correlate")
+_numpy = {name: original(f"numpy.{name}") for name in _NAMES}
 
 
 @recalled
@@ -134,15 +134,14 @@ def _check(a: tuple[int, ...], v: tuple[int, ...], mode: str) -> None:
 
 @cache
 def scipy_signal() -> dict[str, Any]:
-    """Scipy's own functions, as they are when this is first called."""
+    """Scipy's own functions."""
     try:
-        signal = importlib.import_module("scipy.signal")
+        return {name: original(f"scipy.signal.{name}") for name in _NAMES}
     except ImportError:
         raise DTypeError(
             "scipy computes convolutions by FFT and of types without kernels; it is not installed",
             hint="pip install scipy, or method='direct' on numbers of NumPy's usual types",
         ) from None
-    return {"convolve": signal.convolve, "correlate": signal.correlate}
 
 
 def _direct(name: str, arrays: list[Array], mode: str, *, by_numpy: bool) -> Array:

@@ -39,6 +39,7 @@ from mdtensor.api.short_floats import are_short, in_single
 from mdtensor.bounded import Bounded
 from mdtensor.errors import SubscriptError
 from mdtensor.options import is_one_of
+from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
@@ -47,9 +48,8 @@ from mdtensor.translate.scalar_function import PRECISIONS
 
 Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 
-# NumPy's own functions, also where somebody puts mdtensor's in their place.
-_numpy_einsum: Any = np.einsum
-_numpy_einsum_path: Any = np.einsum_path
+_numpy_einsum = original("numpy.einsum")
+_numpy_einsum_path = original("numpy.einsum_path")
 
 _TABLE_SIZE = 4096
 

@@ -19,11 +19,11 @@ from mdtensor.api.operands import (
 from mdtensor.api.recall import recalled
 from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of, shown
 from mdtensor.options import beginning
+from mdtensor.originals import original
 
 _MOST_AXES = 64  # of an array of NumPy
 
-# NumPy's own function, also where somebody puts this one in its place.
-_numpy_tensordot: Any = np.tensordot
+_numpy_tensordot = original("numpy.tensordot")
 
 
 @recalled

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mdtensor.autotune.space import Space
 from mdtensor.lower.parameter import Value
+from mdtensor.originals import original
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -25,6 +26,8 @@ _ALONE, _APART = 0.7, 2.5
 _SLOPE = 0.3
 # Multiplications of a product of matrices that libraries leave to one thread.
 _ALONE_IN_THREAD = 1 << 18
+
+_einsum = original("numpy.einsum")
 
 
 class Features:
@@ -76,9 +79,9 @@ def whitening(matrix: Numbers) -> Numbers:
     count = len(matrix)
     found = np.zeros((count, count))
     for n in range(count):
-        row = np.einsum("ij,j->i", found[:n, :n], matrix[n, :n])
-        diagonal = np.sqrt(matrix[n, n] - np.einsum("i,i->", row, row))
-        found[n, :n] = -np.einsum("i,ij->j", row, found[:n, :n]) / diagonal
+        row = _einsum("ij,j->i", found[:n, :n], matrix[n, :n])
+        diagonal = np.sqrt(matrix[n, n] - _einsum("i,i->", row, row))
+        found[n, :n] = -_einsum("i,ij->j", row, found[:n, :n]) / diagonal
         found[n, n] = 1 / diagonal
     return found
 
@@ -125,8 +128,8 @@ class Prediction:
         learned = Prediction(rows, expected, mean, middle, variance, count, rows, costs)
         covariances = learned.covariances(rows, expected) + np.diag(_NOISE**2 / near)
         found = whitening(covariances)
-        white = np.einsum("ij,j->i", found, errors - mean)
-        return replace(learned, whitening=found, weights=np.einsum("ij,i->j", found, white))
+        white = _einsum("ij,j->i", found, errors - mean)
+        return replace(learned, whitening=found, weights=_einsum("ij,i->j", found, white))
 
     def covariances(self, rows: Numbers, expected: Numbers) -> Numbers:
         """Those of configurations, row by row, with the ones that were measured."""
@@ -139,7 +142,7 @@ class Prediction:
     def at(self, rows: Numbers, expected: Numbers) -> tuple[Numbers, Numbers]:
         """What configurations cost, and how far from that they may."""
         shared = self.covariances(rows, expected)
-        found = expected + self.mean + np.einsum("ij,j->i", shared, self.weights)
+        found = expected + self.mean + _einsum("ij,j->i", shared, self.weights)
         own = self.variance + (_SLOPE * (expected - self.slope_at)) ** 2
         left = own - np.sum(product(shared, self.whitening.T) ** 2, axis=1)
         return found, np.sqrt(np.maximum(left, 1e-8))
