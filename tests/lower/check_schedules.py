@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,21 +71,27 @@ def check_batch(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, outcome(name)) for name in names]
 
 
-def run(seed: int, families: Sequence[str], count: int, workers: int) -> Report:
-    """Checks pairs in so many processes; 1 for this one alone."""
+def run(
+    seed: int, families: Sequence[str], count: int, workers: int, seconds: float = math.inf
+) -> Report:
+    """Checks pairs in so many processes, 1 for this one alone, until `seconds` are over."""
     report, begun = Report(), time.monotonic()
     work = batches(seed, families, count)
     if workers == 1:
-        for found in map(check_batch, work):
-            for name, what in found:
-                report.add(name, what)
+        _add_all(report, map(check_batch, work), begun + seconds)
     else:
         with multiprocessing.get_context("spawn").Pool(workers) as pool:
-            for found in pool.imap_unordered(check_batch, work, chunksize=4):
-                for name, what in found:
-                    report.add(name, what)
+            _add_all(report, pool.imap_unordered(check_batch, work, chunksize=4), begun + seconds)
     report.seconds = time.monotonic() - begun
     return report
+
+
+def _add_all(report: Report, batches: Iterable[list[tuple[str, str]]], deadline: float) -> None:
+    for found in batches:
+        for name, what in found:
+            report.add(name, what)
+        if time.monotonic() > deadline:
+            return
 
 
 def main() -> int:
@@ -92,6 +99,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="pairs in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no more than so long")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="default: all in turn")
     parser.add_argument("--report", type=Path, help="file for counts and failures, as JSON")
     parser.add_argument("--pair", help="name of one pair, which is shown and checked")
@@ -100,7 +108,8 @@ def main() -> int:
         subject, schedule = pair_of(options.pair)
         print(subject.problem, schedule, outcome(options.pair), sep="\n")
         return 0
-    report = run(options.seed, options.family or FAMILIES, options.count, options.workers)
+    families = options.family or FAMILIES
+    report = run(options.seed, families, options.count, options.workers, options.seconds)
     print(report)
     if options.report:
         counts = {family: dict(counter) for family, counter in sorted(report.counts.items())}
