@@ -21,11 +21,11 @@ from tests.lower.checker.pairs import (
     FAMILIES,
     NOT_INTERPRETED,
     OF_A_PROBLEM,
-    REFUSED,
-    RIGHT,
     outcome,
     pair_of,
+    smallest,
 )
+from tests.workers import REFUSED, RIGHT
 
 SHOWN = 50  # failures that a report names
 
@@ -68,7 +68,7 @@ def batches(seed: int, families: Sequence[str], count: int) -> Iterator[list[str
 
 def check_batch(names: Sequence[str]) -> list[tuple[str, str]]:
     """What comes of some pairs."""
-    return [(name, outcome(name)) for name in names]
+    return [(name, outcome(pair_of(name))) for name in names]
 
 
 def run(
@@ -102,15 +102,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=math.inf, help="no more than so long")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="default: all in turn")
     parser.add_argument("--report", type=Path, help="file for counts and failures, as JSON")
+    parser.add_argument("--shrink", type=int, default=5, help="failures that are made smaller")
     parser.add_argument("--pair", help="name of one pair, which is shown and checked")
     options = parser.parse_args()
     if options.pair:
-        subject, schedule = pair_of(options.pair)
-        print(subject.problem, schedule, outcome(options.pair), sep="\n")
+        recipe = pair_of(options.pair)
+        print(recipe, outcome(recipe), f"--replay '{recipe.to_json()}'", sep="\n")
         return 0
     families = options.family or FAMILIES
     report = run(options.seed, families, options.count, options.workers, options.seconds)
     print(report)
+    for name in list(report.failures)[: options.shrink]:
+        recipe = smallest(pair_of(name))
+        print(f"{name}: {outcome(recipe)}\n  python -m tests.lower.fuzz --replay", end=" ")
+        print(f"'{recipe.to_json()}'")
     if options.report:
         counts = {family: dict(counter) for family, counter in sorted(report.counts.items())}
         found = {"counts": counts, "failures": report.failures, "seconds": report.seconds}

@@ -2,7 +2,8 @@
 
 `python -m tests.lower.fuzz --count 5000` runs them in worker processes, so that a kernel that
 crashes or hangs is a failing case like any other. A case is its seed and number: `--case 0/cpu/17`
-runs one in this process.
+runs one in this process, and with `--shrink` makes a smaller one that fails as it does, a line for
+`--replay`.
 """
 
 from __future__ import annotations
@@ -209,12 +210,16 @@ def _magnitude(md_hom: MDHom, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def outcome(name: str) -> str:
-    """What comes of the case of a name; raises what its kernel raises."""
+    """What comes of the case of a name, or of a recipe's line; raises what its kernel raises."""
+    if name.startswith("{"):
+        return _replay().compiled(_replay().Recipe.from_json(name))
     return RIGHT if check(random_case(name)) else REFUSED
 
 
 def describe(name: str) -> str:
     """The case of a name, or why there is none."""
+    if name.startswith("{"):
+        return name
     try:
         return repr(random_case(name))
     except Exception as error:
@@ -222,6 +227,13 @@ def describe(name: str) -> str:
 
 
 WORKERS = Workers("tests.lower.fuzz", describe)
+
+
+def _replay():
+    """The module that runs recipes, which imports this one."""
+    from tests.lower import replay
+
+    return replay
 
 
 def names_of(
@@ -244,10 +256,19 @@ def main() -> int:
     kinds.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     kinds.add_argument("--transposed", action="store_true", help="results far apart along lanes")
     parser.add_argument("--case", help="name of one case, which runs in this process")
+    parser.add_argument("--shrink", action="store_true", help="the case as a small line")
+    parser.add_argument("--replay", help="such a line, which runs in this process")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         work(sys.stdin.read().split(), outcome, describe)
+        return 0
+    if options.replay:
+        print(_replay().replayed(options.replay))
+        return 0
+    if options.case and options.shrink:
+        found = _replay().smallest_failure(random_case(options.case), WORKERS)
+        print(f"python -m tests.lower.fuzz --replay '{found.to_json()}'" if found else RIGHT)
         return 0
     if options.case:
         return _show(options.case)

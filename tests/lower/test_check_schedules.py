@@ -20,9 +20,21 @@ from mdtensor.lower.nest.values import Load
 from mdtensor.lower.plain import plain
 from tests.lower.check_schedules import run
 from tests.lower.checker.memory import FaultError
-from tests.lower.checker.pairs import FAMILIES, OF_A_PROBLEM, pair_of, subject_of_einsum
+from tests.lower.checker.pairs import (
+    FAMILIES,
+    NO_SCHEDULE,
+    OF_A_PROBLEM,
+    interpreted,
+    outcome,
+    pair_of,
+    subject_of,
+    without_schedule,
+)
+from tests.lower.checker.recipe import Recipe, shrunk
+from tests.lower.fuzz import random_case
 from tests.lower.random_problems import Einsum, Operand
-from tests.lower.running import MismatchError
+from tests.lower.replay import recipes_of, replayed
+from tests.workers import REFUSED, RIGHT, MismatchError
 
 PAIRS = int(os.environ.get("MDTENSOR_TEST_PAIRS", "2000"))
 MUTANTS = 30
@@ -34,15 +46,16 @@ def test_random_schedules_are_right(family: str) -> None:
     report = run(0, [family], PAIRS, workers=1)
     assert not report.failures, str(report)
     assert report.total >= PAIRS
-    assert report.counts[family]["right"] > 0.6 * PAIRS, str(report)
+    assert report.counts[family][RIGHT] > 0.6 * PAIRS, str(report)
 
 
 @pytest.mark.parametrize("extent", [9, 11, 23])
 def test_padded_vectors_do_not_leave_a_staged_tile(extent: int) -> None:
     array = Operand("f8", (extent,), (0,), (1,), (0,))
-    subject = subject_of_einsum(Einsum("i,i->i", (array, array), array), 0, general=True)
+    einsum = Einsum("i,i->i", (array, array), array)
+    recipe = Recipe(NO_SCHEDULE, 0, 0, einsum, general=True)
     schedule = replace(
-        plain(subject.problem),
+        plain(recipe.fixed()),
         registers=(8,),
         lane=0,
         width=8,
@@ -50,7 +63,7 @@ def test_padded_vectors_do_not_leave_a_staged_tile(extent: int) -> None:
         parts=(0,),
         staged=("scratch", ""),
     )
-    subject.check(schedule, 0)
+    interpreted(replace(recipe, schedule=schedule))
 
 
 # ---- faults that are put in -------------------------------------------------------------------
@@ -127,7 +140,7 @@ CHANGES: tuple[tuple[str, str, type, Change, float], ...] = (
     ("a loop is one step shorter", "cpu/einsum", Loop, _shorter, 0.4),
     ("a load is one element further", "cpu/stencil", Load, _further, 0.6),
     ("a load is one element further", "gpu/stencil", Load, _further, 0.3),
-    ("a store is one element further", "cpu/scan", Store, _further, 0.9),
+    ("a store is one element further", "cpu/scan", Store, _further, 0.8),
     ("a store is one element further", "gpu/einsum", Store, _further, 0.7),
     ("a store is dropped", "cpu/records", Store, _dropped, 0.8),
     ("a guard is dropped", "gpu/einsum", If, _without_guard, 0.3),
@@ -157,9 +170,10 @@ def test_faults_that_are_put_in_are_found(
     found = tried = number = 0
     while tried < MUTANTS:
         number += 1
-        subject, schedule = pair_of(f"0/{family}/{number * (OF_A_PROBLEM + 1)}")
+        recipe = pair_of(f"0/{family}/{number * (OF_A_PROBLEM + 1)}")
+        subject = subject_of(without_schedule(recipe))
         try:
-            nests = () if subject.problem.is_general else lowered(subject.problem, schedule)
+            nests = () if recipe.general else lowered(subject.problem, recipe.schedule)
         except LoweringError:
             continue
         targets = list(_places(tuple(nest.body for nest in nests), kind))
@@ -171,3 +185,37 @@ def test_faults_that_are_put_in_are_found(
         tried += 1
         found += _is_found(subject, _mutants(nests, target, change))
     assert found >= share * tried, (found, tried)
+
+
+# ---- one line that replays a failure -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_line_replays_a_pair(family: str) -> None:
+    recipe = pair_of(f"0/{family}/20")
+    again = Recipe.from_json(recipe.to_json())
+    assert again == recipe
+    assert outcome(again) == outcome(recipe)
+
+
+def test_a_failure_shrinks_to_what_it_needs() -> None:
+    """The fault asks for an extent above 3 and for more than one point in a register tile."""
+    array = Operand("f8", (9, 8), (0, 1), (1, 1), (0, 0))
+    recipe = Recipe(NO_SCHEDULE, 0, 0, Einsum("ij,ij->ij", (array, array), array))
+    simplest = plain(recipe.fixed())
+    given = replace(recipe, schedule=replace(simplest, registers=(4,), tiles=(8,), tail="pad"))
+
+    def fails(smaller: Recipe) -> bool:
+        return smaller.known_extents()["i"] > 3 and max(smaller.schedule.registers) > 1
+
+    found = shrunk(given, fails)
+    assert found.known_extents() == {"i": 4, "j": 1}
+    assert found.schedule == replace(simplest, registers=(4,))
+
+
+@pytest.mark.parametrize("name", ["0/cpu/3", "0/gpu/4", "0/cpu/5/md_hom", "0/gpu/8/md_hom"])
+def test_a_line_replays_a_compiled_case(name: str) -> None:
+    for recipe in recipes_of(random_case(name)):
+        interpreted_as, compiled_as = replayed(recipe.to_json()).splitlines()
+        assert interpreted_as.removeprefix("interpreted: ") in (RIGHT, REFUSED)
+        assert compiled_as.removeprefix("compiled: ") in (RIGHT, REFUSED)

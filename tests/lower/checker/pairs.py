@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,9 +14,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.any_alignment import for_any_alignment
 from mdtensor.lower.generalised import generalised
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.narrow_places import with_narrow_places
 from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.selection import selection_of
 from mdtensor.translate.combine import PrefixSum
@@ -24,15 +23,17 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.stages import stages
 from tests.lower.checker.machine import Program
 from tests.lower.checker.memory import POISON, FaultError, Input, Memory, Output
+from tests.lower.checker.recipe import Recipe, shrunk
 from tests.lower.checker.value_text import NotInterpretedError
 from tests.lower.fuzz import expectation
 from tests.lower.fuzz_cuda import of_cluster
 from tests.lower.md_hom_cases import UNROLLED, StagedRun
-from tests.lower.random_md_homs import Drawn, UnsuitableError, drawn
-from tests.lower.random_problems import Einsum, Placed, element_values, random_einsum
+from tests.lower.random_md_homs import UnsuitableError
+from tests.lower.random_problems import Placed, element_values, random_einsum
 from tests.lower.random_resident import random_gpu_schedule
 from tests.lower.random_schedules import random_schedule
 from tests.lower.running import compare, launch_sizes
+from tests.workers import REFUSED, RIGHT
 
 EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 13)
 POINTS = 96
@@ -40,7 +41,8 @@ OF_A_PROBLEM = 16  # pairs one after the other that have the same problem
 KINDS = ("einsum", "complex", "stencil", "reduction", "scan", "records", "selection")
 DEVICES = ("cpu", "gpu")
 FAMILIES = tuple(f"{device}/{kind}" for device in DEVICES for kind in KINDS)
-RIGHT, REFUSED, NOT_INTERPRETED = "right", "refused", "not interpreted"
+NO_SCHEDULE = Schedule("cpu", *[()] * 4, -1, 1, *[()] * 4)  # of a recipe that has none yet
+NOT_INTERPRETED = "not interpreted"
 
 
 @dataclass(frozen=True)
@@ -148,85 +150,81 @@ def result_in(output: Mapping[int, Any], array: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(4)
-def subject_of(name: str) -> Subject:
-    """The subject of a name such as "0/cpu/scan/17": seed, device, kind, number."""
+def recipe_of(name: str) -> Recipe:
+    """The recipe of a name such as "0/cpu/scan/17": seed, device, kind, number."""
     rng = random.Random(name)
     _, device, kind, _ = name.split("/")
     general = rng.random() < 0.2
-    if kind in ("einsum", "complex"):
-        return subject_of_einsum(_einsum(rng, kind), rng.getrandbits(32), general=general)
     while True:
-        found = _subject_of_md_hom(rng, kind, general=general, narrow=device == "cpu")
-        if found is not None:
-            return found
+        if kind in ("einsum", "complex"):
+            found = Recipe(NO_SCHEDULE, 0, 0, random_einsum(rng, EXTENTS, POINTS))
+        else:
+            extents = tuple((name, rng.choice(EXTENTS)) for name in "ijkl")
+            found = Recipe(NO_SCHEDULE, 0, 0, drawn=rng.getrandbits(32), extents=extents)
+        stage = _stage(rng, found, kind)
+        if stage >= 0:
+            break
+    narrow = found.einsum is None and device == "cpu"
+    seed = rng.getrandbits(32)
+    return replace(found, seed=seed, stage=stage, general=general, narrow=narrow)
 
 
-def _einsum(rng: random.Random, kind: str) -> Einsum:
-    while True:
-        einsum = random_einsum(rng, EXTENTS, POINTS)
-        complexes = any(operand.dtype.startswith("c") for operand in einsum.operands)
-        if complexes == (kind == "complex"):
-            return einsum
-
-
-def subject_of_einsum(einsum: Einsum, seed: int, *, general: bool) -> Subject:
-    """An einsum on random elements; a `general` one has run-time sizes."""
-    rng = np.random.default_rng(seed)
-    arrays = (*einsum.operands, einsum.out)
-    small = any(np.dtype(a.dtype).kind in "fc" for a in arrays) or einsum.dtype is not None
-    inputs = [Placed(o, element_values(o, rng, small=small)) for o in einsum.operands]
-    expected, tolerance = expectation(einsum, [placed.array for placed in inputs])
-    fixed = problem_from_md_hom(einsum.md_hom())
-    problem = generalised(fixed)[0] if general else fixed
-    return Subject(problem, fixed, inputs, [Placed(einsum.out, None)], [expected], [tolerance])
-
-
-def _subject_of_md_hom(
-    rng: random.Random, kind: str, *, general: bool, narrow: bool
-) -> Subject | None:
-    extents = {name: rng.choice(EXTENTS) for name in "ijkl"}
+def _stage(rng: random.Random, recipe: Recipe, kind: str) -> int:
+    """The number of a stage that is of a kind; -1 where there is none such."""
+    if recipe.einsum is not None:
+        complexes = any(operand.dtype.startswith("c") for operand in recipe.einsum.operands)
+        return 0 if complexes == (kind == "complex") else -1
     try:
-        found = drawn(rng.getrandbits(32), extents)
+        md_hom = recipe.drawn_md_hom().md_hom
     except UnsuitableError:
-        return None
-    if found.md_hom.points > POINTS or not _is_of(found.md_hom, kind):
-        return None
-    chain = stages(found.md_hom)
-    number = rng.randrange(len(chain))
-    fixed = problem_from_md_hom(chain[number].md_hom)
-    if kind == "selection" and selection_of(fixed) is None:
-        return None
-    fixed = with_narrow_places(fixed) if narrow else fixed
-    problem = generalised(fixed)[0] if general else fixed
-    return _staged(found, number, problem, fixed, rng.getrandbits(32))
-
-
-def _staged(given: Drawn, number: int, problem: Problem, fixed: Problem, seed: int) -> Subject:
-    run = StagedRun(given, stages(given.md_hom), seed)
-    return Subject(problem, fixed, run.inputs[number], *run.expectation(number))
+        return -1
+    if md_hom.points > POINTS or not _is_of(md_hom, kind):
+        return -1
+    stage = rng.randrange(len(stages(md_hom)))
+    selects = kind != "selection" or selection_of(replace(recipe, stage=stage).fixed()) is not None
+    return stage if selects else -1
 
 
 def _is_of(md_hom: MDHom, kind: str) -> bool:
     scans = any(isinstance(dim.combine, PrefixSum) for dim in md_hom.dims)
-    tests: dict[str, Callable[[], bool]] = {
-        "stencil": lambda: not md_hom.operators,
-        "reduction": lambda: bool(md_hom.operators) and not scans,
-        "scan": lambda: scans,
-        "records": lambda: len(md_hom.scalar.results) > 1,
-        "selection": lambda: bool(md_hom.operators) and not scans,
-    }
-    return tests[kind]()
+    reduces = bool(md_hom.operators) and not scans
+    return {
+        "stencil": not md_hom.operators,
+        "reduction": reduces,
+        "scan": scans,
+        "records": len(md_hom.scalar.results) > 1,
+        "selection": reduces,
+    }[kind]
+
+
+@lru_cache(4)
+def subject_of(recipe: Recipe) -> Subject:
+    """What a recipe computes, whatever its schedule: give one without."""
+    fixed = recipe.fixed()
+    problem = generalised(fixed)[0] if recipe.general else fixed
+    if recipe.einsum is None:
+        given = recipe.drawn_md_hom()
+        run = StagedRun(given, stages(given.md_hom), recipe.seed)
+        number = recipe.stage
+        return Subject(problem, fixed, run.inputs[number], *run.expectation(number))
+    einsum, rng = recipe.einsum, np.random.default_rng(recipe.seed)
+    arrays = (*einsum.operands, einsum.out)
+    small = any(np.dtype(a.dtype).kind in "fc" for a in arrays) or einsum.dtype is not None
+    inputs = [Placed(o, element_values(o, rng, small=small)) for o in einsum.operands]
+    expected, tolerance = expectation(einsum, [placed.array for placed in inputs])
+    return Subject(problem, fixed, inputs, [Placed(einsum.out, None)], [expected], [tolerance])
 
 
 # ---- pairs ------------------------------------------------------------------------------------
 
 
-def pair_of(name: str) -> tuple[Subject, Schedule]:
-    """The subject and the schedule of a name: seed, device, kind, number."""
+def pair_of(name: str) -> Recipe:
+    """The recipe of a pair's name: seed, device, kind, number."""
     seed, device, kind, number = name.split("/")
-    first = int(number) // OF_A_PROBLEM
-    subject = subject_of(f"{seed}/{device}/{kind}/{first}")
-    return subject, _schedule(random.Random(f"schedule {name}"), subject.problem, device)
+    recipe = recipe_of(f"{seed}/{device}/{kind}/{int(number) // OF_A_PROBLEM}")
+    rng = random.Random(f"schedule {name}")
+    schedule = _schedule(rng, subject_of(recipe).problem, device)
+    return replace(recipe, schedule=schedule, launch=rng.getrandbits(32))
 
 
 def _schedule(rng: random.Random, problem: Problem, device: str) -> Schedule:
@@ -236,21 +234,23 @@ def _schedule(rng: random.Random, problem: Problem, device: str) -> Schedule:
     return of_cluster(rng, problem, schedule)
 
 
-def outcome(name: str) -> str:
-    """What comes of a pair: right, refused, not interpreted, or what is wrong."""
-    subject, schedule = pair_of(name)
-    return outcome_of(subject, schedule, number_in(name))
+def without_schedule(recipe: Recipe) -> Recipe:
+    """The recipe of the same computation, whatever its schedule."""
+    return replace(recipe, schedule=NO_SCHEDULE, launch=0)
 
 
-def number_in(name: str) -> int:
-    """A number that a name stands for, the same in every process."""
-    return random.Random(name).getrandbits(32)
+def interpreted(recipe: Recipe) -> None:
+    """Interprets the kernels of a recipe; an error where they are wrong.
+
+    LoweringError where its schedule does not fit.
+    """
+    subject_of(without_schedule(recipe)).check(recipe.schedule, recipe.launch)
 
 
-def outcome_of(subject: Subject, schedule: Schedule, seed: int) -> str:
-    """What comes of a subject by a schedule."""
+def outcome(recipe: Recipe) -> str:
+    """What comes of a recipe: right, refused, not interpreted, or what is wrong."""
     try:
-        subject.check(schedule, seed)
+        interpreted(recipe)
     except LoweringError:
         return REFUSED
     except NotInterpretedError as error:
@@ -260,3 +260,9 @@ def outcome_of(subject: Subject, schedule: Schedule, seed: int) -> str:
     except Exception as error:  # whatever goes wrong is the pair's outcome
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return RIGHT
+
+
+def smallest(recipe: Recipe) -> Recipe:
+    """A smaller recipe with which the interpreter finds the same kind of fault."""
+    kind = outcome(recipe).split()[0]
+    return shrunk(recipe, lambda smaller: outcome(smaller).split()[0] == kind)
