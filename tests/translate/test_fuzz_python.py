@@ -10,7 +10,7 @@ from tests.translate.programs.comparing import same
 from tests.translate.programs.shrinking import shortest
 from tests.workers import COMPILER, RIGHT, MismatchError
 
-COUNT = 240
+COUNT = 400
 
 
 @pytest.mark.slow

@@ -313,6 +313,8 @@ class Expressions:
     def rounded_function(self, name: str, a: Number, low: float, high: float) -> Number | None:
         if a.range.kind == "?" or a.range.bound > 1e4:
             return None
+        if a.range.kind in ("u1", "i2"):  # of which NumPy's functions are float16 or float32
+            a = replace(a, text=f"np.int64({a.text})")
         kind = "f4" if a.range.kind == "f4" else "f8"
         bound = max(abs(low), abs(high))
         found = Range(kind, low, high, None, a.range.error + a.range.bound + bound, False)
@@ -368,10 +370,11 @@ class Expressions:
         if numeric and self.chance(0.5):
             part = self.rng.choice(numeric)
             inside = element_range(part.dtype.base)
-            name = self.rng.choice(("sum", "min", "max"))
+            name, count = self.rng.choice(("sum", "min", "max", "len")), part.dtype.shape[0]
+            if name == "len":
+                return Number(f"len({part.text})", Range(LITERAL, count, count))
             if name != "sum":
                 return Number(f"{name}({part.text})", inside)
-            count = part.dtype.shape[0]
             found = replace(inside, low=inside.low * count, high=inside.high * count)
             return Number(f"sum({part.text})", found) if found.fits() else None
         name, count = f"k{self.rng.randrange(100)}", self.rng.choice((2, 3))

@@ -30,7 +30,9 @@ class Operand:
     array: np.ndarray
 
     def __getitem__(self, place: Any) -> Any:
-        return element(self.array[place], self.array.dtype)
+        found, dtype = self.array[place], self.array.dtype
+        is_row = isinstance(place, int) and self.array.ndim > 1
+        return element(found, np.dtype((dtype, found.shape)) if is_row else dtype)
 
 
 class Combining:
@@ -62,7 +64,10 @@ class Nest:
         return [lambda name=name: self.read(name, variables) for name in self.operands]
 
     def read(self, name: str, variables: Sequence[str]) -> Number | Part:
-        """An element at indices that lie inside."""
+        """An element, or a row, at indices that lie inside."""
+        if self.axes[name] == 2 and self.rng.random() < 0.2:
+            row = np.dtype((self.operands[name], (_MOST,)))
+            return entity(f"{name}[{self.index(variables)}]", row)
         indices = ", ".join(self.index(variables) for _ in range(self.axes[name]))
         return entity(f"{name}[{indices}]", self.operands[name])
 
