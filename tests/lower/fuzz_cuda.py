@@ -7,9 +7,9 @@ half of the schedules are of work-items that keep what they can in registers. Se
 share the work, since compiling takes longer than running; a case without an answer runs again,
 alone: it crashed its process, as a compiler may (docs/adr/0004), or hangs, or only waited.
 
-`compute-sanitizer --target-processes all --tool memcheck python -m tests.lower.fuzz_cuda` finds
-accesses that miss an array, and `--tool racecheck` what work-items forget to wait for; `--within`
-ends it in time.
+`compute-sanitizer --tool memcheck python -m tests.lower.fuzz_cuda --here` finds accesses that miss
+an array, and `--tool racecheck` what work-items forget to wait for, in this process alone, some
+seven cases a second; `--within` ends it in time.
 
 `--opencl` needs neither: the processor computes by them, whatever has no cluster, and by places and
 words that are as narrow as on a GPU.
@@ -217,6 +217,20 @@ def _told(run: Callable[[str], tuple[str, str]], name: str, sender: Connection) 
     sender.send(run(name)[1])
 
 
+def run_here(names: Sequence[str], within: float) -> int:
+    """Runs cases in this process, and shows each; 1 where one is wrong."""
+    start = time.monotonic()
+    counts: Counter[str] = Counter()
+    for name in names:
+        if time.monotonic() - start > within:
+            break
+        result = outcome(name)[1]
+        counts[result.partition(" ")[0]] += 1
+        print(name, result, flush=True)
+    print(dict(counts), f"in {time.monotonic() - start:.0f} s", flush=True)
+    return int(sum(counts.values()) != counts["ok"] + counts["refused"])
+
+
 def main() -> int:
     """Runs the cases; 1 where one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -228,6 +242,7 @@ def main() -> int:
     parser.add_argument("--opencl", action="store_true", help="on the processor, without a GPU")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="before it runs alone")
     parser.add_argument("--within", type=float, default=math.inf, help="seconds for all cases")
+    parser.add_argument("--here", action="store_true", help="one case after the other, all shown")
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     options = parser.parse_args()
     kind = fuzz.MD_HOM if options.md_homs else ""
@@ -236,6 +251,8 @@ def main() -> int:
         names = [f"{name} {SPACE}" for name in names]
     if options.opencl:
         names = [f"{name} {OPENCL_TOO}" for name in names]
+    if options.here:
+        return run_here(names, options.within)
     start = time.monotonic()
     counts: Counter[str] = Counter()
     context = multiprocessing.get_context("spawn")
