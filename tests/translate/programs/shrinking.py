@@ -29,7 +29,7 @@ def _shorter(text: str) -> Iterator[str]:
             made = ast.unparse(ast.fix_missing_locations(other)) + "\n"
             if len(made) < len(text):
                 texts.add(made)
-    yield from sorted(texts, key=len)
+    yield from sorted(texts, key=lambda made: (len(made), made))
 
 
 def _edits(node: ast.AST) -> Iterator[Callable[[ast.AST], None]]:
