@@ -279,14 +279,18 @@ _MOST_DECIMALS = 308
 
 
 def rounded(applied: Applied, a: Any, decimals: int = 0) -> Any:
-    """Rounded half to even, to so many decimals, as NumPy does it."""
+    """Rounded half to even, to so many decimals, as NumPy does it; integers stay integers."""
+    is_whole = a.dtype.kind in "iu"
+    if is_whole and decimals >= 0:
+        return a
     if decimals == 0:
         return applied("rint", a)
     if abs(decimals) > _MOST_DECIMALS:
         raise TranslationError(f"decimals={shown(decimals)} are more than any number has")
     factor = 10.0 ** abs(decimals)
     there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
-    return applied(back, applied("rint", applied(there, a, factor)), factor)
+    found = applied(back, applied("rint", applied(there, a, factor)), factor)
+    return found.astype(a.dtype) if is_whole else found
 
 
 def _scaled(factor: float) -> Callable[..., Any]:

@@ -118,16 +118,16 @@ class Expr(Arithmetic["Expr"]):
         return apply("conj", self)
 
     def __floor__(self) -> Expr:
-        return cast(apply("floor", self), I64)
+        return whole(apply("floor", self))
 
     def __ceil__(self) -> Expr:
-        return cast(apply("ceil", self), I64)
+        return whole(apply("ceil", self))
 
     def __trunc__(self) -> Expr:
-        return cast(apply("trunc", self), I64)
+        return whole(apply("trunc", self))
 
     def __round__(self, digits: int | None = None) -> Expr:
-        return cast(apply("rint", self), I64) if digits is None else rounded(apply, self, digits)
+        return whole(rounded(apply, self)) if digits is None else rounded(apply, self, digits)
 
     def __bool__(self) -> bool:
         raise unknown(self, "truth", "use numpy.where(condition, then, otherwise) for if")
@@ -216,6 +216,11 @@ def cast(expr: Expr, dtype: object) -> Expr:
         condition, then, otherwise = expr.args
         return Expr("select", (condition, cast(then, to), cast(otherwise, to)), to)
     return Expr("cast", (expr,), to)
+
+
+def whole(expr: Expr) -> Expr:
+    """A number converted as by Python's `int`: uint64 stays, all else is int64."""
+    return expr if expr.dtype == np.uint64 else cast(expr, I64)
 
 
 def _fitting(value: Number, dtype: np.dtype) -> Number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,29 @@ def chosen_by_numpy(a):
 def test_numbers_are_those_of_python(function: Callable[..., Any]) -> None:
     found = mdt.reduce("i->i", CODES, f=function)
     np.testing.assert_array_equal(found, [function(code) for code in CODES])
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8"])
+@pytest.mark.parametrize("function", [round, lambda a: round(a, 1), np.round])
+def test_rounded_integers_stay_what_they_are(dtype: str, function: Callable[..., Any]) -> None:
+    limits = np.iinfo(dtype)
+    whole = np.array([limits.max, limits.max - 1, limits.min], dtype)
+    found = mdt.reduce("i->i", whole, f=lambda a: 0 + function(a))
+    assert found.dtype.kind == whole.dtype.kind or function is round
+    assert found.tolist() == [int(function(number)) for number in whole]
+
+
+@pytest.mark.parametrize("function", [math.floor, math.ceil, math.trunc])
+def test_long_unsigned_integers_do_not_wrap_around(function: Callable[..., Any]) -> None:
+    longest = 2**64 - 1
+    found = mdt.reduce("i->i", np.array([longest], "u8"), f=lambda a: 0 + function(a))
+    assert found.tolist() == [longest]
+
+
+def test_integers_rounded_to_tens() -> None:
+    numbers = np.array([-15, 26, 104], "i1")
+    found = mdt.reduce("i->i", numbers, f=lambda a: np.round(a, -1))
+    assert (found.dtype, found.tolist()) == (np.int8, np.round(numbers, -1).tolist())
 
 
 def test_codes_of_characters_are_long() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdtensor.errors import TranslationError, shown
 from mdtensor.translate.arithmetic import Aggregate
-from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth
+from mdtensor.translate.scalar import BOOL, F64, I64, Expr, apply, as_expr, cast, truth, whole
 from mdtensor.translate.tracing import while_tracing
 
 
@@ -134,9 +134,7 @@ def _conversion(dtype: str) -> Callable[[Any], Expr]:
 
 
 def _int(value: Any = 0) -> Expr:
-    """An integer that does not wrap around where Python's would not, for which it is too long."""
-    expr = as_expr(value)
-    return expr if expr.dtype == np.uint64 else cast(expr, I64)
+    return whole(as_expr(value))
 
 
 def _float(value: Any = 0.0) -> Expr:
