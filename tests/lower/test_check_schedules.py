@@ -13,7 +13,12 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest.group_statements import Barrier, Exchange
+from mdtensor.lower.nest.group_statements import (
+    AwaitCopies,
+    Barrier,
+    Exchange,
+    MatrixProduct,
+)
 from mdtensor.lower.nest.loop_nest import LoopNest
 from mdtensor.lower.nest.statements import If, Loop, Set, Store
 from mdtensor.lower.nest.values import Load
@@ -37,7 +42,7 @@ from tests.lower.replay import recipes_of, replayed
 from tests.workers import REFUSED, RIGHT, MismatchError
 
 PAIRS = int(os.environ.get("MDTENSOR_TEST_PAIRS", "2000"))
-MUTANTS = 30
+MUTANTS = 20
 Change = Callable[[Any], Any]
 
 
@@ -146,6 +151,8 @@ CHANGES: tuple[tuple[str, str, type, Change, float], ...] = (
     ("a guard is dropped", "gpu/einsum", If, _without_guard, 0.3),
     ("what is guarded is dropped", "gpu/scan", If, _never, 0.2),
     ("an assignment is dropped", "cpu/reduction", Set, _dropped, 0.2),
+    ("copies are not awaited", "gpu/matrices", AwaitCopies, _dropped, 0.6),
+    ("a product of matrices is dropped", "gpu/matrices", MatrixProduct, _dropped, 0.6),
     ("another work-item is asked", "gpu/scan", Exchange, _from_another, 0.2),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import GeneratorType
@@ -241,30 +242,30 @@ def exchanged(exchange: Exchange, given: list[tuple[Any, ...]]) -> list[tuple[An
 def _multiplied(product: Statement, given: list[Any], who: int) -> list[tuple[Any, ...]]:
     """The accumulators of a warp's work-items after a product of matrices."""
     assert isinstance(product, MatrixProduct)
-    depth = product.depth
-    (rows, row_start), (columns, column_start), _ = given[0]
-    if any((each[0], each[1]) != (given[0][0], given[0][1]) for each in given):
+    row_tile, column_tile, _ = given[0]
+    if len({tuple((id(tile), start) for tile, start in each[:2]) for each in given}) > 1:
         raise FaultError("work-items of a warp multiply different matrices")
-
-    def element(of: MatrixOperand, tile: Local, start: int, n: int, k: int, item: int) -> Any:
-        place = start + of.offsets[n // 8] + n % 8 * of.across + k * of.along
-        return tile.read(place, who + item)
-
+    rows = _lines(product.rows, *row_tile, product.depth, ~who)
+    columns = _lines(product.columns, *column_tile, product.depth, ~who)
     results: list[tuple[Any, ...]] = []
     for lane, (_, _, held) in enumerate(given):
         new: list[Any] = []
-        for m in range(len(product.accumulators)):
-            for n in range(len(product.accumulators[m])):
-                for side in range(2):
-                    row, column = 8 * m + lane // 4, 8 * n + 2 * (lane % 4) + side
-                    total = held[len(new)]
-                    for k in range(depth):
-                        x = element(product.rows, rows, row_start, row, k, lane)
-                        y = element(product.columns, columns, column_start, column, k, lane)
-                        total = total + x * y
-                    new.append(total)
+        for m, groups in enumerate(product.accumulators):
+            row = rows[8 * m + lane // 4]
+            for n in range(len(groups)):
+                for column in columns[8 * n + 2 * (lane % 4) :][:2]:
+                    new.append(sum(map(operator.mul, row, column), held[len(new)]))
         results.append(tuple(new))
     return results
+
+
+def _lines(of: MatrixOperand, tile: Local, start: int, depth: int, who: int) -> list[list[Any]]:
+    """The rows or columns of an operand, which all work-items of a warp read at once."""
+    return [
+        [tile.read(start + group + n * of.across + k * of.along, who) for k in range(depth)]
+        for group in of.offsets
+        for n in range(8)
+    ]
 
 
 def _evaluated(index: Index, values: Mapping[str, int]) -> int:

@@ -21,16 +21,15 @@ from mdtensor.lower.selection import selection_of
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.stages import stages
+from tests.lower.checker.gpu_schedules import random_product, random_schedule_of_gpu
 from tests.lower.checker.machine import Program
 from tests.lower.checker.memory import POISON, FaultError, Input, Memory, Output
 from tests.lower.checker.recipe import Recipe, shrunk
 from tests.lower.checker.value_text import NotInterpretedError
 from tests.lower.fuzz import expectation
-from tests.lower.fuzz_cuda import of_cluster
 from tests.lower.md_hom_cases import UNROLLED, StagedRun
 from tests.lower.random_md_homs import UnsuitableError
 from tests.lower.random_problems import Placed, element_values, random_einsum
-from tests.lower.random_resident import random_gpu_schedule
 from tests.lower.random_schedules import random_schedule
 from tests.lower.running import compare, launch_sizes
 from tests.workers import REFUSED, RIGHT
@@ -40,7 +39,7 @@ POINTS = 96
 OF_A_PROBLEM = 16  # pairs one after the other that have the same problem
 KINDS = ("einsum", "complex", "stencil", "reduction", "scan", "records", "selection")
 DEVICES = ("cpu", "gpu")
-FAMILIES = tuple(f"{device}/{kind}" for device in DEVICES for kind in KINDS)
+FAMILIES = (*(f"{device}/{kind}" for device in DEVICES for kind in KINDS), "gpu/matrices")
 NO_SCHEDULE = Schedule("cpu", *[()] * 4, -1, 1, *[()] * 4)  # of a recipe that has none yet
 NOT_INTERPRETED = "not interpreted"
 
@@ -156,7 +155,9 @@ def recipe_of(name: str) -> Recipe:
     _, device, kind, _ = name.split("/")
     general = rng.random() < 0.2
     while True:
-        if kind in ("einsum", "complex"):
+        if kind == "matrices":
+            found = Recipe(NO_SCHEDULE, 0, 0, random_product(rng))
+        elif kind in ("einsum", "complex"):
             found = Recipe(NO_SCHEDULE, 0, 0, random_einsum(rng, EXTENTS, POINTS))
         else:
             extents = tuple((name, rng.choice(EXTENTS)) for name in "ijkl")
@@ -223,15 +224,12 @@ def pair_of(name: str) -> Recipe:
     seed, device, kind, number = name.split("/")
     recipe = recipe_of(f"{seed}/{device}/{kind}/{int(number) // OF_A_PROBLEM}")
     rng = random.Random(f"schedule {name}")
-    schedule = _schedule(rng, subject_of(recipe).problem, device)
+    problem = subject_of(recipe).problem
+    if device == "cpu":
+        schedule = random_schedule(rng, problem, device, UNROLLED)
+    else:
+        schedule = random_schedule_of_gpu(rng, problem)
     return replace(recipe, schedule=schedule, launch=rng.getrandbits(32))
-
-
-def _schedule(rng: random.Random, problem: Problem, device: str) -> Schedule:
-    if device == "cpu" or rng.random() < 0.4:
-        return random_schedule(rng, problem, device, UNROLLED)
-    schedule = random_gpu_schedule(rng, problem)
-    return of_cluster(rng, problem, schedule)
 
 
 def without_schedule(recipe: Recipe) -> Recipe:
