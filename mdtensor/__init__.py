@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mdtensor.api.tune import tune
 
 # Watches forks, which may come while a thread imports the rest.
-importlib.import_module("mdtensor.backends.forks")
+importlib.import_module("mdtensor.forks")
 
 __version__ = "0.1.0"
 

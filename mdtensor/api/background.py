@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from mdtensor.backends.forks import keep_over_forks
+from mdtensor.forks import keep_over_forks
 
 # What waits at most, unless it must be done; callers can do without the rest.
 _MOST_WAITING = 256

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from mdtensor.api.packed import packed, unpacked
 from mdtensor.backends.attempts import Attempts
 from mdtensor.backends.compiled import Compiled, MachineCode, folder_of_kept
-from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, CompilerFailedError, TuningError
+from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.source import KernelSource
 
 if TYPE_CHECKING:

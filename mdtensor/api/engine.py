@@ -38,9 +38,9 @@ from mdtensor.api.structure import Decision, Structure
 from mdtensor.api.winners import Winners
 from mdtensor.autotune.rows import WinnerRow
 from mdtensor.autotune.store import Store
-from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, LoweringError
+from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.source import KernelSource
 from mdtensor.lower.asm import asm_of
 from mdtensor.lower.compared_words import with_compared_words

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
-from mdtensor.backends.forks import keep_over_forks
 from mdtensor.errors import TuningError, count_of, shown
+from mdtensor.forks import keep_over_forks
 from mdtensor.options import is_one_of
 from mdtensor.translate.md_hom import MDHom
 

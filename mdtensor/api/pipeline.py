@@ -15,9 +15,9 @@ from mdtensor.api.choice import Choice
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Chain
 from mdtensor.autotune.store import Store
-from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.protocol import Program
 from mdtensor.backends.select import VARIABLE, open_device
+from mdtensor.forks import keep_over_forks
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from mdtensor.autotune.rows import (
     entries_of,
 )
 from mdtensor.errors import StoreError
+from mdtensor.forks import keep_over_forks
 
 T = TypeVar("T")
 
@@ -72,6 +73,9 @@ _OF_DAMAGE = frozenset(
 # What reading and writing may raise: texts that are no UTF-8, numbers beyond 64 bits.
 FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError, OverflowError)
 
+# SQLite has locks of the process, which a thread may hold while another one forks.
+_in_sqlite = threading.RLock()
+keep_over_forks(_in_sqlite)
 # Inherited over a fork and never to be used nor closed: kept so that nothing closes them.
 _abandoned: list[sqlite3.Connection] = []
 
@@ -100,13 +104,12 @@ class SqliteShelf:
         # With the process that used each: over a fork they are inherited.
         self._idle: list[tuple[sqlite3.Connection, int]] = []
         weakref.finalize(self, _close_own, self._idle)
-        # In memory the rows live in the connection, which threads take in turns.
-        self._memory_lock = threading.RLock() if path is None else nullcontext()
-        self._idle.append((self._opened(), os.getpid()))
+        with _in_sqlite:
+            self._idle.append((self._opened(), os.getpid()))
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection, None, None]:
-        with self._memory_lock:
+        with _in_sqlite:
             connection = self._taken()
             try:
                 yield connection
@@ -301,7 +304,8 @@ def _close_own(idle: list[tuple[sqlite3.Connection, int]]) -> None:
     while idle:
         connection, process = idle.pop()
         if process == os.getpid():
-            connection.close()
+            with _in_sqlite:
+                connection.close()
         else:
             _abandoned.append(connection)
 
@@ -400,7 +404,7 @@ def winners_read_only(path: Path) -> list[WinnerRow]:
     for mode in ("mode=ro", "mode=ro&immutable=1"):
         with suppress(*FAILURES):
             address = f"file:{quote(str(path))}?{mode}"
-            with closing(sqlite3.connect(address, uri=True, timeout=1.0)) as connection:
+            with _in_sqlite, closing(sqlite3.connect(address, uri=True, timeout=1.0)) as connection:
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_ROW)
                 version = connection.execute("pragma user_version").fetchone()[0]
                 if version in range(1, SCHEMA_VERSION + 1) and _tables(connection) <= _TABLES:
@@ -420,7 +424,7 @@ def is_corrupt(error: Exception) -> bool:
 def is_sound(path: Path) -> bool:
     """Whether a file is a whole database of ours, looked at from a new connection."""
     try:
-        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+        with _in_sqlite, closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             _prepare(connection)
             return connection.execute("pragma quick_check(1)").fetchone() == ("ok",)
     except StoreError:

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from mdtensor.backends.compiled import Binaries, Compiled, MachineCode, folder_of_kept
-from mdtensor.backends.forks import keep_over_forks
 from mdtensor.backends.memory import aligned_empty
 from mdtensor.backends.opencl_launchers import ADDRESS
 from mdtensor.backends.opencl_program import Kernels, OpenCLProgram
 from mdtensor.backends.opencl_runtime import hint_where_none_is_found, load_pyopencl
 from mdtensor.backends.opencl_target import target_of
 from mdtensor.errors import CompileError, NoDeviceError
+from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.source import KernelSource, numbered
 
 _LONGEST_COMPILATION_S = 60.0

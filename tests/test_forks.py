@@ -10,7 +10,7 @@ import pytest
 # A thread that holds the lock for a while, and a child that needs it.
 SCRIPT = """
 import os, threading
-from mdtensor.backends.forks import keep_over_forks
+from mdtensor.forks import keep_over_forks
 lock = threading.Lock()
 if {kept}:
     keep_over_forks(lock)
