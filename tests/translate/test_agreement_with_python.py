@@ -66,6 +66,24 @@ def test_codes_of_characters_are_long() -> None:
     np.testing.assert_array_equal(found, [name[0] * 3 for name in NAMES.tolist()])
 
 
+def test_local_functions_see_records_of_loops() -> None:
+    def doubled(record):
+        def size():
+            return 2 * record.size
+
+        return size()
+
+    @mdt.mdh
+    def sizes(y, x):
+        for i in range(len(x)):
+            y[i] = doubled(x[i])
+
+    records = np.array([(1, 2), (3, 4)], [("code", "i8"), ("size", "i8")])
+    found = np.zeros(2, "i8")
+    sizes(found, records)
+    assert found.tolist() == [2 * int(size) for size in records["size"]]
+
+
 @pytest.mark.parametrize("word", ["break", "continue"])
 def test_loops_that_are_left_are_refused(word: str) -> None:
     def first(y, x):

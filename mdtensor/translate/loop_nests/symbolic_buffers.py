@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mdtensor.errors import TranslationError
+from mdtensor.errors import FieldError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import conjunction, equality
@@ -131,7 +131,7 @@ class SymbolicBuffer(_Whole):
             name = names[name]
         if name not in self._fields:
             hint = f"one of {', '.join(names)}" if names else "its elements are no records"
-            raise TranslationError(f"{self.name} has no field {name!r}", hint=hint)
+            raise FieldError(f"{self.name} has no field {name!r}", hint=hint)
         return self._fields[name]
 
     def set_where(self, condition: Any, index: Any, value: Any) -> None:
