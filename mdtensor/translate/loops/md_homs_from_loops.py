@@ -52,7 +52,7 @@ def md_homs_from_loops(
             return _program(program, arguments, unrolled, blank, in_place)
         except _AlonePointError:
             assert first is not None
-            raise plain(first) from None
+            raise _alone(first) from None
         except CarriedError as error:
             first = first or error
             loop = error.loop
@@ -98,6 +98,18 @@ def plain(error: ProgramError) -> ProgramError:
     """The error as what it is to users."""
     return ProgramError(
         error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
+    )
+
+
+def _alone(error: ProgramError) -> ProgramError:
+    """The error of a loop that could be written out inside another one."""
+    hint = (
+        "loops whose order matters are written out inside a loop of independent iterations: give"
+        " the arrays an axis for one, and pass array[None] for a single row; or call the function"
+        " once for each iteration"
+    )
+    return ProgramError(
+        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=hint
     )
 
 
