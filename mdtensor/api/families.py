@@ -98,7 +98,7 @@ class Family(Generic[C]):
         if found is None:
             return None
         sizes, layouts = found
-        use_store = modes.current_mode() != "off"
+        use_store = modes.uses_store()
         programs: list[Program] = []
         for n, structure in enumerate([refer() for refer in self.structures]):
             problem = Later(self, n, numbers)

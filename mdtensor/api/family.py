@@ -123,7 +123,7 @@ class Family:
             self.structure(),
             sizes,
             lambda: self._problem(shapes),
-            use_store=modes.current_mode() != "off",
+            use_store=modes.uses_store(),
         )
         if program is None:
             return None

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from mdtensor.api import dispatch
 from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
 from mdtensor.errors import TuningError, count_of, shown
-from mdtensor.forks import keep_over_forks
 from mdtensor.options import is_one_of
 from mdtensor.translate.md_hom import MDHom
 
 MODES = ("off", "cached", "record", "tune")
-_changing = threading.Lock()
-keep_over_forks(_changing)
 
 
 # The steps of one call that runs several programs.
@@ -123,48 +121,61 @@ def _in_detail(md_hom: MDHom) -> str:
     return f"{md_hom!r} with {texts} on {buffers}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _State:
     mode: str = "cached"
     recording: Recording | None = None
     budget: float = 30.0
+    has_ended: bool = False
+    tuned: set[Hashable] = field(default_factory=set[Hashable])
 
 
 _DEFAULT = _State()
-# The states that were entered and not left, in any order; the one entered last is in force.
-_entered: list[_State] = []
-_state = _DEFAULT
+# The states that this context has entered, or that was copied has, the last one last. One may end
+# in another context than it began in.
+_entered: ContextVar[tuple[_State, ...]] = ContextVar("tuning", default=())
+
+
+def _state() -> _State:
+    if dispatch.watchers:
+        for state in reversed(_entered.get()):
+            if not state.has_ended:
+                return state
+    return _DEFAULT
 
 
 def current_mode() -> str:
     """One of "off", "cached", "record" and "tune"."""
-    return _state.mode
+    return _state().mode
+
+
+def uses_store() -> bool:
+    """Whether calls look for winners in the store."""
+    return _state().mode != "off"
 
 
 def _enter(state: _State) -> None:
-    global _state
-    with _changing:
-        _entered.append(state)
-        _state = state
+    dispatch.watchers.append(None)
+    _entered.set((*[other for other in _entered.get() if not other.has_ended], state))
 
 
 def _leave(state: _State) -> None:
-    """Ends a state; another one that was entered later stays in force."""
-    global _state
-    with _changing:
-        _entered.remove(state)
-        _state = _entered[-1] if _entered else _DEFAULT
+    """Ends a state, wherever it was entered; another one that was entered stays in force."""
+    state.has_ended = True
+    dispatch.watchers.pop()
+    _entered.set(tuple([other for other in _entered.get() if not other.has_ended]))
 
 
 def is_watching() -> bool:
     """Whether every call must be seen, so that the table of the hot path may not be used."""
-    return _state.mode in ("record", "tune")
+    return _state().mode in ("record", "tune")
 
 
 def saw(md_hom: MDHom, arrays: str) -> None:
     """Tells the current mode of a call on arrays of NumPy or CuPy."""
-    if _state.recording is not None:
-        _state.recording.add(md_hom, _place_of(arrays))
+    recording = _state().recording
+    if recording is not None:
+        recording.add(md_hom, _place_of(arrays))
 
 
 def _place_of(arrays: str) -> Place:
@@ -180,9 +191,10 @@ def saw_call(steps: Sequence[Step], arrays: str) -> None:
     """Tells the current mode of a call that is about to run these steps, one or several."""
     if len(steps) < 2:
         return
-    if _state.recording is not None:
-        _state.recording.add_call(tuple(steps), _place_of(arrays))
-    elif _state.mode == "tune":
+    state = _state()
+    if state.recording is not None:
+        state.recording.add_call(tuple(steps), _place_of(arrays))
+    elif state.mode == "tune":
         from mdtensor.api import pipeline
 
         pipeline.tune_call(tuple(steps), arrays)
@@ -190,15 +202,27 @@ def saw_call(steps: Sequence[Step], arrays: str) -> None:
 
 def tuning_budget() -> float:
     """Seconds that mode "tune" spends on a computation at its first call."""
-    return _state.budget
+    return _state().budget
+
+
+def begins_tuning(computed: Hashable) -> bool:
+    """Whether the current mode tunes this, which it does once."""
+    state = _state()
+    if state.mode != "tune" or computed in state.tuned:
+        return False
+    state.tuned.add(computed)
+    return True
 
 
 @contextmanager
 def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
-    """Sets the tuning mode for the calls inside, in all threads.
+    """Sets the tuning mode for the calls inside.
 
-    Modes may end in any order, in any thread or task: the one that was entered last, of those
-    that have not ended, is in force.
+    A mode belongs to its context, as those of `decimal` do: to the thread that enters it, or to the
+    task and the tasks that it begins meanwhile. Threads begin without one; those of
+    `asyncio.to_thread` and functions by `contextvars.copy_context().run` have the mode of their
+    caller. Modes may end in any order and in any thread or task, and then end everywhere: the one
+    that was entered last, of those that have not ended, is in force.
 
     - "off": general kernels only; the store is not read.
     - "cached" (the default): winners that the store knows are used; no call ever tunes.
@@ -218,14 +242,10 @@ def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
     if not is_one_of(mode, MODES):
         raise TuningError(f"unknown tuning mode {shown(mode)}", hint=f"one of {', '.join(MODES)}")
     seconds = seconds_of(budget)
-    from mdtensor.api import pipeline
-
     recording = Recording()
     state = _State(mode, recording if mode == "record" else None, seconds)
     _enter(state)
-    pipeline.forget()
     try:
         yield recording
     finally:
         _leave(state)
-        pipeline.forget()

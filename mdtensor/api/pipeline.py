@@ -22,7 +22,7 @@ from mdtensor.translate.md_hom import MDHom
 
 Array = Any
 
-_programs: dict[tuple[int, MDHom], Choice] = {}
+_programs: dict[tuple[int, bool, MDHom], Choice] = {}
 PROGRAMS_KEPT = 4096
 _opening = threading.RLock()
 keep_over_forks(_opening)
@@ -115,17 +115,16 @@ def device_name(arrays: str = "numpy") -> str | None:
 def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
     engine = engine_for(arrays)
-    key = (id(engine), md_hom)
+    use_store = modes.uses_store()
+    key = (id(engine), use_store, md_hom)
     choice = _programs.get(key)
+    is_untuned = choice is None or choice.origin != "tuned"
+    if is_untuned and modes.current_mode() == "tune":
+        _tune_at_first(md_hom, arrays, engine)
+        choice = _programs.get(key)
     if choice is None:
-        mode, generation = modes.current_mode(), dispatch.generation()
-        choice = engine.choose(md_hom, use_store=mode != "off")
-        if mode == "tune" and choice.origin != "tuned":
-            from mdtensor.api.tune import tune_md_hom
-
-            tune_md_hom(md_hom, modes.tuning_budget(), arrays=arrays)
-            generation = dispatch.generation()
-            choice = engine.choose(md_hom)
+        generation = dispatch.generation()
+        choice = engine.choose(md_hom, use_store=use_store)
         if len(_programs) >= PROGRAMS_KEPT:
             forget()  # and so no call keeps the programs of the others
         elif generation == dispatch.generation():  # else better ones may exist
@@ -133,9 +132,17 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     return choice
 
 
+def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
+    """Tunes a computation that has no winner, where the current mode has not yet."""
+    if engine.winner(engine.problem_of(md_hom)) is None and modes.begins_tuning((engine, md_hom)):
+        from mdtensor.api.tune import tune_md_hom
+
+        tune_md_hom(md_hom, modes.tuning_budget(), arrays=arrays)
+
+
 def joined(chain: Chain) -> Program | None:
     """The one program of a call of several on NumPy's arrays, where it has one."""
-    return engine_for("numpy").joined.program(chain, use_store=modes.current_mode() != "off")
+    return engine_for("numpy").joined.program(chain, use_store=modes.uses_store())
 
 
 def counted(chain: Chain, run: Callable[..., None]) -> Callable[..., None]:
@@ -143,7 +150,7 @@ def counted(chain: Chain, run: Callable[..., None]) -> Callable[..., None]:
     engine = engine_for("numpy")
     if engine.target.kind == "gpu":
         return run
-    return engine.joined.counted(chain, run, use_store=modes.current_mode() != "off")
+    return engine.joined.counted(chain, run, use_store=modes.uses_store())
 
 
 def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
@@ -154,17 +161,17 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
     from concurrent.futures import ThreadPoolExecutor  # which calls of one program do without
 
     engine = engine_for(arrays)
-    unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), m) not in _programs]
-    mode, generation = modes.current_mode(), dispatch.generation()
-    if engine.target.kind != "gpu" or len(unknown) < 2 or mode == "tune":
+    use_store, generation = modes.uses_store(), dispatch.generation()
+    unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), use_store, m) not in _programs]
+    if engine.target.kind != "gpu" or len(unknown) < 2 or modes.current_mode() == "tune":
         return
-    choose = partial(engine.choose, use_store=mode != "off")
+    choose = partial(engine.choose, use_store=use_store)
     with ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first") as pool:
         for md_hom, waiting in [(m, pool.submit(choose, m)) for m in unknown]:
             with suppress(Exception):
                 choice = waiting.result()
                 if generation == dispatch.generation():
-                    _programs[id(engine), md_hom] = choice
+                    _programs[id(engine), use_store, md_hom] = choice
 
 
 def tune_call(steps: modes.Steps, arrays: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from mdtensor.api import dispatch, pipeline, statistics
 from mdtensor.api.choice import Choice
 from mdtensor.api.explained import explained
-from mdtensor.api.modes import Recorded, Steps
+from mdtensor.api.modes import Recorded, Steps, current_mode
 from mdtensor.api.places import at
 from mdtensor.api.plan_arrays import PlanArrays, check_masks, listed
 from mdtensor.api.plan_launches import ElsewhereError, PlanLaunches
@@ -28,6 +28,7 @@ Array = Any
 Arrays = Any
 _ndarray = np.ndarray
 _type_of: Any = type
+_watchers = dispatch.watchers
 
 
 class Plan(PlanLaunches):
@@ -72,6 +73,8 @@ class Plan(PlanLaunches):
         call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
         Raises DTypeError for a masked array, DeviceError for arrays of several devices.
         """
+        if _watchers and self.mode != (mode := current_mode()):
+            return self._in(mode)(*operands, out=out)
         if len(operands) == 2:
             a, b = operands
             kind = _type_of(a)

@@ -29,6 +29,8 @@ class PlanLaunches(ABC):
     """
 
     device: int | None = None
+    # The mode of tuning in which this is called; others have copies.
+    mode = "cached"
 
     def __init__(self, takes: PlanArrays, tally: statistics.Tally) -> None:
         self._takes = takes
@@ -36,6 +38,7 @@ class PlanLaunches(ABC):
         self._tally = tally
         # Copies for the CUDA devices on which this was called, by their numbers: each has launches.
         self._there: dict[int, PlanLaunches] = {}
+        self._without_store: PlanLaunches | None = None
         self._orders: tuple[object, ...] = ()
         self._orders_with_out: tuple[object, ...] = ()
         self._launch: Launch | None = None
@@ -94,8 +97,20 @@ class PlanLaunches(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Launches are of this process; a copy makes its own.
-        launches = "_launch", "_launch_into", "_launch_checking", "device"
+        launches = "_launch", "_launch_into", "_launch_checking", "device", "_without_store"
         return {**self.__dict__, **dict.fromkeys(launches), "_there": {}}
+
+    def _in(self, mode: str) -> Any:
+        """The plan for calls in another mode of tuning: without launches where each is seen."""
+        if mode == self.mode:
+            return self
+        found = self._without_store if mode == "off" else None
+        if found is None:
+            found = copy.copy(self)
+            found.mode = mode
+            if mode == "off":
+                self._without_store = found
+        return found
 
     def _launches(self, given: Taken) -> bool:
         """Whether arrays for tensors may be launched on, which need not own their memory then."""

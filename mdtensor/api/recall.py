@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, cast
 
 import numpy as np
 
-from mdtensor.api import dispatch, places
+from mdtensor.api import dispatch, modes, places
 from mdtensor.api.function_key import function_key
 from mdtensor.api.noted import OUT, REFUSED, Launch, Noted, launch_of
 from mdtensor.api.torch_tensors import taken
@@ -38,6 +38,7 @@ _LONGEST = 64  # elements of tuples and lists in keys
 _ndarray = np.ndarray
 _type_of: Any = type
 NO_TENSORS = object()  # what is given of a call without tensors of torch
+_NO_STORE = object()  # stands in keys of calls that leave winners in the store
 _NAMED = object()  # stands between positional and named arguments
 
 # Arguments of these classes mean the same whenever they are equal.
@@ -59,8 +60,7 @@ _FUNCTIONS = frozenset((FunctionType, OperatorFunction))
 
 # What the calls of this context have run so far, where one of them may be recalled later.
 _recording: ContextVar[list[Noted | None] | None] = ContextVar("recording", default=None)
-# One element for each call of any thread that is being recorded.
-_active: list[None] = []
+_active = dispatch.watchers
 
 
 def note(noted: Noted) -> None:
@@ -72,6 +72,11 @@ def note(noted: Noted) -> None:
 def is_noting() -> bool:
     """Whether somebody wants to know what this call runs."""
     return bool(_active) and _recording.get() is not None
+
+
+def _is_seen() -> bool:
+    """Whether the call that is made may not be recalled: somebody wants to know what it runs."""
+    return bool(_active) and (_recording.get() is not None or modes.is_watching())
 
 
 def in_full() -> None:
@@ -130,6 +135,8 @@ def recalled(
                     arrays.append(value)
                 else:
                     _describe(value, parts, arrays, numbers)
+        if _active and not modes.uses_store():
+            parts.append(_NO_STORE)
         if dispatch.cupy_array is not None:
             _add_place(parts, arrays)
         return tuple(parts), arrays
@@ -165,7 +172,7 @@ def recalled(
             with suppress(_NotPlainError, TypeError, RecursionError):  # beside the tensors
                 key, arrays = described(given.args, given.options)
                 launch = known_get(key)
-            if launch is not None and not (_active and is_noting()):
+            if launch is not None and not (_active and _is_seen()):
                 result = launch(*arrays)
                 if result is OUT:
                     return options["out"]
@@ -220,7 +227,7 @@ def recalled(
             return found
         if key is None:  # out of the handler: what is raised now has nothing to do with keys
             return places.called_there(whole, args, options)
-        if launch is not None and not (_active and is_noting()):
+        if launch is not None and not (_active and _is_seen()):
             result = launch(*arrays)
             if result is OUT:
                 return options["out"]
