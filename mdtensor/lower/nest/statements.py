@@ -20,7 +20,7 @@ EXCHANGE = "exchange"
 
 @dataclass(frozen=True, slots=True)
 class IndexCalc:
-    """An operation on indices that no polynomial can say: min, / (floor), % and ^ (of bits)."""
+    """An operation on indices that no polynomial can say: min, / (floor), %, and ^, | of bits."""
 
     op: str
     lhs: Index

@@ -32,13 +32,20 @@ def room_in(
     among = frame.problem.dims if dims is None else dims
     ragged = [frame.tilings[d] for d in among if frame.tilings[d].is_ragged]
     left = [left for tiling in ragged for left in _room(tiling)]
-    if not left:
-        return [], None
+    return room_of(left, prefix) if left else ([], None)
+
+
+def room_of(left: Sequence[Index], prefix: str) -> tuple[list[Statement], Index]:
+    """Declares a number that is negative where any of some is.
+
+    It is their bits together, of which the first is the sign. Of the least of three numbers,
+    NVIDIA's assembler loses the sign of one that is negated (docs/adr/0004).
+    """
     statements: list[Statement] = []
-    room = as_index(0)
-    for n, along in enumerate(left):
+    room = left[0]
+    for n, each in enumerate(left):
         held = f"{prefix}{n}"
-        statements.append(LetIndex(held, IndexCalc("min", along, room)))
+        statements.append(LetIndex(held, IndexCalc("|", each, room) if n else each))
         room = name(held)
     return statements, room
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from mdtensor.lower.index import as_index, name
 from mdtensor.lower.nest.group_statements import AwaitCluster
-from mdtensor.lower.nest.statements import If, IndexCalc, LetIndex, Renew, Statement, Store
+from mdtensor.lower.nest.statements import If, Renew, Statement, Store
 from mdtensor.lower.passes.across_items import PLACE, Sharing
 from mdtensor.lower.passes.destinations import Destination, at_first_point
 from mdtensor.lower.passes.frame import Frame, Piece, Tile
+from mdtensor.lower.passes.tile_accesses import room_of
 from mdtensor.lower.passes.tile_body import Body
 from mdtensor.lower.passes.wide_accesses import lanes_of_results, wide_stores
 from mdtensor.lower.passes.write_outputs import finish_values, stores
@@ -50,14 +51,9 @@ def _guarded_writes(
     if not ragged:
         return wide
     guarded = _inside(frame, tile, placed, ragged, 0, ())
-    checks: list[Statement] = []
-    room = as_index(0)
-    for n, d in enumerate(ragged):
-        tiling = frame.tilings[d]
-        left = name(tiling.var("e")) - name(tiling.var("t")) - tiling.block
-        held = f"room{n}"
-        checks.append(LetIndex(held, IndexCalc("min", left, room)))
-        room = name(held)
+    tilings = [frame.tilings[d] for d in ragged]
+    left = [name(each.var("e")) - name(each.var("t")) - each.block for each in tilings]
+    checks, room = room_of(left, "room")
     return [*checks, If(as_index(0), "<=", room, tuple(wide), tuple(guarded))]
 
 

@@ -26,10 +26,19 @@ CAMPAIGNS: dict[str, Callable[[int, int, Path], Iterator[str]]] = {
     "damage": damage.survived,
 }
 
+_KEPT = 25  # tries after which a report is written
 
-def campaign(name: str, count: int, seed: int) -> dict[str, Any]:
-    """The outcome of so many tries of one kind, as the report has it."""
+
+def campaign(
+    name: str, count: int, seed: int, keep: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """The outcome of so many tries of one kind, as the report has it; kept on the way, too."""
     began = time.monotonic()
+
+    def outcome() -> dict[str, Any]:
+        seconds = round(time.monotonic() - began, 1)
+        return {"seed": seed, "tries": tries, "failures": failures, "seconds": seconds}
+
     with tempfile.TemporaryDirectory(prefix="mdtensor-survival-") as folder:
         failures: list[str] = []
         tries = 0
@@ -38,9 +47,12 @@ def campaign(name: str, count: int, seed: int) -> dict[str, Any]:
             if reason:
                 failures.append(reason)
                 print(f"{name} {tries}: {reason}", flush=True)
-    seconds = round(time.monotonic() - began, 1)
-    print(f"{name}: {tries} tries, {len(failures)} failed, {seconds} s", flush=True)
-    return {"seed": seed, "tries": tries, "failures": failures, "seconds": seconds}
+            if tries % _KEPT == 0:
+                keep(outcome())
+    found = outcome()
+    print(f"{name}: {tries} tries, {len(failures)} failed, {found['seconds']} s", flush=True)
+    keep(found)
+    return found
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,12 +64,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--report", type=Path, help="a file of JSON to write")
     options = parser.parse_args(arguments)
     report: dict[str, Any] = facts()
+
+    def keep(found: dict[str, Any]) -> None:
+        report[name] = found
+        if options.report is not None:
+            options.report.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
     for name in CAMPAIGNS:
         if count := getattr(options, name):
-            report[name] = campaign(name, count, options.seed)
-            if options.report is not None:
-                text = json.dumps(report, indent=1)
-                options.report.write_text(text + "\n", encoding="utf-8")
+            campaign(name, count, options.seed, keep)
     return int(any(report[name]["failures"] for name in CAMPAIGNS if name in report))
 
 

@@ -68,7 +68,7 @@ def _longer(file: Path, rng: random.Random, _: Path) -> None:
 
 
 def _swapped(file: Path, rng: random.Random, root: Path) -> None:
-    other = rng.choice(_files(root))
+    other = rng.choice([each for each in _files(root) if "programs" in each.parts])
     content, others = file.read_bytes(), other.read_bytes()
     file.write_bytes(others)
     other.write_bytes(content)

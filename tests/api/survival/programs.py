@@ -58,10 +58,10 @@ def started(program: str, cache: Path, *arguments: object) -> subprocess.Popen[s
     )
 
 
-def ended(process: subprocess.Popen[str]) -> Ended:
+def ended(process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended:
     """Waits for the end of a process, and kills one that hangs."""
     try:
-        shown, trouble = process.communicate(timeout=LONGEST_S)
+        shown, trouble = process.communicate(timeout=longest_s)
     except subprocess.TimeoutExpired:
         process.kill()
         shown, trouble = process.communicate()

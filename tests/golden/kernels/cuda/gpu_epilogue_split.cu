@@ -147,8 +147,8 @@ void kernel_1(const float* __restrict__ given_I0, const float* __restrict__ give
     a0_0 = (a0_0 + x1);
   }
   float* o0 = O0 + r_j + 6*r_i;
-  const int room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
-  const int room1 = (-t_j + e_j - 8 < room0 ? -t_j + e_j - 8 : room0);
+  const int room0 = -t_i + e_i - 4;
+  const int room1 = (-t_j + e_j - 8) | (room0);
   if (0 <= room1) {
     const float xe0_0 = b1[q_j_0 + 6*q_i_0];
     const float xe0_1 = b2[q_j_0];

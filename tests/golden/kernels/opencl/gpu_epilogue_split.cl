@@ -127,8 +127,8 @@ void kernel_1(BUFFER(__global const float) at_given_I0, BUFFER(__global const fl
     a0_0 = (a0_0 + x1);
   }
   __global float* o0 = O0 + r_j + 6*r_i;
-  const long room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
-  const long room1 = (-t_j + e_j - 8 < room0 ? -t_j + e_j - 8 : room0);
+  const long room0 = -t_i + e_i - 4;
+  const long room1 = (-t_j + e_j - 8) | (room0);
   if (0 <= room1) {
     const float xe0_0 = b1[q_j_0 + 6*q_i_0];
     const float xe0_1 = b2[q_j_0];

@@ -163,7 +163,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
   a1_0_0 = n1_8_0;
   a1_0_1 = n1_8_1;
   if (place < 1) {
-    const int room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
+    const int room0 = -t_i + e_i - 4;
     if (0 <= room0) {
       *(float2*)(o0) = make_float2(a0_0_0, a1_0_0);
       *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
@@ -459,7 +459,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       a3_0_0 = n3_16_0;
       a3_0_1 = n3_16_1;
       if (place < 1) {
-        const int room0 = (-t_i + e_i - 4 < 0 ? -t_i + e_i - 4 : 0);
+        const int room0 = -t_i + e_i - 4;
         if (0 <= room0) {
           *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
           *(float4*)(o0) = make_float4(a0_0_0, a1_0_0, a2_0_0, a3_0_0);

@@ -110,7 +110,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
     a0_0_0 = n0_8_0;
     a0_0_1 = n0_8_1;
     if (place < 1) {
-      const long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+      const long room0 = -t_i + e_i - 2;
       if (0 <= room0) {
         o0[0] = a0_0_0;
         o1[0] = a0_0_1;
@@ -318,7 +318,7 @@ void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global float) at_O0, 
       a1_0_0 = n1_16_0;
       a1_0_1 = n1_16_1;
       if (place < 1) {
-        const long room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+        const long room0 = -t_i + e_i - 2;
         if (0 <= room0) {
           vstore2((float2)(a0_0_0, a1_0_0), 0, o0);
           vstore2((long2)(a0_0_1, a1_0_1), 0, o1);

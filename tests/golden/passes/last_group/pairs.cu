@@ -115,7 +115,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
     a0_0_0 = n0_8_0;
     a0_0_1 = n0_8_1;
     if (place < 1) {
-      const int room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+      const int room0 = -t_i + e_i - 2;
       if (0 <= room0) {
         o0[0] = a0_0_0;
         o1[0] = a0_0_1;
@@ -287,7 +287,7 @@ void kernel_0(const float* __restrict__ I0, float* __restrict__ O0, long long* _
       a1_0_0 = n1_16_0;
       a1_0_1 = n1_16_1;
       if (place < 1) {
-        const int room0 = (-t_i + e_i - 2 < 0 ? -t_i + e_i - 2 : 0);
+        const int room0 = -t_i + e_i - 2;
         if (0 <= room0) {
           *(float2*)(o0) = make_float2(a0_0_0, a1_0_0);
           *(longlong2*)(o1) = make_longlong2(a0_0_1, a1_0_1);
