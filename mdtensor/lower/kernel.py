@@ -16,7 +16,7 @@ import numpy as np
 from mdtensor.lower.asm import WARP
 from mdtensor.lower.index import ZERO, Index, as_index, name, product, total
 from mdtensor.lower.nest.loop_nest import Argument, LoopNest
-from mdtensor.lower.nest.statements import Statement
+from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
 from mdtensor.lower.partial_results import Partials, number_among
 from mdtensor.lower.passes import stage_inputs, staged_layouts
 from mdtensor.lower.passes.bulk_tiles import bulk_tiles, maps_of
@@ -154,10 +154,22 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
     per_group = total(rounded.values())
     start = _rounded(offset, pad) + per_group * name("group")
     for number, layout in frame.layouts.items():
+        if number in sizes:
+            aligned, start = _aligned(start, f"line{number}")
+            statements += aligned
         statements += stage_inputs.declare(layout, start)
-        if number in rounded:
-            start = start + rounded[number]
+        if number in sizes:
+            start = start + (rounded[number] if rounded[number].constant else sizes[number])
     return statements, per_group + (pad if offset.terms else 0)
+
+
+def _aligned(start: Index, held: str) -> tuple[list[Statement], Index]:
+    """The next multiple of the alignment from a byte on; declared where sizes are names."""
+    pad = staged_layouts.ALIGNMENT
+    if not any(factor % pad for _, factor in start.terms):
+        return [], start
+    line = LetIndex(held, IndexCalc("/", start + (pad - 1), as_index(pad)))
+    return [line], name(held) * pad
 
 
 def _rounded(size: Index, multiple: int) -> Index:
