@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -127,13 +128,12 @@ def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPat
         both.wait()  # which no thread alone passes
         if md_hom == product(texts[2]):
             raise LoweringError("refused")
-        return md_hom
+        return SimpleNamespace(problem=md_hom, origin="cost model")
 
     monkeypatch.setattr(engine, "choose", choose)
     monkeypatch.setattr(pipeline, "engine_for", lambda arrays: engine)
     monkeypatch.setattr(pipeline, "_programs", {})
     pipeline.choose_ahead([product(text) for text in (*texts, texts[0])], "cupy")
-    assert [pipeline.choice_for(product(t), "cupy") for t in texts[:2]] == [
-        product(t) for t in texts[:2]
-    ]
+    found = [pipeline.choice_for(product(text), "cupy") for text in texts[:2]]
+    assert [choice.problem for choice in found] == [product(text) for text in texts[:2]]
     assert len(pipeline._programs) == 2
