@@ -1,4 +1,4 @@
-"""Dataclasses as the plain data that JSON has, and back, with the type of every field checked.
+"""Serialization of dataclasses as JSON's types, and back, with the type of every field checked.
 
 What lies on disk may have been written by anybody: it becomes values here or nothing at all.
 """

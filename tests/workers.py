@@ -6,6 +6,7 @@ and says what comes of each.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import selectors
@@ -154,6 +155,24 @@ def work(names: Sequence[str], check: Callable[[str], str], describe: Callable[[
             lines += getattr(error, "__notes__", ())
             text = f"{type(error).__name__}: " + "\n    ".join([*lines, describe(name)])
             print(json.dumps({"end": name, "outcome": text}), flush=True)
+
+
+def parsed(
+    parser: argparse.ArgumentParser, check: Callable[[str], str], describe: Callable[[str], str]
+) -> argparse.Namespace:
+    """The options of a command that checks cases, with those that all such commands have.
+
+    A worker process does its work and ends here.
+    """
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--case", help="name of one case, which runs in this process")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(sys.stdin.read().split(), check, describe)
+        sys.exit()
+    return options
 
 
 def _harm(name: str) -> None:

@@ -103,7 +103,7 @@ def prune(
     Without either, what the cache does by itself: the files that were not used for longest go,
     until it is within its limit.
     """
-    from mdtensor import cache_room
+    from mdtensor import cache_eviction
     from mdtensor.api.pipeline import store
     from mdtensor.backends.compiled import remove_kept
 
@@ -111,7 +111,7 @@ def prune(
         raise typer.BadParameter("say either --older-than DAYS or --everything")
     if older_than is None and not everything:
         store().make_room()
-        typer.echo(f"{cache_room.prune()} files removed")
+        typer.echo(f"{cache_eviction.prune()} files removed")
         return
     age = None if older_than is None else older_than * 86_400
     removed = store().prune(older_than_s=age, everything=everything)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mdtensor import cache_room
+from mdtensor import cache_eviction
 from mdtensor.api.engine import Engine
 from mdtensor.api.in_flight import Step
 from mdtensor.api.packed import packed
@@ -40,7 +40,7 @@ _WORTH_COMPILERS = 4.0
 _GRACE, _OPENING_GRACE = 0.5, 1.8
 # Nobody shall keep the candidates' binaries, but for a folder that compilers share meanwhile.
 _ENVIRONMENT = {"CUPY_CACHE_IN_MEMORY": "1"}
-_OF_BENCH = _ENVIRONMENT | {cache_room.VARIABLE: "0"}
+_OF_BENCH = _ENVIRONMENT | {cache_eviction.VARIABLE: "0"}
 
 
 class TooLateError(TuningError):

@@ -40,7 +40,7 @@ from mdtensor.autotune.sqlite_shelf import (
     winners_read_only,
 )
 from mdtensor.autotune.trial import Trial
-from mdtensor.cache_room import limit
+from mdtensor.cache_eviction import limit
 from mdtensor.closing import Closing
 from mdtensor.errors import MdtensorError, NotPrivateError, StoreError, tell
 from mdtensor.paths import cache_directory, not_private, private_folder

@@ -26,7 +26,7 @@ class Attempts:
 
     An attempt has a file, which its process holds a lock on. One that nobody holds is of a process
     that ended meanwhile, killed perhaps: whether the compiler did it, another attempt has to tell.
-    Marks of programs that nobody tries again have an end (see `mdtensor.cache_room`).
+    Marks of programs that nobody tries again have an end (see `mdtensor.cache_eviction`).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -19,8 +19,8 @@ from mdtensor.kernels.source import ALIGNMENT, KernelSource
 if TYPE_CHECKING:
     from mdtensor.backends.pyopencl import OpenCLDevice
 
-# Calls of a thread until a program has kernel objects of its own there. Making one takes 40 µs
-# after other work and 6 in a row; setting again what it would keep takes 6 µs.
+# Calls of a thread until a program has kernel objects of its own there. Making one takes 4 µs
+# in a row, and ten times that after other work; setting again what it would keep takes 6 µs.
 CALLS_BY_SHARED = 32
 
 

@@ -144,11 +144,11 @@ def load_pyopencl() -> ModuleType:
     try:
         pyopencl = importlib.import_module("pyopencl")
         try:
-            _ask_for_functions()
+            _hook_invoker()
         except (OSError, sqlite3.Error):
             # The variable of this meaning was read when PyOpenCL was imported.
             pyopencl.__dict__["_PYOPENCL_NO_CACHE"] = True
-            _ask_for_functions()
+            _hook_invoker()
     except ImportError as error:
         raise NoDeviceError(f"PyOpenCL cannot be imported: {error}", hint=INSTALL_HINT) from error
     return pyopencl
@@ -176,15 +176,14 @@ def bare_kernels(pyopencl: Any, program: Any, names: Iterable[str]) -> list[Any]
         _bare.asked = False
 
 
-def _ask_for_functions() -> None:
-    """Has PyOpenCL leave its functions out of what `bare_kernels` makes."""
+def _hook_invoker() -> None:
+    """Hooks PyOpenCL's generator of launch functions, which makes none for `bare_kernels`."""
     invoker: Any = importlib.import_module("pyopencl.invoker")
     whole = invoker.generate_enqueue_and_set_args
-    if getattr(whole, "asks", False):
+    if whole.__module__ == __name__:
         return
 
     def generate_enqueue_and_set_args(*arguments: Any, **options: Any) -> tuple[Any, Any]:
         return (None, None) if _bare.asked else whole(*arguments, **options)
 
-    generate_enqueue_and_set_args.asks = True  # type: ignore[attr-defined]
     invoker.generate_enqueue_and_set_args = generate_enqueue_and_set_args

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from tests.api.fronts import convolutions, einsums, filters, plans, reductions, slices, stencils
 from tests.api.fronts.drawing import Draw
 from tests.api.fronts.on_cupy import OnCupy
-from tests.workers import RIGHT, Workers, work
+from tests.workers import RIGHT, Workers, parsed
 
 FRONTS: Mapping[str, Callable[[Draw], None]] = {
     "einsum": einsums.check,
@@ -106,15 +106,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--front", choices=FRONTS, action="append", help="default: all")
     parser.add_argument("--count", type=int, default=100, help="cases of each front end")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--cupy", action="store_true", help="CuPy's arrays, on a GPU")
-    parser.add_argument("--case", help="name of one case, which runs in this process")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        work(sys.stdin.read().split(), outcome, describe)
-        return 0
+    options = parsed(parser, outcome, describe)
     if options.case:
         try:
             print(outcome(options.case))

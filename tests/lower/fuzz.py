@@ -43,7 +43,7 @@ from tests.lower.running import (
     launch_sizes,
     run_on_guarded_memory,
 )
-from tests.workers import REFUSED, RIGHT, Workers, work
+from tests.workers import REFUSED, RIGHT, Workers, parsed
 
 FAMILIES = ("cpu", "gpu")
 # What names of such cases end with: of random md_homs, and of einsums whose results lie far apart
@@ -249,20 +249,13 @@ def names_of(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--dialect-family", choices=FAMILIES, help="default: both in turn")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--md-homs", action="store_true", help="random md_homs, not einsums")
     kinds.add_argument("--transposed", action="store_true", help="results far apart along lanes")
-    parser.add_argument("--case", help="name of one case, which runs in this process")
     parser.add_argument("--shrink", action="store_true", help="the case as a small line")
     parser.add_argument("--replay", help="such a line, which runs in this process")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        work(sys.stdin.read().split(), outcome, describe)
-        return 0
+    options = parsed(parser, outcome, describe)
     if options.replay:
         print(_replay().replayed(options.replay))
         return 0

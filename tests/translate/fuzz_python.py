@@ -27,7 +27,7 @@ from mdtensor.errors import TranslationError
 from mdtensor.translate import reference
 from tests.translate.programs import data, loops, reductions, stencils
 from tests.translate.programs.shrinking import shortest
-from tests.workers import REFUSED, RIGHT, Workers, work
+from tests.workers import REFUSED, RIGHT, Workers, parsed
 
 FRONTS: Mapping[str, Callable[[random.Random, str], None]] = {
     "reduce": lambda rng, name: reductions.check(rng, name, scans=False),
@@ -111,16 +111,9 @@ def main() -> int:
     """Runs the cases; 1 where one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=2000, help="programs of all front ends")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--report", type=Path, help="file for the summary")
-    parser.add_argument("--case", help="name of one case, which runs in this process")
     parser.add_argument("--shrink", action="store_true", help="shorten the case while it fails")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        work(sys.stdin.read().split(), outcome, describe)
-        return 0
+    options = parsed(parser, outcome, describe)
     if options.case:
         return run_case(options.case, shrink=options.shrink)
     report = WORKERS.run(names_of(options.seed, options.count, options.first), verbose=True)

@@ -36,10 +36,10 @@ def room_in(
 
 
 def room_of(left: Sequence[Index], prefix: str) -> tuple[list[Statement], Index]:
-    """Declares a number that is negative where any of some is.
+    """The bitwise or of distances to the ends of a tile, which is negative where any of them is.
 
-    It is their bits together, of which the first is the sign. Of the least of three numbers,
-    NVIDIA's assembler loses the sign of one that is negated (docs/adr/0004).
+    Their minimum would say the same, but of the minimum of three numbers NVIDIA's assembler loses
+    the sign of one that is negated (docs/adr/0004).
     """
     statements: list[Statement] = []
     room = left[0]

@@ -1,4 +1,4 @@
-"""Room in the cache: what goes when there is too much."""
+"""Eviction from the cache: which files go, and which stay, where there are too many bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdtensor import cache_room, errors
+from mdtensor import cache_eviction, errors
 from mdtensor.backends.attempts import Attempts
 from mdtensor.backends.compiled import Files, folder_of_kept
 from mdtensor.errors import CompilerFailedError, StoreWarning
@@ -20,7 +20,7 @@ DAY = 86_400
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     errors._told.clear()
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cache_room, "_added", None)
+    monkeypatch.setattr(cache_eviction, "_added", None)
     return tmp_path
 
 
@@ -37,14 +37,14 @@ def test_the_limit_is_a_number_of_bytes(
     monkeypatch: pytest.MonkeyPatch, said: str, nbytes: int
 ) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", said)
-    assert cache_room.limit() == nbytes
+    assert cache_eviction.limit() == nbytes
 
 
 @pytest.mark.parametrize("said", ["much", "1X", "inf", "nan", "-", "-5M"])
 def test_what_is_no_number_is_told_once(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", said)
     with pytest.warns(StoreWarning) as told:
-        assert [cache_room.limit(), cache_room.limit()] == [1 << 30] * 2
+        assert [cache_eviction.limit(), cache_eviction.limit()] == [1 << 30] * 2
     (warning,) = told
     assert str(warning.message) == (
         f"MDTENSOR_CACHE_LIMIT cannot be {said!r}; it is 1G\n"
@@ -81,7 +81,7 @@ def test_marks_of_processes_that_ended_have_an_end(cache: Path) -> None:
         attempts._path(str(number)).write_text("begun")  # as a killed process leaves it
         age(attempts._path(str(number)), 2 if number < 390 else 0)
     age(attempts._path("399"), 40)
-    cache_room.prune()
+    cache_eviction.prune()
     left = {path.name for path in (cache / "programs" / "begun").iterdir()}
     assert len(left) == 256
     assert attempts._path("398").name in left
@@ -112,11 +112,11 @@ def test_drafts_and_stores_that_were_set_aside_go(
     aside = cache / "tuning.sqlite3.corrupt-1"
     aside.write_bytes(bytes(3000))
     age(aside, 3)
-    assert cache_room.prune() == 1
+    assert cache_eviction.prune() == 1
     assert not (files.folder / ".draft").exists()
     assert aside.exists()
     monkeypatch.setenv("MDTENSOR_CACHE_LIMIT", "6K")
-    assert cache_room.prune() == 1
+    assert cache_eviction.prune() == 1
     assert not aside.exists()
     assert (cache / "tuning.sqlite3").exists()
     assert files.get("key") is not None
@@ -130,7 +130,7 @@ def test_links_are_not_followed(cache: Path, tmp_path_factory: pytest.TempPathFa
     (cache / "programs" / "winners").symlink_to(outside)
     os.environ["MDTENSOR_CACHE_LIMIT"] = "10"
     try:
-        cache_room.prune()
+        cache_eviction.prune()
     finally:
         del os.environ["MDTENSOR_CACHE_LIMIT"]
     assert (outside / "file").exists()

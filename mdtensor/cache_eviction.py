@@ -1,4 +1,4 @@
-"""Room in the cache: its files are bounded in all, and those that were not used for longest go.
+"""Eviction from the cache: the least recently used files go where all of them exceed a limit.
 
 A look takes a fraction of a millisecond for a hundred files, and happens where something was
 compiled and kept, which takes longer: at a process's first time, and again when much was added.
