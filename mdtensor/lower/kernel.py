@@ -43,7 +43,7 @@ def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
     if totals and problem.scanned < 0:
         destinations, carries = totals, ()
     way = _way_of(frame, carries)
-    left = partials.nbytes * len(totals) if partials else ZERO
+    left = _whole_lines(partials.nbytes * len(totals)) if partials else ZERO
     staged, per_group = _staged(frame, left)
     body = (
         *part_bounds(frame),
@@ -145,35 +145,37 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
     """Declares the staged tiles; returns the bytes of scratch memory that one group needs."""
     statements: list[Statement] = []
     sizes = {
-        number: layout.size * layout.memory.itemsize
+        number: _whole_lines(layout.size * layout.memory.itemsize)
         for number, layout in frame.layouts.items()
         if layout.region == "scratch"
     }
-    pad = staged_layouts.ALIGNMENT
-    rounded = {number: _rounded(size, pad) for number, size in sizes.items()}
-    per_group = total(rounded.values())
-    start = _rounded(offset, pad) + per_group * name("group")
+    skips = sum(not _is_aligned(size) for size in (offset, *sizes.values()) if sizes)
+    per_group = total(sizes.values()) + staged_layouts.ALIGNMENT * (skips + 1 if skips else 0)
+    start = offset + per_group * name("group")
     for number, layout in frame.layouts.items():
         if number in sizes:
             aligned, start = _aligned(start, f"line{number}")
             statements += aligned
         statements += stage_inputs.declare(layout, start)
         if number in sizes:
-            start = start + (rounded[number] if rounded[number].constant else sizes[number])
-    return statements, per_group + (pad if offset.terms else 0)
+            start = start + sizes[number]
+    return statements, per_group
+
+
+def _whole_lines(size: Index) -> Index:
+    """A size in bytes, rounded up to the alignment where it is a number."""
+    pad = staged_layouts.ALIGNMENT
+    return size if size.constant is None else as_index(-(-size.constant // pad) * pad)
+
+
+def _is_aligned(place: Index) -> bool:
+    return not any(factor % staged_layouts.ALIGNMENT for _, factor in place.terms)
 
 
 def _aligned(start: Index, held: str) -> tuple[list[Statement], Index]:
     """The next multiple of the alignment from a byte on; declared where sizes are names."""
-    pad = staged_layouts.ALIGNMENT
-    if not any(factor % pad for _, factor in start.terms):
+    if _is_aligned(start):
         return [], start
+    pad = staged_layouts.ALIGNMENT
     line = LetIndex(held, IndexCalc("/", start + (pad - 1), as_index(pad)))
     return [line], name(held) * pad
-
-
-def _rounded(size: Index, multiple: int) -> Index:
-    constant = size.constant
-    if constant is None:
-        return size * 1 + multiple if any(c % multiple for _, c in size.terms) else size
-    return as_index(-(-constant // multiple) * multiple)

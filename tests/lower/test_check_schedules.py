@@ -71,9 +71,17 @@ def test_padded_vectors_do_not_leave_a_staged_tile(extent: int) -> None:
     interpreted(replace(recipe, schedule=schedule))
 
 
-@pytest.mark.parametrize("name", ["cpu/records/533", "cpu/selection/6166", "cpu/stencil/6954"])
-def test_staged_tiles_of_any_size_begin_at_multiples_of_their_elements(name: str) -> None:
-    assert outcome(pair_of(f"11/{name}")) == RIGHT
+@pytest.mark.parametrize(
+    "name",
+    [
+        "11/cpu/records/533",
+        "11/cpu/selection/6166",
+        "11/cpu/stencil/6954",
+        "0/cpu/einsum/1698",
+    ],
+)
+def test_staged_tiles_begin_at_whole_lines_within_the_scratch_memory(name: str) -> None:
+    assert outcome(pair_of(name)) == RIGHT
 
 
 # ---- faults that are put in -------------------------------------------------------------------
