@@ -8,7 +8,6 @@ and with the peer. `--count` counts the functions that a hot call enters, instea
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
 import importlib
 import json
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bench.host import bare
+from bench.machine import now
 from bench.timing import batch
 from bench.workload import Call
 from mdtensor.api.arguments import zeros_like_spec
@@ -305,7 +305,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.out is not None:
         target = pipeline.engine_for().target
         report = {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "date": now(),
             "device": {"name": target.name, "cores": target.cores, "driver": target.driver},
             "python": platform.python_version(),
             "numpy": np.__version__,

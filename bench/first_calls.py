@@ -8,7 +8,6 @@ which other memory went through the caches, so that all code it runs must come f
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import platform
 import random
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench.machine import now
 
 SAMPLES = 40
 PAUSE_SECONDS = 0.05
@@ -206,7 +207,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         target = pipeline.engine_for().target
         found |= {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "date": now(),
             "device": {"name": target.name, "cores": target.cores, "driver": target.driver},
             "python": platform.python_version(),
         }

@@ -33,6 +33,7 @@ from bench.cuda_cases import CASES
 from bench.desk import ROOT, Desk
 from bench.gpu_plan import Choice, Task, newest_file, newest_rows, plan_of, row_tasks, rows_file
 from bench.gpu_tasks import KINDS, log_of
+from bench.machine import commit, now
 from bench.results import CaseResult, Run, read, write
 
 ROWS = "rows"
@@ -97,7 +98,7 @@ def do(task: Task, out: Path) -> None:
     found = {row.name for row in read(rows).cases} if rows.exists() else set[str]()
     if status < 0 or not found.issuperset(task.cases):
         return
-    text = {"rc": status, "seconds": time.monotonic() - begun, "date": _now()}
+    text = {"rc": status, "seconds": time.monotonic() - begun, "date": now()}
     part = out / f".{task.stem}.part"
     part.write_text(json.dumps(text))
     part.replace(out / f"{task.stem}.json")
@@ -147,19 +148,6 @@ def pack(out: Path, path: Path) -> None:
             if each != path and not each.name.startswith("."):
                 packed.add(each, each.name, filter=chosen)
     part.replace(path)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _commit() -> str:
-    """The commit of the code; empty where nothing tells it."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    try:
-        return subprocess.check_output(asked, cwd=ROOT, text=True).strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def _options(arguments: list[str] | None) -> Any:
@@ -226,9 +214,9 @@ def main(arguments: list[str] | None = None) -> int:
     checked = [task for task in known_tasks(out) if task.stem.startswith("check-")]
     if checked:
         head = [
-            f"correctness by generated CUDA, {_now()}",
+            f"correctness by generated CUDA, {now()}",
             "",
-            f"commit {options.commit or _commit()}",
+            f"commit {options.commit or commit()}",
         ]
         (out / "checks.log").write_text(log_of(checked, out, head))
     if options.pack:

@@ -15,10 +15,11 @@ import re
 import statistics
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from bench.machine import now
 
 RESULTS = Path(__file__).parent / "results" / "load"
 
@@ -69,7 +70,7 @@ def main() -> int:
     medians = {name: statistics.median(one[name] for one in found) for name in names}
     plans = [one["plan"] for one in found]
     report: dict[str, Any] = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": now(),
         "device": found[0]["device"],
         "driver": found[0]["driver"],
         "python": platform.python_version(),

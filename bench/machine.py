@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import platform
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,35 @@ def facts() -> dict[str, Any]:
 
     target = pipeline.engine_for().target
     return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": now(),
         "device": {"name": target.name, "cores": target.cores, "driver": target.driver},
         "python": platform.python_version(),
         "numpy": np.__version__,
         "mdtensor": mdtensor.__version__,
     }
+
+
+def now() -> str:
+    """Date and time to the second, of UTC."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def processor() -> str:
+    """Name, family and model of the processor, as Linux tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    pairs = (line.partition(":") for line in lines)
+    fields = {name.strip(): value.strip() for name, _, value in pairs}
+    name, family, model = (fields.get(f, "?") for f in ("model name", "cpu family", "model"))
+    return f"{name}, family {family}, model {model}"
+
+
+def commit() -> str:
+    """The commit of the code; empty where nothing tells it."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.check_output(asked, cwd=Path(__file__).parent, text=True).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import os
 import platform
 import re
@@ -27,6 +26,7 @@ from bench.child import Child, ChildError
 from bench.engines import ONE_THREAD, OURS, SOLITARY, UNTUNED, engines_for
 from bench.families import EINSUM, FAMILIES, selected
 from bench.limits import LIMITS, bound
+from bench.machine import now, processor
 from bench.results import CaseResult, Limit, Measurement, Run, case_of, read, write
 from bench.timing import spread
 from bench.workload import CALL, PLAN, Workload
@@ -94,11 +94,11 @@ class Driver:
         for name in self.engines:
             versions.update(self.child(name).ask("describe")["versions"])
         return Run(
-            date=_now(),
+            date=now(),
             device=self.child(OURS).ask("device"),
             system={
                 "platform": platform.platform(),
-                "processor": _processor(),
+                "processor": processor(),
                 "cores": os.cpu_count(),
                 "python": platform.python_version(),
             },
@@ -145,7 +145,7 @@ class Driver:
         )
         return case_of(
             workload,
-            date=_now(),
+            date=now(),
             processes="one for all" if workload.shared else "one per engine",
             measurements=measurements,
             refused=refused,
@@ -216,21 +216,6 @@ def _limit(
     write = workload.bytes_written / found["write"] if "write" in found else None
     least = bound(workload, fma, read, write)
     return None if least is None else Limit(*least, fma, read, write)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    pairs = (line.partition(":") for line in lines)
-    fields = {name.strip(): value.strip() for name, _, value in pairs}
-    name, family, model = (fields.get(f, "?") for f in ("model name", "cpu family", "model"))
-    return f"{name}, family {family}, model {model}"
 
 
 def file_for(run: Run, family: str) -> Path:

@@ -40,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files under tests/golden"
     )
+    parser.addoption(
+        "--record",
+        action="store_true",
+        help="write this machine and the outcome to docs/machines.md",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -89,6 +94,20 @@ def missing_gpu(count: int) -> str:
     except Exception as error:  # CuPy raises its own classes, which are unknown here
         return f"{type(error).__name__}: {error}"
     return "" if found >= count else f"{found} of {count} devices were found"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if not config.getoption("--record"):
+        return
+    from tests.machines import record, run_here
+
+    passed, *failed = (
+        len(terminalreporter.getreports(outcome)) for outcome in ("passed", "failed", "error")
+    )
+    asked = " ".join(config.invocation_params.args).replace("--record", "").strip()
+    record(run_here(asked or "all", passed, sum(failed), on_gpu=config.getoption("--gpu")))
 
 
 @pytest.fixture
