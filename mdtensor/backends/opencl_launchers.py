@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mdtensor.backends.opencl_program import OpenCLProgram
+from mdtensor.backends.opencl_kernels import Launchable
 
-ADDRESS = b"L"  # an unsigned long, among the kinds of numbers that PyOpenCL packs
 _WRITEABLE = 0x400  # a bit of `flags.num`
 
 
-def launcher_of(program: OpenCLProgram, *, waits: bool) -> Callable[..., None]:
+def launcher_of(program: Launchable, *, waits: bool) -> Callable[..., None]:
     """A launcher that sets all arguments; it waits for the results, or only begins the work."""
     local, svm, enqueue = program.local, program.device.cl.SVM, program.device.enqueue
     queue, finish = program.queue, program.queue.finish
@@ -79,9 +77,7 @@ def _nothing() -> np.ndarray | None:
     return None
 
 
-def remembering_launcher_of(
-    program: OpenCLProgram, check: Callable[..., None]
-) -> Callable[..., None]:
+def remembering_launcher_of(program: Launchable, check: Callable[..., None]) -> Callable[..., None]:
     """A launcher that sets arguments only where arrays are others than before.
 
     `check` is called with them then, and where the last one, the result, may not be written by now.

@@ -6,50 +6,19 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mdtensor.backends.evaluate import evaluated
-from mdtensor.backends.opencl_launchers import ADDRESS, launcher_of, remembering_launcher_of
-from mdtensor.backends.opencl_runtime import bare_kernels
+from mdtensor.backends.opencl_kernels import ADDRESS, Kernels, Launch, LaunchingDevice
+from mdtensor.backends.opencl_launchers import launcher_of, remembering_launcher_of
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource
-
-if TYPE_CHECKING:
-    from mdtensor.backends.pyopencl import OpenCLDevice
 
 # Calls of a thread until a program has kernel objects of its own there. Making one takes 4 µs
 # in a row, and ten times that after other work; setting again what it would keep takes 6 µs.
 CALLS_BY_SHARED = 32
-
-
-class Kernels:
-    """Makes the kernel objects of a program, which hold the arguments of a launch.
-
-    Making one takes longer than some kernels run, so each thread has some to share among launches
-    that set all arguments.
-    """
-
-    def __init__(self, cl: Any, program: Any, source: KernelSource) -> None:
-        self.cl = cl
-        self.program = program
-        self.names = [entry.name for entry in source.entries]
-        self.threads = [(entry.threads,) for entry in source.entries]
-        self.arrays = len(source.arrays)
-        self._local = threading.local()
-
-    def made(self) -> list[Any]:
-        """A new kernel object for each kernel of the program."""
-        return bare_kernels(self.cl, self.program, self.names)
-
-    def shared(self) -> list[Any]:
-        """The ones that all launches of this thread may use."""
-        try:
-            return self._local.kernels
-        except AttributeError:
-            self._local.kernels = self.made()
-            return self._local.kernels
 
 
 class OpenCLProgram:
@@ -57,7 +26,7 @@ class OpenCLProgram:
 
     def __init__(
         self,
-        device: OpenCLDevice,
+        device: LaunchingDevice,
         kernels: Kernels,
         source: KernelSource,
         sizes: Sequence[int],
@@ -94,7 +63,7 @@ class OpenCLProgram:
         inline = self.inline if inline is None else inline
         return OpenCLProgram(self.device, self.kernels, self.source, sizes, inline)
 
-    def launches(self) -> list[tuple[Any, tuple[int], tuple[int]]]:
+    def launches(self) -> list[Launch]:
         """Kernels with their fixed arguments set: shared ones for the first calls of a thread."""
         self.local.calls = calls = getattr(self.local, "calls", 0) + 1
         if calls <= CALLS_BY_SHARED:
@@ -102,7 +71,7 @@ class OpenCLProgram:
         self.local.launches = self.prepared(self.kernels.made())
         return self.local.launches
 
-    def prepared(self, kernels: list[Any]) -> list[tuple[Any, tuple[int], tuple[int]]]:
+    def prepared(self, kernels: list[Any]) -> list[Launch]:
         """These kernels with scratch memory, counters and sizes set, and how each is launched."""
         try:
             fixed = self.local.fixed

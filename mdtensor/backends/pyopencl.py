@@ -17,8 +17,8 @@ import numpy as np
 
 from mdtensor.backends.compiled import Binaries, Compiled, MachineCode, folder_of_kept
 from mdtensor.backends.memory import aligned_empty
-from mdtensor.backends.opencl_launchers import ADDRESS
-from mdtensor.backends.opencl_program import Kernels, OpenCLProgram
+from mdtensor.backends.opencl_kernels import ADDRESS, Kernels
+from mdtensor.backends.opencl_program import OpenCLProgram
 from mdtensor.backends.opencl_runtime import hint_where_none_is_found, load_pyopencl
 from mdtensor.backends.opencl_target import target_of
 from mdtensor.errors import CompileError, NoDeviceError
