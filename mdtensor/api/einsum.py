@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api import dispatch, modes, pipeline, recall, statistics
+from mdtensor.api.einsum_launches import Launches, launches_of
 from mdtensor.api.einsum_options import Options, checked_casting, checked_order, checked_precision
 from mdtensor.api.family import Family, order_of
-from mdtensor.api.launch import Launch, Launches, launches_of, scalar_result
+from mdtensor.api.launch import Launch, scalar_result
 from mdtensor.api.operands import (
     COMPUTED,
     Array,

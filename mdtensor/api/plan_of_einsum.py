@@ -7,7 +7,7 @@ from typing import Any
 
 from mdtensor.api import dispatch, modes, pipeline
 from mdtensor.api.einsum import execute
-from mdtensor.api.launch import launches_of
+from mdtensor.api.einsum_launches import launches_of
 from mdtensor.api.modes import Steps
 from mdtensor.api.operands import array_module
 from mdtensor.api.plan import Plan
