@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mdtensor.api.dsl import inp_view, md_hom, out_view
     from mdtensor.api.einsum import einsum, einsum_path
     from mdtensor.api.lazy import lazy
-    from mdtensor.api.modes import tuning
     from mdtensor.api.operators import cc, operator, ps, pw
     from mdtensor.api.plan import Plan
     from mdtensor.api.reduce import reduce, scan
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from mdtensor.api.stencil import stencil
     from mdtensor.api.tensordot import tensordot
     from mdtensor.api.tune import tune
+    from mdtensor.api.tuning_context import tuning
 
 # Watches forks, which may come while a thread imports the rest.
 importlib.import_module("mdtensor.forks")
@@ -98,7 +98,7 @@ _HOMES = {
     "stencil": "api.stencil",
     "tensordot": "api.tensordot",
     "tune": "api.tune",
-    "tuning": "api.modes",
+    "tuning": "api.tuning_context",
 }
 
 

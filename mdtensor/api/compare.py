@@ -111,7 +111,7 @@ def engines_for(
     import opt_einsum
 
     from mdtensor.api.einsum import einsum
-    from mdtensor.api.modes import tuning
+    from mdtensor.api.tuning_context import tuning
 
     given = dict(options or {})
     extents: Mapping[str, int] | None = given.get("extents")

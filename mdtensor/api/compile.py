@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 Array = Any
 
 # Modules whose public functions are calls that can be planned.
-_MODULES = ("convolution", "correlation", "ndimage", "reduce")
+_MODULES = (
+    "mdtensor.api.convolution",
+    "mdtensor.api.correlation",
+    "mdtensor.api.ndimage",
+    "mdtensor.api.reduce",
+)
 _MOST_AXES = 64  # of an array of NumPy
 # Options of einsum, and those that make a call of it a reduction.
 _OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype", "precision")
@@ -130,8 +135,7 @@ def _plan_of_call(
     from mdtensor.api.stencil import StencilFunction
 
     is_stencil = isinstance(function, StencilFunction)
-    module, _, name = str(getattr(function, "__module__", "")).rpartition(".")
-    is_ours = module == "mdtensor.api" and name in _MODULES
+    is_ours = str(getattr(function, "__module__", "")) in _MODULES
     if not (is_ours or is_stencil or isinstance(function, Directive) or function is einsum):
         raise TranslationError(
             f"{shown(function)} is neither an einsum string nor a function that can be planned",

@@ -341,7 +341,9 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
         if fill is not None:
             result.fill(fill)
     slots = [*arrays, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
-    modes.saw_call(computation.steps, _arrays_of(xp))
+    if modes.is_watching():
+        pipeline = importlib.import_module("mdtensor.api.pipeline")
+        pipeline.saw_call(computation.steps, _arrays_of(xp))
     for step in computation.steps:
         _launch(step, xp)(*(slots[n] for n in (*step.operands, *step.results)))
     statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
@@ -362,7 +364,7 @@ def _begun(step: Step, xp: Any, *, behind: bool) -> Begun:
 def _program(step: Step, xp: Any) -> Program:
     pipeline = importlib.import_module("mdtensor.api.pipeline")
     arrays = _arrays_of(xp)
-    modes.saw(step.md_hom, arrays)
+    pipeline.saw(step.md_hom, arrays)
     return pipeline.choice_for(step.md_hom, arrays).program
 
 

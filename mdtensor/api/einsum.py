@@ -320,7 +320,7 @@ def execute(
         slots[number] = slots[number].astype(dtype, order="C")
     result = slots[0]
     if modes.is_watching():
-        modes.saw_call(prepared.chain.steps, "numpy" if xp is np else "cupy")
+        pipeline.saw_call(prepared.chain.steps, "numpy" if xp is np else "cupy")
     for number, step in enumerate(prepared.steps, start=1):
         direct = number == len(prepared.steps) and prepared.into_out and out is not None
         result = out if direct else allocate(step.result, xp)

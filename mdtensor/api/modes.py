@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from mdtensor.api import dispatch
-from mdtensor.api.budget import seconds_of
 from mdtensor.api.in_flight import Step
-from mdtensor.errors import TuningError, count_of, shown
-from mdtensor.options import is_one_of
+from mdtensor.errors import count_of
 from mdtensor.translate.md_hom import MDHom
-
-MODES = ("off", "cached", "record", "tune")
-
 
 # The steps of one call that runs several programs.
 Steps = tuple[Step, ...]
@@ -121,12 +116,17 @@ def _in_detail(md_hom: MDHom) -> str:
     return f"{md_hom!r} with {texts} on {buffers}"
 
 
+# Tunes computations within so many seconds.
+Tune = Callable[[Recorded | Sequence[Recorded], float], object]
+
+
 @dataclass(slots=True, eq=False)
 class _State:
     mode: str = "cached"
     recording: Recording | None = None
     budget: float = 30.0
     has_ended: bool = False
+    tune: Tune | None = None
     tuned: set[Hashable] = field(default_factory=set[Hashable])
 
 
@@ -171,38 +171,16 @@ def is_watching() -> bool:
     return _state().mode in ("record", "tune")
 
 
-def saw(md_hom: MDHom, arrays: str) -> None:
-    """Tells the current mode of a call on arrays of NumPy or CuPy."""
-    recording = _state().recording
-    if recording is not None:
-        recording.add(md_hom, _place_of(arrays))
+def recording() -> Recording | None:
+    """What the calls of this context are added to, in mode "record"."""
+    return _state().recording
 
 
-def _place_of(arrays: str) -> Place:
-    """Where a call on these arrays is being made."""
-    if arrays == "numpy":
-        return Place()
-    from mdtensor.api import pipeline
-
-    return pipeline.place_on_gpu()
-
-
-def saw_call(steps: Sequence[Step], arrays: str) -> None:
-    """Tells the current mode of a call that is about to run these steps, one or several."""
-    if len(steps) < 2:
-        return
+def tune(work: Recorded | Sequence[Recorded]) -> None:
+    """Tunes computations that mode "tune" sees for the first time, each for the mode's budget."""
     state = _state()
-    if state.recording is not None:
-        state.recording.add_call(tuple(steps), _place_of(arrays))
-    elif state.mode == "tune":
-        from mdtensor.api import pipeline
-
-        pipeline.tune_call(tuple(steps), arrays)
-
-
-def tuning_budget() -> float:
-    """Seconds that mode "tune" spends on a computation at its first call."""
-    return _state().budget
+    if state.tune is not None:
+        state.tune(work, state.budget * (1 if isinstance(work, Recorded) else len(work)))
 
 
 def begins_tuning(computed: Hashable) -> bool:
@@ -215,37 +193,13 @@ def begins_tuning(computed: Hashable) -> bool:
 
 
 @contextmanager
-def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
-    """Sets the tuning mode for the calls inside.
-
-    A mode belongs to its context, as those of `decimal` do: to the thread that enters it, or to the
-    task and the tasks that it begins meanwhile. Threads begin without one; those of
-    `asyncio.to_thread` and functions by `contextvars.copy_context().run` have the mode of their
-    caller. Modes may end in any order and in any thread or task, and then end everywhere: the one
-    that was entered last, of those that have not ended, is in force.
-
-    - "off": general kernels only; the store is not read.
-    - "cached" (the default): winners that the store knows are used; no call ever tunes.
-    - "record": as "cached", and every computation is recorded; what `with` gives goes to `tune`.
-    - "tune": a computation without a winner is tuned at its first call, for `budget`:
-      seconds, or a text such as "1min". Where a call runs several, it is tuned as a whole.
-
-    Raises TuningError for another mode, and for a budget that is no time.
-
-    >>> from mdtensor import einsum
-    >>> with tuning("record") as seen:
-    ...     total = einsum("i,i->", [1.0, 2.0], [3.0, 4.0])
-    >>> seen
-    1 computation recorded
-           1 x md_hom[i:2](mul, (pw(add)))
-    """
-    if not is_one_of(mode, MODES):
-        raise TuningError(f"unknown tuning mode {shown(mode)}", hint=f"one of {', '.join(MODES)}")
-    seconds = seconds_of(budget)
-    recording = Recording()
-    state = _State(mode, recording if mode == "record" else None, seconds)
+def entered(
+    mode: str, recording: Recording | None, budget: float, tune: Tune | None
+) -> Generator[None]:
+    """Sets the mode of this context: what calls are added to, and what tunes them if anything."""
+    state = _State(mode, recording, budget, tune=tune)
     _enter(state)
     try:
-        yield recording
+        yield
     finally:
         _leave(state)

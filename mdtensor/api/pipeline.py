@@ -13,7 +13,7 @@ from typing import Any
 from mdtensor.api import dispatch, modes
 from mdtensor.api.choice import Choice
 from mdtensor.api.engine import Engine
-from mdtensor.api.in_flight import Chain
+from mdtensor.api.in_flight import Chain, Step
 from mdtensor.autotune.store import Store
 from mdtensor.backends.protocol import Program
 from mdtensor.backends.select import VARIABLE, open_device
@@ -91,12 +91,6 @@ def use_cuda_device(name: str) -> None:
     load_cupy().cuda.Device(number).use()
 
 
-def place_on_gpu() -> modes.Place:
-    """Where calls on CuPy's arrays are computed now."""
-    engine = engine_for("cupy")
-    return modes.Place("cupy", engine.environment, dispatch.current_device())
-
-
 def forget() -> None:
     """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
     _programs.clear()
@@ -135,9 +129,7 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
 def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
     """Tunes a computation that has no winner, where the current mode has not yet."""
     if engine.winner(engine.problem_of(md_hom)) is None and modes.begins_tuning((engine, md_hom)):
-        from mdtensor.api.tune import tune_md_hom
-
-        tune_md_hom(md_hom, modes.tuning_budget(), arrays=arrays)
+        modes.tune(modes.Recorded(md_hom, repr(md_hom), arrays))
 
 
 def joined(chain: Chain) -> Program | None:
@@ -174,7 +166,32 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
                     _programs[id(engine), use_store, md_hom] = choice
 
 
-def tune_call(steps: modes.Steps, arrays: str) -> None:
+def saw(md_hom: MDHom, arrays: str) -> None:
+    """Tells the current mode of a call on arrays of NumPy or CuPy."""
+    recording = modes.recording()
+    if recording is not None:
+        recording.add(md_hom, _place_of(arrays))
+
+
+def saw_call(steps: Sequence[Step], arrays: str) -> None:
+    """Tells the current mode of a call that is about to run these steps, one or several."""
+    if len(steps) < 2:
+        return
+    recording = modes.recording()
+    if recording is not None:
+        recording.add_call(tuple(steps), _place_of(arrays))
+    elif modes.current_mode() == "tune":
+        _tune_call(tuple(steps), arrays)
+
+
+def _place_of(arrays: str) -> modes.Place:
+    """Where a call on these arrays is being made."""
+    if arrays == "numpy":
+        return modes.Place()
+    return modes.Place("cupy", engine_for("cupy").environment, dispatch.current_device())
+
+
+def _tune_call(steps: modes.Steps, arrays: str) -> None:
     """Tunes those programs of a call of several that have no winner, and confirms the call."""
     engine = engine_for(arrays)
     unknown = [
@@ -183,9 +200,7 @@ def tune_call(steps: modes.Steps, arrays: str) -> None:
         if 0 not in md_hom.extents.values() and engine.winner(engine.problem_of(md_hom)) is None
     ]
     if unknown:
-        from mdtensor.api.tune import tune
-
-        tune(unknown, modes.tuning_budget() * len(unknown))
+        modes.tune(unknown)
 
 
 def kind_of(array: Array) -> str:
@@ -196,5 +211,5 @@ def kind_of(array: Array) -> str:
 def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
     """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
     arrays = kind_of(outputs[0])
-    modes.saw(md_hom, arrays)
+    saw(md_hom, arrays)
     choice_for(md_hom, arrays).program(*inputs, *outputs)

@@ -21,7 +21,6 @@ from mdtensor.closing import Closing
 from mdtensor.errors import TuningError, shown
 from mdtensor.lower.key import problem_key
 from mdtensor.lower.work import bytes_moved, flops
-from mdtensor.translate.md_hom import MDHom
 
 # Of a budget, what is shared evenly, and what confirming calls of several programs may take.
 _EVENLY = 0.25
@@ -162,22 +161,6 @@ def _recorded(work: Any) -> list[Recorded]:
                 "a plan is tuned by plan.tune()",
             )
     return items
-
-
-def tune_md_hom(
-    md_hom: MDHom,
-    budget: float,
-    *,
-    label: str = "",
-    quiet: bool = False,
-    again: bool = False,
-    arrays: str = "numpy",
-) -> TuningReport:
-    """Searches for the best schedule of one `md_hom` on the device of NumPy or CuPy arrays."""
-    (report,) = tune(
-        Recorded(md_hom, label or repr(md_hom), arrays), budget, quiet=quiet, again=again
-    )
-    return report
 
 
 class Measurers(Closing):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mdtensor as mdt
-from mdtensor.api import computation, dispatch, modes
+from mdtensor import tuning
+from mdtensor.api import computation, dispatch
 from mdtensor.errors import DTypeError, IndexingError, ShapeError, shown
 from mdtensor.translate import reference
 from tests.cases import DTYPES, tolerance, values
@@ -35,7 +36,7 @@ def check(function: Callable[..., Any], *arrays: Any, rtol: float = 1e-13) -> No
 
 def kernels(y: Any) -> int:
     """How many md_homs an evaluation runs."""
-    with modes.tuning("record") as seen:
+    with tuning("record") as seen:
         y.evaluate()
     return len(list(seen))
 
@@ -104,7 +105,7 @@ def test_several_arrays_are_one_kernel() -> None:
 
 def test_one_array_is_one_buffer() -> None:
     u = RNG.uniform(size=9)
-    with modes.tuning("record") as seen:
+    with tuning("record") as seen:
         np.asarray(mdt.lazy(u)[1:] * mdt.lazy(u)[:-1] - u[0])
     [recorded] = seen
     assert len(recorded.md_hom.inputs) == 2

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
+from mdtensor import tuning
 from mdtensor.api import dispatch
 from mdtensor.api.engine import Engine
-from mdtensor.api.modes import current_mode, tuning
+from mdtensor.api.modes import current_mode
 
 A, B = np.arange(35.0).reshape(5, 7), np.arange(77.0).reshape(7, 11)
 MODES = ("off", "cached", "record", "tune")

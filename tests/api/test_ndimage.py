@@ -8,7 +8,7 @@ import pytest
 import scipy.ndimage
 
 import mdtensor as mdt
-from mdtensor.api import modes
+from mdtensor import tuning
 from mdtensor.errors import AxisError, DTypeError, FilterError, MdtensorError, ShapeError
 from tests.cases import tolerance, values
 
@@ -130,7 +130,7 @@ def test_float16() -> None:
 
 def test_weights_are_an_operand() -> None:
     """One structure serves all weights of a size: they are no constants of the kernel."""
-    with modes.tuning("record") as seen:
+    with tuning("record") as seen:
         for weights in (WINDOW, 2 * WINDOW):
             mdt.ndimage.correlate(IMAGE, weights)
     assert len(list(seen)) == 4
