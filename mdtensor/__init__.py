@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mdtensor import errors
     from mdtensor.api import ndimage
-    from mdtensor.api.compile import compile, spec  # noqa: A004
+    from mdtensor.api.array_spec import spec
+    from mdtensor.api.compile import compile  # noqa: A004
     from mdtensor.api.convolution import conv, conv_capsule
     from mdtensor.api.correlation import convolve, correlate
     from mdtensor.api.device import device, devices
@@ -93,7 +94,7 @@ _HOMES = {
     "pw": "api.operators",
     "reduce": "api.reduce",
     "scan": "api.reduce",
-    "spec": "api.compile",
+    "spec": "api.array_spec",
     "stats": "api.statistics",
     "stencil": "api.stencil",
     "tensordot": "api.tensordot",

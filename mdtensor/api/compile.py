@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from mdtensor.api.operands import (
 from mdtensor.api.places import device_of_call
 from mdtensor.api.plan import Plan
 from mdtensor.api.plan_of_einsum import EinsumPlan
-from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError, shown
-from mdtensor.options import beginning, whole
+from mdtensor.errors import ArgumentError, DTypeError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 
 if TYPE_CHECKING:
@@ -37,30 +36,9 @@ _MODULES = (
     "mdtensor.api.ndimage",
     "mdtensor.api.reduce",
 )
-_MOST_AXES = 64  # of an array of NumPy
 # Options of einsum, and those that make a call of it a reduction.
 _OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype", "precision")
 _REDUCING = ("semiring", "f", "combine", "epilogue", "extents")
-
-
-def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
-    """The shape and type of an array that is not there yet, C-ordered.
-
-    Raises ShapeError and DTypeError for what is none.
-
-    >>> spec((64, 128)), spec(10, "i8")
-    (float32[64, 128], int64[10])
-    """
-    listed: Any = (shape,) if isinstance(shape, SupportsIndex) else shape
-    try:
-        extents = tuple(whole("an extent", extent) for extent in beginning(listed, _MOST_AXES))
-    except TypeError:
-        raise ShapeError(
-            f"{shown(shape)} is no shape", hint="whole numbers, such as (64, 128)"
-        ) from None
-    if len(extents) > _MOST_AXES:
-        raise ShapeError(f"{shown(shape)} is no shape", hint=f"at most {_MOST_AXES} axes")
-    return TensorSpec.of(extents, dtype)
 
 
 def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> Plan:  # noqa: A001
@@ -75,6 +53,7 @@ def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> P
     Raises what the call would raise, TranslationError for what cannot be planned, and DeviceError
     for arrays of several CUDA devices.
 
+    >>> from mdtensor.api.array_spec import spec
     >>> plan = compile("ij,jk->ik", spec((64, 128)), spec((128, 32)))
     >>> plan
     Plan('ij,jk->ik', float32[64, 128], float32[128, 32])

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.api.lazy import Axis, LazyArray, axes_of, elementwise, into, lazy
+from mdtensor.api.array_spec import spec
+from mdtensor.api.lazy_array import Axis, LazyArray, as_lazy, axes_of, elementwise, into
 from mdtensor.api.lazy_values import Rounded
 from mdtensor.errors import ShapeError
 from mdtensor.translate.scalar import Expr, select, truth
@@ -30,7 +31,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **more:
         low = None if isinstance(low, int) and low <= limits.min else low
         high = None if isinstance(high, int) and high >= limits.max else high
     raised = a if low is None else np.maximum(a, low)
-    return into(lazy(raised if high is None else np.minimum(raised, high)), out)
+    return into(as_lazy(raised if high is None else np.minimum(raised, high)), out)
 
 
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
@@ -76,14 +77,12 @@ def _flip(m: LazyArray, axis: Axis = None) -> LazyArray:
 
 
 def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
-    from mdtensor.api.compile import spec  # which needs this module
-
     return array._like(broadcast(array._value, spec(shape).shape))  # pyright: ignore[reportPrivateUsage]
 
 
 def _method(name: str) -> Callable[..., Any]:
     def called(a: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(lazy(a), name)(*args, **kwargs)
+        return getattr(as_lazy(a), name)(*args, **kwargs)
 
     return called
 

@@ -7,7 +7,7 @@ follows from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -23,7 +23,15 @@ from mdtensor.translate.stencils.slices import Fused, Leaf
 
 _MOST, _LARGEST = 1024, 128  # values that are remembered, and nodes of what they are made of
 
+# What NumPy's functions become where their arguments are lazy arrays.
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
 Result = TypeVar("Result")
+
+
+def register(functions: Mapping[Any, Callable[..., Any]]) -> None:
+    """Has lazy arrays answer to functions of NumPy."""
+    FUNCTIONS.update(functions)
 
 
 def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -1,0 +1,32 @@
+"""`spec`: the shape and type of an array that is not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+from mdtensor.errors import ShapeError, shown
+from mdtensor.options import beginning, whole
+from mdtensor.specs import TensorSpec
+
+_MOST_AXES = 64  # of an array of NumPy
+
+
+def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
+    """The shape and type of an array that is not there yet, C-ordered.
+
+    Raises ShapeError and DTypeError for what is none.
+
+    >>> spec((64, 128)), spec(10, "i8")
+    (float32[64, 128], int64[10])
+    """
+    listed: Any = (shape,) if isinstance(shape, SupportsIndex) else shape
+    try:
+        extents = tuple(whole("an extent", extent) for extent in beginning(listed, _MOST_AXES))
+    except TypeError:
+        raise ShapeError(
+            f"{shown(shape)} is no shape", hint="whole numbers, such as (64, 128)"
+        ) from None
+    if len(extents) > _MOST_AXES:
+        raise ShapeError(f"{shown(shape)} is no shape", hint=f"at most {_MOST_AXES} axes")
+    return TensorSpec.of(extents, dtype)
