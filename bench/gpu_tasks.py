@@ -15,20 +15,34 @@ from bench.gpu_profile import falling_short
 
 _MODULE = (sys.executable, "-m")
 # Tests that need a GPU, by file: others may import what a machine with a GPU does not have.
-TESTS = ("cupy", "cupy_kernels", "tensors_on_gpu", "tune_cuda")
+TESTS = (
+    "tests/api/test_cupy.py",
+    "tests/api/test_cupy_kernels.py",
+    "tests/api/test_tensors_on_gpu.py",
+    "tests/api/test_tune_cuda.py",
+)
 # Tests of the front ends that compute with generated CUDA what they compute on processors.
 FRONTS = (
     [
-        "reduce",
-        "scan",
-        "convolution",
-        "einsum_affine",
-        "einsum_semiring",
-        "operators",
-        "windows",
-        "correlation",
+        "tests/api/test_reduce.py",
+        "tests/api/test_scan.py",
+        "tests/api/test_convolution.py",
+        "tests/api/test_einsum_affine.py",
+        "tests/api/test_einsum_semiring.py",
+        "tests/api/test_operators.py",
+        "tests/api/test_windows.py",
+        "tests/api/test_correlation.py",
     ],
-    ["listings", "dsl", "stencil", "directive", "lazy", "records", "ndimage", "polybench"],
+    [
+        "tests/api/test_listings.py",
+        "tests/api/test_dsl.py",
+        "tests/api/test_stencil.py",
+        "tests/api/test_directive.py",
+        "tests/api/test_lazy.py",
+        "tests/api/test_records.py",
+        "tests/api/test_ndimage.py",
+        "tests/api/test_polybench.py",
+    ],
 )
 DTYPES = ("float16", "bfloat16", "tf32")
 TENSOR_CASES = (
@@ -81,9 +95,9 @@ def checks(out: Path, cores: int, seed: int) -> Iterator[Task]:
     many = ("-n", str(max(2, cores // 2))) if importlib.util.find_spec("xdist") else ()
     # Where pytest-benchmark is installed, it warns of xdist, which our settings make an error.
     pytest = (*_MODULE, "pytest", "-q", "-p", "no:benchmark", *many)
-    yield Task("check-tests", (*pytest, "--gpu", "-m", "gpu", *_of_api(TESTS)), 60)
-    for number, names in enumerate(FRONTS, 1):
-        command = (*pytest, "-p", "tests.api.on_cupy", *_of_api(names))
+    yield Task("check-tests", (*pytest, "--gpu", "-m", "gpu", *TESTS), 60)
+    for number, files in enumerate(FRONTS, 1):
+        command = (*pytest, "-p", "tests.api.on_cupy", *files)
         yield Task(f"check-fronts-{number}", command, 60)
     processes = max(1, cores - 1)
     for number, kind in enumerate(("--md-homs", "")):
@@ -92,10 +106,6 @@ def checks(out: Path, cores: int, seed: int) -> Iterator[Task]:
         command = (*_MODULE, "tests.lower.fuzz_cuda", *options)
         yield Task(f"check-random{kind}", command, 20 + 0.4 * _COUNT / processes)
     yield Task("check-named", (*_MODULE, "tests.lower.named_cuda"), 25)
-
-
-def _of_api(names: Sequence[str]) -> list[str]:
-    return [f"tests/api/test_{name}.py" for name in names]
 
 
 KINDS: dict[str, Callable[[Path, int, int], Iterator[Task]]] = {
