@@ -11,8 +11,13 @@ from tests.lower import test_pointwise, test_scan_together
 from tests.lower.passes import test_across_items, test_last_group
 
 CASES = {
-    f"{part.__name__.rsplit('_', 1)[-1]}: {name}": case
-    for part in (test_pointwise, test_scan_together, test_across_items, test_last_group)
+    f"{label}: {name}": case
+    for label, part in {
+        "pointwise": test_pointwise,
+        "together": test_scan_together,
+        "items": test_across_items,
+        "group": test_last_group,
+    }.items()
     for name, case in part.CASES.items()
 }
 
