@@ -21,7 +21,7 @@ import json, os, threading, time
 from pathlib import Path
 import numpy as np
 import mdtensor as mdt
-from mdtensor.api import compilers
+import mdtensor.api.compilers as compilers
 from mdtensor.api.choice import ranked
 from mdtensor.api.pipeline import engine_for
 from mdtensor.lower.problem import problem_from_md_hom
