@@ -8,6 +8,7 @@ from typing import Any
 
 from mdtensor.errors import DTypeError, MdtensorError, ShapeError, shown
 
+MOST_AXES = 64  # of an array of NumPy
 _MOST = 2**63
 
 
@@ -41,6 +42,19 @@ def flag(name: str, given: Any) -> bool:
         return bool(given)
     except (TypeError, ValueError):  # an array of several elements
         raise DTypeError(f"{name} is {shown(given)}", hint="True or False") from None
+
+
+def is_iterable(given: Any) -> bool:
+    """Whether a value can be iterated over; a view of memory with several axes cannot.
+
+    >>> is_iterable([1, 2]), is_iterable(3)
+    (True, False)
+    """
+    try:
+        iter(given)
+    except (TypeError, NotImplementedError):
+        return False
+    return True
 
 
 def beginning(given: Iterable[Any], most: int) -> list[Any]:

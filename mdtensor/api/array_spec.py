@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from mdtensor.errors import ShapeError, shown
-from mdtensor.options import beginning, whole
+from mdtensor.options import MOST_AXES, beginning, whole
 from mdtensor.specs import TensorSpec
-
-_MOST_AXES = 64  # of an array of NumPy
 
 
 def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
@@ -22,11 +20,11 @@ def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
     """
     listed: Any = (shape,) if isinstance(shape, SupportsIndex) else shape
     try:
-        extents = tuple(whole("an extent", extent) for extent in beginning(listed, _MOST_AXES))
+        extents = tuple(whole("an extent", extent) for extent in beginning(listed, MOST_AXES))
     except TypeError:
         raise ShapeError(
             f"{shown(shape)} is no shape", hint="whole numbers, such as (64, 128)"
         ) from None
-    if len(extents) > _MOST_AXES:
-        raise ShapeError(f"{shown(shape)} is no shape", hint=f"at most {_MOST_AXES} axes")
+    if len(extents) > MOST_AXES:
+        raise ShapeError(f"{shown(shape)} is no shape", hint=f"at most {MOST_AXES} axes")
     return TensorSpec.of(extents, dtype)

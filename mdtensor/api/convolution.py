@@ -14,7 +14,7 @@ from mdtensor.api.function_key import function_key
 from mdtensor.api.operands import Array, array_module, check_types
 from mdtensor.api.recall import recalled
 from mdtensor.errors import ShapeError, TranslationError, shown
-from mdtensor.options import flag, whole
+from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,
@@ -264,7 +264,7 @@ def _geometry(
 
 
 def _numbers(name: str, given: Any, rank: int, least: int) -> tuple[int, ...]:
-    values = tuple(given) if np.iterable(given) else (given,) * rank
+    values = tuple(beginning(given, MOST_AXES)) if is_iterable(given) else (given,) * rank
     if len(values) != rank:
         raise ShapeError(f"{name} has {len(values)} values for {rank} spatial axes")
     return tuple(_number(name, value, least) for value in values)
@@ -282,7 +282,7 @@ def _padding(given: Any, rank: int) -> tuple[tuple[int, int], ...] | str:
         if given.lower() not in ("valid", "same"):
             raise ShapeError(f"padding is {shown(given)}", hint="'valid', 'same', or numbers")
         return given.lower()
-    sides = tuple(given) if np.iterable(given) else (given,) * rank
+    sides = tuple(beginning(given, MOST_AXES)) if is_iterable(given) else (given,) * rank
     if len(sides) != rank:
         raise ShapeError(
             f"padding has {len(sides)} values for {rank} spatial axes",

@@ -14,7 +14,7 @@ from mdtensor.api.operands import Array, array_module, as_array, check_types, ha
 from mdtensor.api.overlap import check_distinct
 from mdtensor.api.recall import in_full
 from mdtensor.errors import AxisError, DTypeError, FilterError, shown, warn
-from mdtensor.options import is_one_of
+from mdtensor.options import MOST_AXES, beginning, is_iterable, is_one_of
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
 
@@ -90,9 +90,9 @@ def axis_of(argument: Any, axis: int) -> tuple[int, ...]:
 
 def for_each_axis(value: Any, count: int) -> list[Any]:
     """One value for each axis."""
-    if isinstance(value, str) or not np.iterable(value):
+    if isinstance(value, str) or not is_iterable(value):
         return [value] * count
-    values: list[Any] = list(value)
+    values: list[Any] = beginning(value, MOST_AXES)
     if len(values) != count:
         raise FilterError(
             f"sequence argument must have length equal to input rank: {len(values)} for {count}"

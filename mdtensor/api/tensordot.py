@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
-
 from mdtensor.api.einsum import count_for_numpy, einsum
 from mdtensor.api.operands import (
     Array,
@@ -18,10 +16,8 @@ from mdtensor.api.operands import (
 )
 from mdtensor.api.recall import recalled
 from mdtensor.errors import AxisError, DTypeError, ShapeError, count_of, shown
-from mdtensor.options import beginning
+from mdtensor.options import MOST_AXES, beginning, is_iterable
 from mdtensor.originals import original
-
-_MOST_AXES = 64  # of an array of NumPy
 
 _numpy_tensordot = original("numpy.tensordot")
 
@@ -88,15 +84,13 @@ def _two_lists(axes: Any) -> tuple[list[int], list[int]]:
     """The axes of both operands: a list for each, or a number of them."""
     hint = "a number of axes, or two lists of them: ([1, 2], [0, 1])"
     try:
-        if not np.iterable(axes):
+        if not is_iterable(axes):
             count = operator.index(axes)
-            if count > _MOST_AXES:
-                raise AxisError(
-                    f"axes are {shown(axes)}", hint=f"an array has {_MOST_AXES} at most"
-                )
+            if count > MOST_AXES:
+                raise AxisError(f"axes are {shown(axes)}", hint=f"an array has {MOST_AXES} at most")
             return list(range(-count, 0)), list(range(count))
-        listed = [side if np.iterable(side) else [side] for side in beginning(axes, 2)]
-        sides = [list(map(operator.index, beginning(side, _MOST_AXES))) for side in listed]
+        listed = [side if is_iterable(side) else [side] for side in beginning(axes, 2)]
+        sides = [list(map(operator.index, beginning(side, MOST_AXES))) for side in listed]
     except TypeError:
         raise DTypeError(f"axes are {shown(axes)}", hint=hint) from None
     if len(sides) != 2:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -425,7 +426,7 @@ def test_rows_that_are_none_are_counted_and_refused(cache: Path, tmp_path: Path)
     remember(3e-6, problem="dot[n:65]")
     remember(3e-6, problem="dot[n:66]")
     file = tmp_path / "rows.jsonl"
-    with sqlite3.connect(cache / "tuning.sqlite3") as database:
+    with closing(sqlite3.connect(cache / "tuning.sqlite3")) as database, database:
         database.execute("update winners set schedule = '{}' where problem = 'dot[n:65]'")
         database.execute("update winners set seconds = 'soon' where problem = 'dot[n:66]'")
     pipeline.forget()

@@ -320,6 +320,11 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "axes are 100000000000000000000\n  hint: an array has 64 at most",
     ),
     (
+        lambda: mdt.tensordot(A, B, memoryview(np.zeros((2, 2)))),
+        DTypeError,
+        ("axes are <memory>\n  hint: a number of axes, or two lists of them: ([1, 2], [0, 1])"),
+    ),
+    (
         lambda: mdt.tensordot(OBJECTS, OBJECTS, ([5], [0])),
         AxisError,
         "a has no axis 5, but 2 axes\n  a: (2, 3)    b: (2, 3)",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -265,7 +266,7 @@ def opened_and_used(path):
 def test_other_tables_than_a_stores_are_set_aside(tmp_path, statement):
     path = tmp_path / "a.sqlite3"
     Store.open(path).close()
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute(
             statement.replace("select x from n) select x", "select x from n) select x from n")
         )
@@ -343,7 +344,7 @@ def test_a_store_of_the_first_format_is_taken_over(tmp_path):
     path = tmp_path / "a.sqlite3"
     with Store.open(path) as store:
         store.set_winner(PROBLEM, HERE, {"tile": 8}, seconds=2e-6)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("drop table choices")
         database.execute("pragma user_version = 1")
     with warnings.catch_warnings():
