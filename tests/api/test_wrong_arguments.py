@@ -261,6 +261,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
 CIRCULAR: list[Any] = []
 CIRCULAR.append(CIRCULAR)
 PLAN = mdt.compile("ij,jk->ik", mdt.spec((2, 3), "f8"), mdt.spec((3, 4), "f8"))
+PLANE = memoryview(np.zeros((2, 2)))
 OBJECTS = np.ones((2, 3), object)
 
 
@@ -320,9 +321,9 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "axes are 100000000000000000000\n  hint: an array has 64 at most",
     ),
     (
-        lambda: mdt.tensordot(A, B, memoryview(np.zeros((2, 2)))),
+        lambda: mdt.tensordot(A, B, PLANE),
         DTypeError,
-        ("axes are <memory>\n  hint: a number of axes, or two lists of them: ([1, 2], [0, 1])"),
+        f"axes are {PLANE!r}\n  hint: a number of axes, or two lists of them: ([1, 2], [0, 1])",
     ),
     (
         lambda: mdt.tensordot(OBJECTS, OBJECTS, ([5], [0])),
