@@ -60,7 +60,7 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
 
     Bare, or without `combine_ops`, the loops mean what they mean in Python: sums, products,
     minima and maxima of a loop are recognised, everything else that an iteration takes from
-    another one is refused with its line and the reason. Loops of at most 32 iterations that no
+    another one is refused with its line and the reason. Loops of at most 64 iterations that no
     operator describes are written out. Floats are added in another order than Python would, a
     constant factor after the sum; a minimum or maximum with NaN is NaN.
 

@@ -19,7 +19,7 @@ from mdtensor.lower.index import Index, as_index
 from mdtensor.lower.problem import Computed, Problem, Read
 from mdtensor.translate import reference
 from mdtensor.translate.operations import Values
-from mdtensor.translate.trees import evaluate
+from mdtensor.translate.trees import evaluate, evaluated
 
 # Points of the index space that are evaluated in all, and in one chunk.
 _EVALUATIONS = 1 << 22
@@ -130,7 +130,7 @@ def _evaluate(
     params: list[Values] = []
     for read in problem.reads:
         params.append(_read(problem, inputs, read, points, grid, params, indices))
-    results = [np.asarray(evaluate(r, params, indices)) for r in problem.scalar.results]
+    results = [np.asarray(r) for r in evaluated(problem.scalar.results, params, indices)]
     results = [np.broadcast_to(r, shape) for r in results]
     scale = [_magnitude(r) for r in results]
     operator = problem.operator
@@ -145,7 +145,7 @@ def _evaluate(
         *results,
         *(_read(problem, inputs, r, points, grid, (), indices) for r in problem.finish.reads),
     ]
-    done = [np.asarray(evaluate(r, params, indices)) for r in problem.finish.function.results]
+    done = [np.asarray(r) for r in evaluated(problem.finish.function.results, params, indices)]
     shape = (len(points), grid.shape[1])
     largest = max(
         1.0, *scale, *(float(np.abs(np.asarray(p, np.float64)).max(initial=0)) for p in params)

@@ -19,6 +19,9 @@ from mdtensor.translate.operations import COMPARISONS
 LEVELS = 32
 """Nested operations after which a value gets a name, so that no line nests without end."""
 
+MASKS = 64
+"""Comparisons of a condition that is written again where it is used again, without a name."""
+
 _LOGIC = frozenset(("and", "or", "xor", "not"))
 
 
@@ -74,15 +77,22 @@ class _Sharing:
     known: dict[int, Value] = field(default_factory=dict[int, Value])
     uses: Counter[int] = field(default_factory=Counter[int])
     levels: dict[int, int] = field(default_factory=dict[int, int])
+    compared: dict[int, int] = field(default_factory=dict[int, int])
     originals: list[Value] = field(default_factory=list[Value])
 
     def spread(self, value: Value) -> tuple[list[Statement], Value]:
         if not isinstance(value, Calc):
             return [], value
+        for node in _in_order(value):
+            self._one(node)  # whose parts are known then
         root = self._one(value)
-        self._count(root)
+        listed = _in_order(root)
+        self._count(listed)
         declared: list[Statement] = []
-        return declared, self._named(root, declared, {})
+        names: dict[int, Value] = {}
+        for node in listed:
+            names[id(node)] = self._named(node, declared, names)
+        return declared, names[id(root)]
 
     def _one(self, value: Value) -> Value:
         """The node that stands for all values equal to this one, in primitives."""
@@ -106,32 +116,54 @@ class _Sharing:
         self.known[id(value)] = self.known[id(result)] = result
         return result
 
-    def _count(self, value: Value) -> None:
-        self.uses[id(value)] += 1
-        if self.uses[id(value)] > 1:
-            return
-        parts = _parts(value)
-        for part in parts:
-            self._count(part)
-        self.levels[id(value)] = 1 + max((self.levels[id(part)] for part in parts), default=0)
+    def _count(self, listed: Sequence[Value]) -> None:
+        for node in listed:
+            parts = _parts(node)
+            self.uses.update(map(id, parts))
+            self.levels[id(node)] = 1 + max((self.levels[id(part)] for part in parts), default=0)
+            self.compared[id(node)] = self._comparisons(node)
+
+    def _comparisons(self, value: Value) -> int:
+        """How many comparisons a condition is made of where it has no name; 0 of what is none."""
+        if not isinstance(value, Calc) or value.dtype != U8:
+            return 0
+        if value.op in COMPARISONS:
+            return 1
+        counts = [self.compared[id(arg)] for arg in value.args]
+        return min(sum(counts), MASKS + 1) if value.op in _LOGIC and all(counts) else 0
 
     def _named(self, value: Value, declared: list[Statement], names: dict[int, Value]) -> Value:
-        if id(value) in names:
-            return names[id(value)]
+        """The value with names for its parts, or the name that it gets itself."""
         result = value
         if isinstance(value, Calc):
-            args = tuple(self._named(arg, declared, names) for arg in value.args)
-            result = replace(value, args=args)
+            result = replace(value, args=tuple([names[id(arg)] for arg in value.args]))
         elif isinstance(value, Slice | Shift):
-            result = replace(value, value=self._named(value.value, declared, names))
+            result = replace(value, value=names[id(value.value)])
         long = self.levels[id(value)] % LEVELS == 0
         repeated = self.uses[id(value)] > 1
-        if (long or repeated) and isinstance(value, Calc) and not is_condition(value):
+        is_mask = 0 < self.compared[id(value)] <= MASKS
+        if (long or repeated) and isinstance(value, Calc) and not is_mask:
             ref = Ref(f"c{self.first + len(declared)}", value.dtype, value.lanes)
             declared.append(Let(ref, result))
-            result = ref
-        names[id(value)] = result
+            return ref
         return result
+
+
+def _in_order(value: Value) -> list[Value]:
+    """The values that a value is made of and itself, each object once, behind its parts."""
+    found: dict[int, Value] = {}
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in found:
+            continue
+        behind = [part for part in _parts(node) if id(part) not in found]
+        if behind:
+            waiting.append(node)
+            waiting += behind[::-1]
+        else:
+            found[id(node)] = node
+    return [*found.values()]
 
 
 def _parts(value: Value) -> Sequence[Value]:

@@ -23,7 +23,11 @@ from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.work import operations
 from mdtensor.specs import Target
+
+# Of points that are never too many for a register tile, and of all points of a larger one.
+_FEW_OPERATIONS, _MOST_OPERATIONS = 32, 512
 
 
 def ranked(
@@ -51,7 +55,7 @@ def ranked(
         found = [*ranked_scatters(problem, target), *rank(problem, target)]
         return [*sorted(found, key=lambda pair: pair[0]), last]
     found: list[tuple[float, Schedule]] = []
-    candidates = cpu_candidates(problem, target, general=general)
+    candidates = _short(problem, cpu_candidates(problem, target, general=general))
     for candidate in candidates if general else _in_turn(problem, candidates):
         if enough():
             break
@@ -64,6 +68,16 @@ def ranked(
         )
     found.sort(key=lambda pair: pair[0])
     return found
+
+
+def _short(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:
+    """Those in whose register tiles not too much is written out: compilers take long for that."""
+    operator = () if problem.operator is None else problem.operator.results
+    count = operations(*problem.scalar.results) + operations(*operator)
+    for candidate in candidates:
+        vectors = math.prod(candidate.registers) // candidate.width
+        if count <= _FEW_OPERATIONS or vectors == 1 or vectors * count <= _MOST_OPERATIONS:
+            yield candidate
 
 
 def _in_turn(problem: Problem, candidates: Iterator[Schedule]) -> Iterator[Schedule]:

@@ -10,10 +10,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mdtensor.lower.problem import Problem
-from mdtensor.lower.simplified import FALSE, TRUE, any_of, both, either, negated, simplified
+from mdtensor.lower.simplified import (
+    FALSE,
+    TRUE,
+    all_simplified,
+    any_of,
+    both,
+    either,
+    negated,
+    simplified,
+)
 from mdtensor.translate.combine import Operator
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.scalar import Expr, param
-from mdtensor.translate.trees import nodes, substitute
+from mdtensor.translate.trees import nodes, substitute, with_args
+
+_LARGEST = 2000  # nodes of conditions, as trees, for which cheaper ones are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,7 @@ def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
     operator = problem.operator
     if operator is None or (condition := right_wins(operator, in_order=in_order)) is None:
         return None
-    results = tuple(map(simplified, problem.scalar.results))
+    results = all_simplified(problem.scalar.results)
     count, width = len(problem.scalar.params), len(results)
     dtypes = operator.dtypes
     held = [param(count + n, dtype) for n, dtype in enumerate(dtypes)]
@@ -73,6 +85,8 @@ def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:
 
 def _weaker(condition: Expr, others: list[Expr], *, holds: bool) -> Expr:
     """What is true where a condition holds, or does not, without asking for some values."""
+    if condition.size > _LARGEST:
+        return TRUE
     if condition.op == "not":
         return _weaker(condition.args[0], others, holds=not holds)
     if condition.op in ("and", "or"):
@@ -101,26 +115,24 @@ def right_wins(operator: Operator, *, in_order: bool = False) -> Expr | None:
 
 def _takes(expr: Expr, left: int, right: int) -> Expr | None:
     """The condition under which an expression is one parameter, and else the other one."""
-    if expr.op == "param" and expr.number in (left, right):
-        return TRUE if expr.number == right else FALSE
-    if expr.op != "select":
-        return None
-    then, otherwise = (_takes(arg, left, right) for arg in expr.args[1:])
-    if then is None or otherwise is None:
-        return None
-    return either(expr.args[0], then, otherwise)
+
+    def step(node: Expr, args: list[Expr | None]) -> Expr | None:
+        if node.op == "param" and node.number in (left, right):
+            return TRUE if node.number == right else FALSE
+        if node.op != "select":
+            return None
+        _, then, otherwise = args
+        if then is None or otherwise is None:
+            return None
+        return either(node.args[0], then, otherwise)
+
+    return folded([expr], step)[0]
 
 
 def _with_names(expr: Expr, names: dict[Expr, Expr]) -> Expr:
     """The expression with parameters in place of some parts."""
-    if not expr.args:
-        return expr
-    if expr in names:
-        return names[expr]
-    return Expr(
-        expr.op,
-        tuple(_with_names(arg, names) for arg in expr.args),
-        expr.dtype,
-        expr.value,
-        weak=expr.weak,
-    )
+
+    def step(node: Expr, args: list[Expr]) -> Expr:
+        return names[node] if node.args and node in names else with_args(node, args)
+
+    return folded([expr], step)[0]

@@ -13,14 +13,14 @@ import numpy as np
 from mdtensor.lower.problem import Problem
 from mdtensor.translate.operations import COMPARISONS
 from mdtensor.translate.scalar import BOOL, Expr, cast
-from mdtensor.translate.trees import rewritten
+from mdtensor.translate.trees import all_rewritten
 
 _WORD = np.dtype(np.int32)
 
 
 def with_compared_words(problem: Problem) -> Problem:
     """The same computation, whose scalar function compares words; itself where it does."""
-    results = tuple(rewritten(result, _in_words) for result in problem.scalar.results)
+    results = all_rewritten(problem.scalar.results, _in_words)
     if all(a is b for a, b in zip(results, problem.scalar.results, strict=True)):
         return problem
     return replace(problem, scalar=replace(problem.scalar, results=results))

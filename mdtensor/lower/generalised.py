@@ -5,6 +5,8 @@ One kernel serves all shapes of a structure; the sizes that go with the names ar
 
 from __future__ import annotations
 
+import itertools
+import operator
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +17,10 @@ from mdtensor.bounded import Bounded
 from mdtensor.lower.index import Index, as_index, name
 from mdtensor.lower.lanes import MOST_APART
 from mdtensor.lower.problem import Computed, Finish, Problem, Read, Write
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import dims_in, with_dims
+from mdtensor.translate.trees import dims_in, renaming, with_args
 
 # These decide how memory is accessed: the further ones where no elements are closer.
 LITERAL_STRIDES = (-1, 0, 1)
@@ -212,7 +215,7 @@ class _Names:
     def read(self, label: str, given: Read) -> Read:
         computed = tuple(
             Computed(
-                self.expression(f"{label}place{k}_", part.expr),
+                self.expressions(f"{label}place{k}_", [part.expr])[0],
                 self.name(f"{label}axis{k}", part.extent),
                 self.name(f"{label}gap{k}", part.stride),
             )
@@ -259,25 +262,27 @@ class _Names:
         return found + _literal(rest) if abs(rest) <= LITERAL_OFFSET else None
 
     def function(self, label: str, given: ScalarFunction) -> ScalarFunction:
-        results = tuple(
-            self.expression(f"{label}{n}_", result) for n, result in enumerate(given.results)
-        )
-        return replace(given, results=results)
+        return replace(given, results=self.expressions(label, given.results))
 
-    def expression(self, label: str, expr: Expr) -> Expr:
-        return self.sized(label, with_dims(expr, self.labels))
+    def expressions(self, label: str, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Expressions on the new dims, with names for the large constants beside their indices."""
+        rename, count = renaming(self.labels), itertools.count()
 
-    def sized(self, label: str, expr: Expr) -> Expr:
-        """The expression with names for the large constants that indices are compared with."""
-        if not expr.args or not dims_in(expr):
-            return expr
-        args: list[Expr] = []
-        for n, arg in enumerate(expr.args):
-            place = f"{label}{n}"
-            large = arg.op == "const" and arg.dtype == np.int64 and expr.op != "select"
-            if large and isinstance(arg.value, int) and abs(arg.value) > LITERAL_OFFSET:
-                self.name(place, arg.value)
-                args.append(Expr("size", (), arg.dtype, place))
-            else:
-                args.append(self.sized(place, arg))
-        return replace(expr, args=tuple(args))
+        def step(node: Expr, args: list[Expr]) -> Expr:
+            if not args:
+                return rename(node)
+            is_moved = any(map(operator.is_not, args, node.args))
+            if node.op != "select" and is_moved:
+                args = [self.sized(f"{label}{next(count)}", a) if _is_large(a) else a for a in args]
+            return with_args(node, args)
+
+        return tuple(folded(exprs, step))
+
+    def sized(self, label: str, constant: Expr) -> Expr:
+        self.name(label, constant.number)
+        return Expr("size", (), constant.dtype, label)
+
+
+def _is_large(expr: Expr) -> bool:
+    is_place = expr.op == "const" and expr.dtype == np.int64 and isinstance(expr.value, int)
+    return is_place and abs(expr.number) > LITERAL_OFFSET

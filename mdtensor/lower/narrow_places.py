@@ -19,10 +19,11 @@ from mdtensor.lower.problem import Finish, Problem
 from mdtensor.lower.simplified import simplified
 from mdtensor.lower.steps import I32, LEAST, MOST, Steps, counted, steps_of
 from mdtensor.translate.combine import Operator
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.operations import COMPARISONS
 from mdtensor.translate.scalar import F64, I64, Expr, Number, cast, const, equal, param, select
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import rewritten
+from mdtensor.translate.trees import all_rewritten
 
 _EITHER = frozenset(("select", "min", "max"))
 # The steps of narrow places, by their numbers.
@@ -96,13 +97,18 @@ def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
 
     None where something else is done with them.
     """
+    return folded([expr], lambda node, uses: _takes(node, uses, pair))[0]
+
+
+def _takes(expr: Expr, uses: list[bool | None], pair: tuple[int, int]) -> bool | None:
+    """The same of a node, whose arguments have these uses."""
     if expr.op == "param":
         return expr.number in pair
-    uses = [_is_taken(arg, pair) for arg in expr.args]
     if None in uses:
         return None
-    if expr.op == "select" and uses.pop(0):
+    if expr.op == "select" and uses[0]:
         return None
+    uses = uses[1:] if expr.op == "select" else uses
     if all(uses) and uses:
         if expr.op in COMPARISONS:
             return False
@@ -116,7 +122,7 @@ def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Place
     params = [param(n, dtype) for n, dtype in enumerate(types * 2)]
 
     def retyped(results: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(rewritten(result, retype) for result in results)
+        return all_rewritten(results, retype)
 
     def retype(node: Expr) -> Expr:
         """What takes one of several values has their type."""

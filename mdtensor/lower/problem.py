@@ -7,7 +7,7 @@ in the one problem that stands for all shapes of a structure they are names (`lo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -318,8 +318,9 @@ class _Views:
         number = self.streams.index(stream, self.first)
         if access.is_affine:
             return Read(number, offset)
+        rule = _dropping_dims(self.labels)
         computed = tuple(
-            Computed(_on(axis.expr, self.labels), as_index(extent), as_index(stride))
+            Computed(rewritten(axis.expr, rule), as_index(extent), as_index(stride))
             for axis, extent, stride in zip(
                 access.index, buffer.spec.shape, buffer.spec.strides, strict=True
             )
@@ -330,15 +331,17 @@ class _Views:
 
 def _on_dims(function: ScalarFunction, labels: Sequence[str]) -> ScalarFunction:
     """The function where the indices of dims that are dropped are 0."""
-    return function.mapped(lambda result: _on(result, labels))
+    return function.rewritten(_dropping_dims(labels))
 
 
-def _on(expr: Expr, labels: Sequence[str]) -> Expr:
+def _dropping_dims(labels: Sequence[str]) -> Callable[[Expr], Expr]:
+    """The rule that makes indices of other dims than these 0."""
+
     def kept(node: Expr) -> Expr:
         is_dropped = node.op == "index" and node.value not in labels
         return const(0, node.dtype) if is_dropped else node
 
-    return rewritten(expr, kept)
+    return kept
 
 
 def _linear(access: Access, buffer: Buffer, views: _Views) -> tuple[list[int], int]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from mdtensor.translate.graphs import RECURSIVE
 from mdtensor.translate.scalar import BOOL, Expr, cast, const
-from mdtensor.translate.trees import rewritten
+from mdtensor.translate.trees import all_rewritten, rewritten
 
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt,
@@ -35,6 +37,11 @@ def simplified(expr: Expr) -> Expr:
     (p0 == p1)
     """
     return rewritten(expr, _rule)
+
+
+def all_simplified(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Several expressions, which share what they shared before."""
+    return all_rewritten(exprs, _rule)
 
 
 def _rule(expr: Expr) -> Expr:
@@ -110,6 +117,8 @@ def _comparison(expr: Expr) -> Expr:
     if lhs.op == rhs.op == "const":
         one, other = (np.asarray(side.value, side.dtype) for side in (lhs, rhs))
         return const(bool(_COMPARED[expr.op](one, other)), BOOL)
+    if expr.depth > RECURSIVE:
+        return expr
     if rhs.op == "const" and lhs.op == "select" and _has_constant(lhs):
         condition, *choices = lhs.args
         parts = [_comparison(replace(expr, args=(choice, rhs))) for choice in choices]
@@ -164,6 +173,7 @@ def _wrapped(value: int, dtype: np.dtype) -> Expr:
     return const(low - (1 << bits) if is_negative else low, dtype)
 
 
+@lru_cache(4096)  # what is shared is looked at once
 def span_of(expr: Expr) -> tuple[int, int] | None:
     """The least and the greatest value of an integer that constants make; None where unknown.
 
@@ -172,7 +182,7 @@ def span_of(expr: Expr) -> tuple[int, int] | None:
     >>> span_of(one + one), span_of(param(0, "i4"))
     ((0, 2), None)
     """
-    if expr.dtype.kind not in "iu":
+    if expr.dtype.kind not in "iu" or expr.depth > RECURSIVE:
         return None
     found: tuple[int, int] | None = None
     if expr.op == "const":
@@ -196,9 +206,11 @@ def span_of(expr: Expr) -> tuple[int, int] | None:
     return found if limits.min <= found[0] and found[1] <= limits.max else None
 
 
+@lru_cache(4096)  # what is shared is converted once
 def _truncated(expr: Expr, dtype: np.dtype) -> Expr:
     """An integer in a type that is no wider, whose parts are in that type, too."""
-    if expr.dtype.kind not in "iu" or dtype.itemsize > expr.dtype.itemsize:
+    is_wider = dtype.itemsize > expr.dtype.itemsize
+    if is_wider or expr.dtype.kind not in "iu" or expr.depth > RECURSIVE:
         return cast(expr, dtype)
     if expr.op == "const":
         assert isinstance(expr.value, int)

@@ -10,9 +10,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
+from mdtensor.translate.graphs import RECURSIVE, folded
 from mdtensor.translate.scalar import BOOL, Expr, const
 
 I32 = np.dtype(np.int32)
@@ -74,16 +76,22 @@ def steps_of(expr: Expr, extents: Mapping[str, int]) -> Steps | None:
     >>> float(found.size), float(found.low), float(found.high)
     (0.5, -1.0, 2.5)
     """
-    if expr.dtype.kind not in "if" or expr.dtype.name not in _KNOWN:
+    if expr.depth > RECURSIVE:
         return None
-    found = _steps_of(expr, extents)
-    return found if found is not None and found.is_exact(expr.dtype) else None
+
+    def step(node: Expr, args: list[Steps | None]) -> Steps | None:
+        if node.dtype.kind not in "if" or node.dtype.name not in _KNOWN:
+            return None
+        found = _steps_of(node, args, extents)
+        return found if found is not None and found.is_exact(node.dtype) else None
+
+    return folded([expr], step)[0]
 
 
 _KNOWN = ("int8", "int16", "int32", "int64", "float32", "float64")
 
 
-def _steps_of(expr: Expr, extents: Mapping[str, int]) -> Steps | None:
+def _steps_of(expr: Expr, args: list[Steps | None], extents: Mapping[str, int]) -> Steps | None:
     match expr.op:
         case "const":
             return _of_constant(expr)
@@ -92,11 +100,10 @@ def _steps_of(expr: Expr, extents: Mapping[str, int]) -> Steps | None:
         case "cast" if expr.args[0].dtype == BOOL:
             return Steps(Fraction(1), Fraction(0), Fraction(1))
         case "cast":
-            inner = steps_of(expr.args[0], extents)
             is_cut = expr.dtype.kind == "i" and expr.args[0].dtype.kind == "f"
-            return None if is_cut else inner
+            return None if is_cut else args[0]
         case "select" | "add" | "sub" | "mul":
-            lhs, rhs = (steps_of(arg, extents) for arg in expr.args[-2:])
+            lhs, rhs = args[-2:]
             if lhs is None or rhs is None:
                 return None
         case _:
@@ -125,6 +132,7 @@ def _of_constant(expr: Expr) -> Steps | None:
     return Steps(step, exact, exact)
 
 
+@lru_cache(1024)  # what is shared is looked at once
 def counted(expr: Expr, size: Fraction) -> Expr:
     """How many steps of a size the values of an expression are, as an int32."""
     match expr.op:

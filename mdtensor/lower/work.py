@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from mdtensor.lower.problem import Problem
 from mdtensor.translate.combine import Operator
+from mdtensor.translate.graphs import in_order
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.scalar_function import ScalarFunction
 
@@ -48,17 +49,7 @@ def operations(*exprs: Expr) -> int:
 
 def nodes_of(*exprs: Expr) -> set[Expr]:
     """The different operations in expressions, casts too."""
-    found: set[Expr] = set()
-
-    def visit(expr: Expr) -> None:
-        if expr.args and expr not in found:
-            found.add(expr)
-            for arg in expr.args:
-                visit(arg)
-
-    for expr in exprs:
-        visit(expr)
-    return found
+    return {node for node in in_order(exprs) if node.args}
 
 
 @lru_cache(1024)

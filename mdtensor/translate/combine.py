@@ -17,6 +17,7 @@ import numpy as np
 
 from mdtensor.errors import DTypeError, TranslationError
 from mdtensor.specs import as_dtype
+from mdtensor.translate.graphs import RECURSIVE
 from mdtensor.translate.operations import Values
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.functions import is_sequence, ordering
@@ -27,12 +28,13 @@ from mdtensor.translate.scalar import (
     apply,
     as_expr,
     cast,
+    check_size,
     equal,
     not_equal,
     param,
     select,
 )
-from mdtensor.translate.trees import evaluate, rewritten, substitute
+from mdtensor.translate.trees import evaluated, rewritten, substitute, with_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,12 @@ class Operator:
     in_order: tuple[Expr, ...] | None = None
 
     def __post_init__(self) -> None:
+        check_size(self.results)
+        if any(result.depth > RECURSIVE for result in self.results):
+            raise TranslationError(
+                f"operator {self.name!r} has a chain of more than {RECURSIVE} operations",
+                hint="unroll fewer steps, or let f compute them before elements are combined",
+            )
         if len(self.results) != len(self.dtypes):
             raise TranslationError(
                 f"operator {self.name!r} returns {len(self.results)} values for tuples of"
@@ -69,7 +77,7 @@ class Operator:
 
     def __call__(self, lhs: Sequence[Values], rhs: Sequence[Values]) -> tuple[Values, ...]:
         """Both tuples combined, element by element of their arrays."""
-        return tuple(evaluate(result, [*lhs, *rhs]) for result in self.results)
+        return evaluated(self.results, [*lhs, *rhs])
 
     def __repr__(self) -> str:
         return self.name
@@ -304,7 +312,7 @@ def _sorted(node: Expr) -> Expr:
     """The operation with its operands in one order, where it is symmetric."""
     if node.op not in _SYMMETRIC:
         return node
-    return replace(node, args=tuple(sorted(node.args, key=repr)))
+    return with_args(node, sorted(node.args, key=hash))
 
 
 def _of_type(value: object, dtype: np.dtype, position: int, name: str) -> Expr:

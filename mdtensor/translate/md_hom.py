@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Combine, Concat, Operator, Pointwise
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import dims_in, with_dims
+from mdtensor.translate.trees import dims_in, renaming
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -176,7 +176,7 @@ def _stays(dim: Dim) -> bool:
 
 
 def _renamed(function: ScalarFunction, names: dict[str, str]) -> ScalarFunction:
-    return function.mapped(lambda result: with_dims(result, names))
+    return function.rewritten(renaming(names))
 
 
 def _check_names(md_hom: MDHom) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import Concat, Operator, Pointwise
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.trees import evaluate, wide
+from mdtensor.translate.trees import evaluate, evaluated, wide
 from mdtensor.translate.views import Access, ComputedIndex
 
 # As many as fit in cache.
@@ -103,7 +103,7 @@ def _mapped(
     elements: list[np.ndarray] = []
     for access in md_hom.inp_view:
         elements.append(_read(inputs[access.buffer], access, indices, shape, elements))
-    results = [evaluate(expr, elements, indices) for expr in md_hom.scalar.results]
+    results = evaluated(md_hom.scalar.results, elements, indices)
     return [np.broadcast_to(np.asarray(result), shape) for result in results]
 
 
@@ -161,9 +161,7 @@ def _finished(
     shape = tuple(high - low for low, high in ranges.values())
     indices = _indices(md_hom, ranges)
     read = [_read(inputs[a.buffer], a, indices, shape) for a in md_hom.epilogue.view]
-    finished = (
-        evaluate(expr, [*results, *read], indices) for expr in md_hom.epilogue.function.results
-    )
+    finished = evaluated(md_hom.epilogue.function.results, [*results, *read], indices)
     return [np.broadcast_to(np.asarray(value), shape) for value in finished]
 
 

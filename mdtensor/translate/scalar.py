@@ -1,8 +1,10 @@
-"""Typed expression trees: what `md_hom` applies to every element.
+"""Typed expressions: what `md_hom` applies to every element.
 
 An `Expr` is built by applying Python's operators and NumPy's functions to parameters, so any
-Python callable made of them can be traced. The evaluator in NumPy is in `translate/trees.py`; the
-one printer in C lives with the kernels. What the operations mean: `translate/operations.py`.
+Python callable made of them can be traced. Expressions are directed acyclic graphs: a node that is
+an argument of several others is one object. So all that walks through them (`translate/graphs.py`)
+meets each node once. The one printer in C lives with the kernels. What the operations mean:
+`translate/operations.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,16 @@ from mdtensor.errors import TranslationError, shown
 from mdtensor.specs import as_dtype
 from mdtensor.translate.arithmetic import Arithmetic, rounded
 from mdtensor.translate.comparisons import exact_comparison
+from mdtensor.translate.graphs import (
+    RECURSIVE,
+    Packed,
+    are_same,
+    count_of_nodes,
+    folded,
+    packed,
+    text_of_graph,
+    unpacked,
+)
 from mdtensor.translate.operations import MIRRORED, OPERATIONS, Form, Rule
 from mdtensor.translate.powers import simpler_power
 from mdtensor.translate.tracing import TRACED, unknown
@@ -30,7 +42,11 @@ BOOL, I64 = np.dtype(np.bool_), np.dtype(np.int64)
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 _FLOAT_BITS = 1024  # of the integers that float64 rounds to a number
-LARGEST, DEEPEST = 20_000, 200
+LARGEST = 20_000
+"""Different operations of an expression at most."""
+_ENDLESS = 1 << 60  # what sizes of trees are counted up to
+_SHORT = 16  # nodes of trees that are printed fastest as such
+_PRINTED = 2000  # Larger trees, and deeper ones, are printed with names for what is shared.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +55,8 @@ class Expr(Arithmetic["Expr"]):
 
     `value` is the position of a parameter, the value of a constant, or the name of a dim. A `weak`
     node is made of Python's numbers only and takes the type of what it meets, as in NumPy.
-    `size` counts the nodes of the tree, `depth` its levels. `==` compares trees; see `equal` for
-    the values.
+    `size` counts the nodes of the tree that it is when written out, `depth` its levels. `==`
+    compares what is computed; see `equal` for the values.
 
     >>> a, b = param(0, "f4"), param(1, "f4")
     >>> a * b + 1
@@ -59,21 +75,20 @@ class Expr(Arithmetic["Expr"]):
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        size = 1 + sum(arg.size for arg in self.args)
-        depth = 1 + max((arg.depth for arg in self.args), default=0)
-        if size > LARGEST or depth > DEEPEST:
-            what = f"more than {LARGEST}" if size > LARGEST else f"a chain of more than {DEEPEST}"
-            raise TranslationError(
-                f"an expression has {what} operations",
-                hint="unroll fewer steps, or write them as a dim of the computation",
-            )
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "depth", depth)
-        args = tuple([arg._hash for arg in self.args])
-        object.__setattr__(self, "_hash", hash((self.op, args, self.dtype, self.value, self.weak)))
+        size, depth, hashes = 1, 0, list[int]()
+        for arg in self.args:
+            size += arg.size
+            depth = max(depth, arg.depth)
+            hashes.append(arg._hash)
+        if depth >= LARGEST:
+            raise _too_many()  # at once, as for loops without an end; see `check_size` for the rest
+        fields = (self.op, tuple(hashes), self.dtype, self.value, self.weak)
+        object.__setattr__(self, "size", min(_ENDLESS, size))
+        object.__setattr__(self, "depth", depth + 1)
+        object.__setattr__(self, "_hash", hash(fields))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Expr, _fields(self)  # hashes of another process are other ones
+        return _unpickled, (pickled([self]),)
 
     def __eq__(self, other: object) -> bool:
         if TRACED.get() is not None:
@@ -82,12 +97,20 @@ class Expr(Arithmetic["Expr"]):
             return True
         if not isinstance(other, Expr) or self._hash != other._hash:
             return False
-        return _fields(self) == _fields(other) and _signs(self.value) == _signs(other.value)
+        return are_same(self, other, Expr._is_alike)
 
     def __hash__(self) -> int:
         if TRACED.get() is not None:
             raise unknown(self, "value", "sets and dicts cannot look for it; compare with each")
         return self._hash
+
+    def _is_alike(self, other: Expr) -> bool:
+        """Whether another node does the same with its arguments."""
+        return (
+            self._hash == other._hash
+            and _own(self) == _own(other)
+            and _signs(self.value) == _signs(other.value)
+        )
 
     @property
     def number(self) -> int:
@@ -153,23 +176,68 @@ class Expr(Arithmetic["Expr"]):
         return format(str(self), spec)
 
     def __repr__(self) -> str:
-        if self.op == "param":
-            return f"p{self.value}"
-        if self.op in ("const", "index", "size"):
-            return str(self.value)
-        if self.op == "cast":
-            return f"{self.dtype.name}({self.args[0]!r})"
-        if self.op in OPERATIONS and (symbol := OPERATIONS[self.op].symbol):
-            return f"({self.args[0]!r} {symbol} {self.args[1]!r})"
-        return f"{self.op}({', '.join(map(repr, self.args))})"
+        if self.size <= _SHORT:
+            return _text(self, [repr(arg) for arg in self.args])
+        if self.size <= _PRINTED and self.depth <= RECURSIVE:
+            return folded([self], _text)[0]
+        return text_of_graph(self, _text, RECURSIVE)
 
 
 ATTRIBUTES = frozenset(("astype", "conjugate", "dtype", "imag", "real"))
 """What an element has in a traced function; all else is an attribute of the expression alone."""
 
 
-def _fields(expr: Expr) -> tuple[object, ...]:
-    return expr.op, expr.args, expr.dtype, expr.value, expr.weak
+def check_size(expressions: Sequence[Expr]) -> None:
+    """Raises TranslationError where expressions have more than `LARGEST` nodes together."""
+    size = 0
+    for expr in expressions:
+        size += expr.size
+    if size > LARGEST and count_of_nodes(expressions) > LARGEST:
+        raise _too_many()
+
+
+def _too_many() -> TranslationError:
+    return TranslationError(
+        f"an expression has more than {LARGEST} operations",
+        hint="unroll fewer steps, or write them as a dim of the computation",
+    )
+
+
+def _own(node: Expr) -> tuple[Any, ...]:
+    """What a node is besides its arguments."""
+    return node.op, node.dtype, node.value, node.weak
+
+
+def _node(own: tuple[Any, ...], args: tuple[Expr, ...]) -> Expr:
+    op, dtype, value, weak = own
+    return Expr(op, args, dtype, value, weak)
+
+
+def unpickled(table: Packed) -> tuple[Expr, ...]:
+    """Expressions that `pickled` made a table of."""
+    return tuple(unpacked(table, _node))
+
+
+def pickled(expressions: Sequence[Expr]) -> Packed:
+    """Expressions as a table, in which `pickle` meets each node once."""
+    return packed(expressions, _own)
+
+
+def _unpickled(table: Packed) -> Expr:
+    return unpickled(table)[0]
+
+
+def _text(node: Expr, args: Sequence[str]) -> str:
+    """The text of a node whose arguments have these."""
+    if node.op == "param":
+        return f"p{node.value}"
+    if node.op in ("const", "index", "size"):
+        return str(node.value)
+    if node.op == "cast":
+        return f"{node.dtype.name}({args[0]})"
+    if node.op in OPERATIONS and (symbol := OPERATIONS[node.op].symbol):
+        return f"({args[0]} {symbol} {args[1]})"
+    return f"{node.op}({', '.join(args)})"
 
 
 def _signs(value: Number | str | None) -> tuple[float, ...]:
@@ -246,7 +314,7 @@ def apply(op: str, *args: Operand) -> Expr:
         raise TranslationError(f"operation {op!r} does not take {len(args)} operands")
     if not any(isinstance(arg, Expr) for arg in args):
         raise TranslationError(f"operation {op!r} has no operand of known type")
-    nodes = [_node(op, arg) for arg in args]
+    nodes = [_operand(op, arg) for arg in args]
     if op == "select":
         then, otherwise = _common(nodes[1:])
         is_weak = then.weak and otherwise.weak
@@ -333,7 +401,7 @@ def as_expr(value: Operand) -> Expr:
     return const(number, known.dtype)
 
 
-def _node(op: str, value: Operand) -> Expr:
+def _operand(op: str, value: Operand) -> Expr:
     try:
         return as_expr(value)
     except TranslationError as error:

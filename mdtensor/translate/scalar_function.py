@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from mdtensor.specs import as_dtype
-from mdtensor.translate.scalar import BOOL, F32, Expr, apply, cast, param
-from mdtensor.translate.trees import nodes, rewritten, substitute
+from mdtensor.translate.graphs import Packed
+from mdtensor.translate.scalar import (
+    BOOL,
+    F32,
+    Expr,
+    apply,
+    cast,
+    check_size,
+    param,
+    pickled,
+    unpickled,
+)
+from mdtensor.translate.trees import all_rewritten, all_substituted, nodes
 
 PRECISIONS = ("tf32",)
 
@@ -25,6 +37,12 @@ class ScalarFunction:
     results: tuple[Expr, ...]
     name: str = "f"
 
+    def __post_init__(self) -> None:
+        check_size(self.results)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.params, pickled(self.results), self.name)
+
     @property
     def result_dtypes(self) -> tuple[np.dtype, ...]:
         """Types of the tuple that the function returns."""
@@ -36,9 +54,9 @@ class ScalarFunction:
         rounds = any(node.op in PRECISIONS for result in self.results for node in nodes(result))
         return "tf32" if rounds else None
 
-    def mapped(self, change: Callable[[Expr], Expr]) -> ScalarFunction:
-        """The function whose results are changed."""
-        return replace(self, results=tuple(map(change, self.results)))
+    def rewritten(self, rule: Callable[[Expr], Expr]) -> ScalarFunction:
+        """The function whose nodes are replaced by a rule (see `translate.trees.rewritten`)."""
+        return replace(self, results=all_rewritten(self.results, rule))
 
     def after(self, types: Sequence[np.dtype], values: Sequence[Expr]) -> ScalarFunction:
         """The function whose first parameters are `values`, on parameters of `types`.
@@ -51,17 +69,20 @@ class ScalarFunction:
         """
         rest = self.params[len(values) :]
         given = (*values, *(param(len(types) + n, dtype) for n, dtype in enumerate(rest)))
-        function = self.mapped(lambda result: substitute(result, given))
-        return replace(function, params=(*types, *rest))
+        return ScalarFunction((*types, *rest), all_substituted(self.results, given), self.name)
 
     def exact(self) -> ScalarFunction:
         """The function with its factors as they are."""
         if self.precision is None:
             return self
-        return self.mapped(lambda result: rewritten(result, _exact))
+        return self.rewritten(_exact)
 
     def __repr__(self) -> str:
         return self.name if self.precision is None else f"{self.name}_{self.precision}"
+
+
+def _unpickled(params: tuple[np.dtype, ...], results: Packed, name: str) -> ScalarFunction:
+    return ScalarFunction(params, unpickled(results), name)
 
 
 def _exact(node: Expr) -> Expr:

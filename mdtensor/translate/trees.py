@@ -1,13 +1,13 @@
-"""What is done with expressions as trees: their values, what they read, parts of them replaced."""
+"""What is done with expressions: their values, what they read, parts of them replaced."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from mdtensor.translate.graphs import folded, in_order
 from mdtensor.translate.operations import OPERATIONS, Values
 from mdtensor.translate.scalar import F64, Expr, index_of
 
@@ -26,19 +26,44 @@ def evaluate(
     expr: Expr, params: Sequence[Values], indices: Mapping[str, Values] | None = None
 ) -> Values:
     """The value of an expression on arrays, in the reference's precision (see `wide`)."""
-    if expr.op == "param":
-        return np.asarray(params[expr.number]).astype(wide(expr.dtype), copy=False)
-    if expr.op == "const":
-        return np.asarray(expr.value).astype(wide(expr.dtype))
-    if expr.op == "index":
-        assert indices is not None and isinstance(expr.value, str)
-        return indices[expr.value]
-    args = [evaluate(arg, params, indices) for arg in expr.args]
-    if expr.op == "cast":
-        return _converted(np.asarray(args[0]), wide(expr.dtype))
+    return evaluated([expr], params, indices)[0]
+
+
+def evaluated(
+    exprs: Sequence[Expr], params: Sequence[Values], indices: Mapping[str, Values] | None = None
+) -> tuple[Values, ...]:
+    """The values of several expressions; what they share is computed once."""
+    listed = in_order(exprs)
+    last_use = {id(arg): n for n, node in enumerate(listed) for arg in node.args}
+    last_use |= {id(expr): len(listed) for expr in exprs}
+    found: dict[int, Values] = {}
+    for n, node in enumerate(listed):
+        args = [found[id(arg)] for arg in node.args]
+        found[id(node)] = _value(node, args, params, indices)
+        for arg in node.args:
+            if last_use[id(arg)] == n:
+                found.pop(id(arg), None)
+    return tuple([found[id(expr)] for expr in exprs])
+
+
+def _value(
+    node: Expr,
+    args: list[Values],
+    params: Sequence[Values],
+    indices: Mapping[str, Values] | None,
+) -> Values:
+    if node.op == "param":
+        return np.asarray(params[node.number]).astype(wide(node.dtype), copy=False)
+    if node.op == "const":
+        return np.asarray(node.value).astype(wide(node.dtype))
+    if node.op == "index":
+        assert indices is not None and isinstance(node.value, str)
+        return indices[node.value]
+    if node.op == "cast":
+        return _converted(np.asarray(args[0]), wide(node.dtype))
     with np.errstate(all="ignore"):
-        result = OPERATIONS[expr.op].evaluate(*args)
-    return np.asarray(result).astype(wide(expr.dtype), copy=False)
+        result = OPERATIONS[node.op].evaluate(*args)
+    return np.asarray(result).astype(wide(node.dtype), copy=False)
 
 
 def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -49,12 +74,16 @@ def _converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def nodes(expr: Expr) -> Iterator[Expr]:
-    """All nodes of an expression, each before its arguments."""
-    waiting = [expr]
+    """The nodes of an expression before their arguments; each object once that has some."""
+    waiting, seen = [expr], set[int]()
     while waiting:
         node = waiting.pop()
-        yield node
-        waiting += reversed(node.args)
+        if not node.args:
+            yield node  # again, where several share it: that is faster than to look
+        elif id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            waiting += node.args[::-1]
 
 
 def rewritten(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
@@ -67,34 +96,67 @@ def rewritten(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
     >>> rewritten(a * b + 1, lambda node: b if node == a else node)
     ((p1 * p1) + 1)
     """
-    found: dict[int, Expr] = {}  # by identity, since hashes of trees take long
+    [result] = all_rewritten([expr], rule)
+    return result
 
-    def visit(node: Expr) -> Expr:
-        if (known := found.get(id(node))) is not None:
-            return known
-        args = tuple(map(visit, node.args))
-        same = all(map(operator.is_, args, node.args))
-        found[id(node)] = result = rule(node if same else replace(node, args=args))
-        return result
 
-    return visit(expr)
+def all_rewritten(exprs: Sequence[Expr], rule: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
+    """Several expressions rewritten together, so that they share afterwards what they shared."""
+
+    def step(node: Expr, args: list[Expr]) -> Expr:
+        return rule(with_args(node, args) if args else node)
+
+    return tuple(folded(exprs, step))
+
+
+def unified(expr: Expr) -> Expr:
+    """The expression with one object for nodes that are equal.
+
+    >>> from mdtensor.translate.scalar import param
+    >>> product = unified((param(0, "f4") + 1) * (param(0, "f4") + 1))
+    >>> product.args[0] is product.args[1]
+    True
+    """
+    found: dict[Expr, Expr] = {}
+    return rewritten(expr, lambda node: found.setdefault(node, node))
+
+
+def with_args(node: Expr, args: Sequence[Expr]) -> Expr:
+    """The node on other arguments; itself where they are its own."""
+    if all(map(operator.is_, args, node.args)):
+        return node
+    return Expr(node.op, tuple(args), node.dtype, node.value, node.weak)
 
 
 def substitute(expr: Expr, params: Sequence[Expr] | Mapping[int, Expr]) -> Expr:
     """The expression with its parameters replaced, those that a mapping has by position."""
+    [result] = all_substituted([expr], params)
+    return result
+
+
+def all_substituted(
+    exprs: Sequence[Expr], params: Sequence[Expr] | Mapping[int, Expr]
+) -> tuple[Expr, ...]:
+    """Several expressions with their parameters replaced, which share what they shared before."""
     by_position = params if isinstance(params, Mapping) else dict(enumerate(params))
-    return rewritten(
-        expr, lambda node: by_position.get(node.number, node) if node.op == "param" else node
+    return all_rewritten(
+        exprs, lambda node: by_position.get(node.number, node) if node.op == "param" else node
     )
 
 
 def with_dims(expr: Expr, names: Mapping[str, str]) -> Expr:
     """The expression with other names for some dims."""
+    return rewritten(expr, renaming(names))
+
+
+def renaming(names: Mapping[str, str]) -> Callable[[Expr], Expr]:
+    """The rule that gives dims other names."""
 
     def renamed(node: Expr) -> Expr:
-        return index_of(names[str(node.value)]) if node.value in names else node
+        is_other = node.op == "index" and node.value in names
+        return index_of(names[str(node.value)]) if is_other else node
 
-    return rewritten(expr, lambda node: renamed(node) if node.op == "index" else node)
+    return renamed
 
 
 def params_in(expr: Expr) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ of complex results are, shuffles make whole vectors of it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -202,20 +203,28 @@ class _Loads:
     names: _Interleaving
     places: dict[Run, set[int]] = field(default_factory=dict[Run, set[int]])
     vectors: dict[Run, list[Ref]] = field(default_factory=dict[Run, list[Ref]])
+    # By their ids, which values keep as long as they are here.
+    met: dict[int, Value] = field(default_factory=dict[int, Value])
+    known: dict[int, Value] = field(default_factory=dict[int, Value])
 
     def meet(self, value: Value) -> None:
         """Notes which elements of which runs a value is made of."""
         if isinstance(value, Calc):
-            for arg in value.args:
-                self.meet(arg)
+            if id(value) not in self.met:
+                self.met[id(value)] = value
+                for arg in value.args:
+                    self.meet(arg)
         elif isinstance(value, Load) and (found := self.names.run_of(value, value.lanes)):
             self.places.setdefault(found[0], set()).add(found[1])
 
     def shuffled(self, value: Value, statements: list[Statement]) -> Value:
         """The value by shuffles of whole vectors, which `statements` load where it is the first."""
         if isinstance(value, Calc):
-            args = tuple(self.shuffled(arg, statements) for arg in value.args)
-            return value if args == value.args else replace(value, args=args)
+            if id(value) not in self.known:
+                args = tuple([self.shuffled(arg, statements) for arg in value.args])
+                same = all(map(operator.is_, args, value.args))
+                self.known[id(value)] = value if same else replace(value, args=args)
+            return self.known[id(value)]
         if not isinstance(value, Load) or not (found := self.names.run_of(value, value.lanes)):
             return value
         run, among = found

@@ -15,10 +15,11 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import Combine, Concat, Operator
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.md_hom import Epilogue, MDHom
 from mdtensor.translate.scalar import BOOL, Expr, Number, apply, cast, const, param, truth
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import nodes
+from mdtensor.translate.trees import nodes, with_args
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 T = TypeVar("T")
@@ -62,8 +63,10 @@ def _real_function(function: ScalarFunction, stored: Sequence[np.dtype]) -> Scal
     """The function on real elements; `stored` are the types that its results go to."""
     params = _split_params(function.params)
     results = _flatten(
-        (*_split(result, params), *(const(0, dtype) for dtype in _missing(result.dtype, to)))
-        for result, to in zip(function.results, stored, strict=True)
+        (*parts, *(const(0, dtype) for dtype in _missing(result.dtype, to)))
+        for parts, result, to in zip(
+            _split(function.results, params), function.results, stored, strict=True
+        )
     )
     return ScalarFunction(
         tuple(_flatten(_halves(dtype) for dtype in function.params)), results, function.name
@@ -116,7 +119,7 @@ def _real_index(
 ) -> AffineIndex | ComputedIndex:
     if isinstance(index, AffineIndex):
         return index
-    return ComputedIndex(_split(index.expr, elements)[0])
+    return ComputedIndex(_split([index.expr], elements)[0][0])
 
 
 def _split_params(dtypes: tuple[np.dtype, ...]) -> list[tuple[Expr, ...]]:
@@ -149,8 +152,8 @@ def _real_combine(combine: Combine, stored: Sequence[np.dtype]) -> Combine:
     real = Operator(
         _flatten(held),
         _flatten(
-            (*_split(result, params), *(whole[n][-1] for _ in missing[n]))
-            for n, result in enumerate(op.results)
+            (*parts, *(whole[n][-1] for _ in missing[n]))
+            for n, parts in enumerate(_split(op.results, params))
         ),
         identity,
         op.commutative,
@@ -165,21 +168,21 @@ def _constant_halves(value: Number, dtype: np.dtype) -> tuple[Number, ...]:
     return (complex(value).real, complex(value).imag)
 
 
-def _split(expr: Expr, params: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
-    """The real parts of an expression: (re, im) where it is complex, else (itself,)."""
-    if expr.op == "param":
-        assert isinstance(expr.value, int)
-        return params[expr.value]
-    if expr.op == "const":
-        assert expr.value is not None and not isinstance(expr.value, str)
-        halves = _constant_halves(expr.value, expr.dtype)
-        return tuple(const(v, dt) for v, dt in zip(halves, _halves(expr.dtype), strict=True))
-    if not expr.args:
-        return (expr,)
-    args = [_split(arg, params) for arg in expr.args]
-    if not any(len(arg) == 2 for arg in args) and not _is_complex(expr.dtype):
-        return (replace(expr, args=tuple(arg[0] for arg in args)),)
-    return _complex_operation(expr, args)
+def _split(exprs: Sequence[Expr], params: Sequence[tuple[Expr, ...]]) -> list[tuple[Expr, ...]]:
+    """The real parts of expressions: (re, im) of those that are complex, else (itself,)."""
+
+    def parts(node: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+        if node.op == "param":
+            return params[node.number]
+        if node.op == "const":
+            assert node.value is not None and not isinstance(node.value, str)
+            halves = _constant_halves(node.value, node.dtype)
+            return tuple(const(v, dt) for v, dt in zip(halves, _halves(node.dtype), strict=True))
+        if any(len(arg) == 2 for arg in args) or _is_complex(node.dtype):
+            return _complex_operation(node, args)
+        return (with_args(node, [arg[0] for arg in args]),)
+
+    return folded(exprs, parts)
 
 
 def _complex_operation(expr: Expr, args: list[tuple[Expr, ...]]) -> tuple[Expr, ...]:

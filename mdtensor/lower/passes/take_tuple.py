@@ -12,7 +12,7 @@ from mdtensor.lower.assignments import sets
 from mdtensor.lower.choices import Choice
 from mdtensor.lower.nest.statements import Let, Statement, When
 from mdtensor.lower.nest.values import Ref, Value
-from mdtensor.lower.value_from_expr import value_of
+from mdtensor.lower.value_from_expr import value_of, values_of
 
 
 def take_tuple(
@@ -26,7 +26,7 @@ def take_tuple(
 
     `params` are those of the scalar function, `prefix` begins the names of new variables.
     """
-    own = [value_of(result, params, index) for result in choice.results]
+    own = values_of(choice.results, params, index)
     declared: list[list[Statement]] = []
     for asked in choice.asked:
         held = [Ref(f"{prefix}_{k}", refs[k].dtype) for k in asked]

@@ -20,7 +20,7 @@ from mdtensor.lower.passes.stream_pointers import memory_of
 from mdtensor.lower.passes.take_tuple import take_tuple
 from mdtensor.lower.passes.traversal import traversed
 from mdtensor.lower.problem import Read
-from mdtensor.lower.value_from_expr import combined, is_elementwise, value_of
+from mdtensor.lower.value_from_expr import are_large, combined, is_elementwise, value_of, values_of
 from mdtensor.lower.zero_filled import place_of
 from mdtensor.translate.scalar_function import ScalarFunction
 
@@ -82,7 +82,7 @@ class Body:
         direct = is_elementwise(operator)
         in_order = self._goes_in_order()
         choice, taken = None, list[Statement]()
-        if self.frame.schedule.resident and not direct:
+        if self.frame.schedule.resident and not direct and not are_large(scalar.results):
             choice = choice_of(self.frame.problem, in_order=in_order)
         positions = [self.frame.tilings[d].positions(self.counts[d]) for d in dims]
         steps = list(itertools.product(*positions))
@@ -132,7 +132,7 @@ class Body:
     ) -> list[Value]:
         """What a function gives for one point and piece; `before` are its first parameters."""
         params, index = self._params(reads, point, reduced, piece, before)
-        return [value_of(result, params, index) for result in function.results]
+        return values_of(function.results, params, index, self._part)
 
     def _params(
         self,
@@ -195,7 +195,7 @@ class Body:
             return self._load(read.stream, offset, piece, self._inside(read.stream, steps))
         place: Value | None = None
         for part in read.computed:
-            inside = _inside(value_of(part.expr, params, index), part.extent)
+            inside = _inside(value_of(part.expr, params, index, self._part), part.extent)
             step = Calc("mul", (inside, FromIndex(part.stride, I64)), I64, inside.lanes)
             lanes = step.lanes if place is None else max(place.lanes, step.lanes)
             place = step if place is None else Calc("add", (place, step), I64, lanes)
@@ -231,6 +231,9 @@ class Body:
         valid = 0 if piece.valid == piece.lanes else piece.valid
         memory = memory_of(self.frame, stream)
         return self._named("x", Gather(f"{self.pointer}{stream}", memory, offset, held, valid))
+
+    def _part(self, value: Value) -> Ref:
+        return self._named("part", value)
 
     def _named(self, prefix: str, value: Value) -> Ref:
         """A variable that holds a value, the same one for the same value."""

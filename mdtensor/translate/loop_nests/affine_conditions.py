@@ -30,11 +30,25 @@ def affine_conditions(test: Expr) -> tuple[AffineIndex, ...]:
     >>> affine_conditions(index_of("i") < index_of("j"))
     (j-i-1,)
     """
-    if test.op == "and":
-        return (*affine_conditions(test.args[0]), *affine_conditions(test.args[1]))
+    return tuple(c for condition in _conjuncts(test) for c in _of_comparison(condition))
+
+
+def _conjuncts(test: Expr) -> list[Expr]:
+    """The conditions of which a test is the conjunction, each object once."""
+    found: dict[int, Expr] = {}
+    waiting = [test]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += node.args[::-1] if node.op == "and" else ()
+    return [node for node in found.values() if node.op != "and"]
+
+
+def _of_comparison(test: Expr) -> tuple[AffineIndex, ...]:
     if test.op == "not" and test.args[0].op in _NEGATED:
         inner = test.args[0]
-        return affine_conditions(_NEGATED[inner.op](inner))
+        return _of_comparison(_NEGATED[inner.op](inner))
     if test.op not in ("lt", "le", "gt", "ge", "eq"):
         return ()
     lhs, rhs = affine_from_expr(test.args[0]), affine_from_expr(test.args[1])

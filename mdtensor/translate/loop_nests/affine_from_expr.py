@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.views import AffineIndex
 
@@ -14,23 +15,33 @@ def affine_from_expr(expr: Expr) -> AffineIndex | None:
     2p-r+2
     >>> affine_from_expr(index_of("p") * index_of("p"))
     """
-    if expr.dtype.kind not in "iu":
+    if expr.dtype.kind not in "iu" or expr.op not in _AFFINE:
         return None
-    match expr.op, expr.args:
-        case "const", ():
-            return AffineIndex((), expr.number)
-        case "index", ():
-            return AffineIndex(((str(expr.value), 1),))
-        case "cast", (inner,):
-            return affine_from_expr(inner) if expr.dtype.itemsize == 8 else None
-        case "neg", (inner,):
-            return scaled(affine_from_expr(inner), -1)
-        case "add", (lhs, rhs):
-            return added(affine_from_expr(lhs), affine_from_expr(rhs))
-        case "sub", (lhs, rhs):
-            return added(affine_from_expr(lhs), scaled(affine_from_expr(rhs), -1))
-        case "mul", (lhs, rhs):
-            return _multiplied(affine_from_expr(lhs), affine_from_expr(rhs))
+    return folded([expr], _affine)[0]
+
+
+_AFFINE = frozenset(("const", "index", "cast", "neg", "add", "sub", "mul"))
+
+
+def _affine(node: Expr, args: list[AffineIndex | None]) -> AffineIndex | None:
+    """What a node is whose arguments are such sums, or None."""
+    if node.dtype.kind not in "iu":
+        return None
+    match node.op, args:
+        case "const", []:
+            return AffineIndex((), node.number)
+        case "index", []:
+            return AffineIndex(((str(node.value), 1),))
+        case "cast", [inner]:
+            return inner if node.dtype.itemsize == 8 else None
+        case "neg", [inner]:
+            return scaled(inner, -1)
+        case "add", [lhs, rhs]:
+            return added(lhs, rhs)
+        case "sub", [lhs, rhs]:
+            return added(lhs, scaled(rhs, -1))
+        case "mul", [lhs, rhs]:
+            return _multiplied(lhs, rhs)
         case _:
             return None
 

@@ -6,11 +6,12 @@ the iteration contributes. Where that fails, the loop is no reduction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdtensor.translate.combine import Operator, named
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.scalar import Expr, apply, cast, const, select
-from mdtensor.translate.trees import params_in
 
 _ASSOCIATIVE = frozenset(("add", "mul", "min", "max", "and", "or", "xor"))
 # An update by fmin or fmax drops NaN, which no operator here does.
@@ -36,52 +37,64 @@ def update_of(value: Expr, held: int) -> Update | None:
     Update(op='add', term=select((p1 > 0), p1, 0))
     >>> update_of(2 * s + x, 0)
     """
-    if value.op == "param" and value.value == held:
-        return Update()
-    if value.op == "cast":
-        return _widened(value, held)
-    if value.op == "select":
-        return _chosen(value, held)
-    if value.op == "sub" and held in params_in(value.args[0]):
-        lhs, rhs = value.args
-        return _combined("add", lhs, apply("neg", rhs), held)
-    if value.op in _ASSOCIATIVE:
-        lhs, rhs = value.args
-        if held in params_in(lhs):
-            return _combined(value.op, lhs, rhs, held)
-        return _combined(value.op, rhs, lhs, held)
+    [update] = folded([value], lambda node, args: _update(node, args, held))
+    return None if isinstance(update, Free) else update
+
+
+class Free:
+    """Says of a value that it does not depend on the one that is held."""
+
+
+_FREE = Free()
+# Without a value that is held, or an update of it by an operator, or anything else.
+_Dependence = Free | Update | None
+
+
+def _update(node: Expr, args: list[_Dependence], held: int) -> _Dependence:
+    """What a node does with the value that is held, where its arguments do this."""
+    if node.op == "param":
+        return Update() if node.value == held else _FREE
+    if all(arg is _FREE for arg in args):
+        return _FREE
+    if node.op == "cast":
+        return _widened(node, args[0])
+    if node.op == "select":
+        return _chosen(node, args, held)
+    if node.op == "sub" and args[0] is not _FREE:
+        return _combined("add", args, (node.args[0], apply("neg", node.args[1])))
+    if node.op in _ASSOCIATIVE:
+        return _combined(node.op, args, node.args)
     return None
 
 
-def _widened(value: Expr, held: int) -> Update | None:
+def _widened(value: Expr, inner: _Dependence) -> Update | None:
     """A conversion of what was held: sums of floats go on in the wider type."""
-    inner = update_of(value.args[0], held)
-    if inner is None or inner.term is None:
-        return inner
+    if not isinstance(inner, Update) or inner.term is None:
+        return inner if isinstance(inner, Update) else None
     floats = value.dtype.kind in "fc" and inner.term.dtype.kind in "fc"
     if not floats or value.dtype.itemsize < inner.term.dtype.itemsize:
         return None
     return Update(inner.op, cast(inner.term, value.dtype))
 
 
-def _combined(op: str, update: Expr, term: Expr, held: int) -> Update | None:
-    """`op(update, term)`, the value that is held being inside `update` only."""
-    if held in params_in(term):
+def _combined(op: str, args: Sequence[_Dependence], values: Sequence[Expr]) -> Update | None:
+    """An operator applied to an update and a term, the value that is held in the former only."""
+    if _FREE not in args:
         return None
-    before = update_of(update, held)
-    if before is None or before.op not in (None, op):
+    before, term = args[0], values[1]
+    if before is _FREE:
+        before, term = args[1], values[0]
+    if not isinstance(before, Update) or before.op not in (None, op):
         return None
-    if before.term is None:
-        return Update(op, term)
-    return Update(op, apply(op, before.term, term))
+    return Update(op, term if before.term is None else apply(op, before.term, term))
 
 
-def _chosen(value: Expr, held: int) -> Update | None:
-    condition, then, otherwise = value.args
-    if held in params_in(condition):
-        return _smaller_or_larger(condition, then, otherwise, held)
-    first, second = update_of(then, held), update_of(otherwise, held)
-    if first is None or second is None:
+def _chosen(node: Expr, args: list[_Dependence], held: int) -> Update | None:
+    condition = node.args[0]
+    if args[0] is not _FREE:
+        return _smaller_or_larger(node, args, held)
+    first, second = args[1:]
+    if not isinstance(first, Update) or not isinstance(second, Update):
         return None
     op = first.op or second.op
     if op is None:
@@ -109,23 +122,27 @@ def operator(op: str, term: Expr) -> Operator:
     return named(op, [term.dtype])
 
 
-def _smaller_or_larger(condition: Expr, then: Expr, otherwise: Expr, held: int) -> Update | None:
+def _smaller_or_larger(node: Expr, args: list[_Dependence], held: int) -> Update | None:
     """`x if x < held else held` and its like: a minimum or a maximum."""
+    condition, then, otherwise = node.args
     if condition.op not in _BELOW | _ABOVE:
         return None
-    lhs, rhs = (_bare(arg) for arg in condition.args)
+    lhs, rhs = map(_bare, condition.args)
     chosen, other = _bare(then), _bare(otherwise)
     if {chosen, other} != {lhs, rhs} or lhs == rhs:
         return None
     takes_smaller = (condition.op in _BELOW) == (chosen == lhs)
     is_held = [side.op == "param" and side.value == held for side in (then, otherwise)]
-    is_bare = [_bare(s).op == "param" and _bare(s).value == held for s in (then, otherwise)]
-    if sum(is_bare) != 1 or (is_held != is_bare and then.dtype.kind not in "fc"):
+    is_bare = [side.op == "param" and side.value == held for side in (chosen, other)]
+    if sum(is_bare) != 1 or (is_held != is_bare and node.dtype.kind not in "fc"):
         return None
-    term = otherwise if is_bare[0] else then
-    return None if held in params_in(term) else Update("min" if takes_smaller else "max", term)
+    (_, of_then, of_otherwise), name = args, "min" if takes_smaller else "max"
+    term, of_term = (otherwise, of_otherwise) if is_bare[0] else (then, of_then)
+    return Update(name, term) if of_term is _FREE else None
 
 
 def _bare(expr: Expr) -> Expr:
     """Without the conversions around it."""
-    return _bare(expr.args[0]) if expr.op == "cast" else expr
+    while expr.op == "cast":
+        [expr] = expr.args
+    return expr

@@ -6,6 +6,7 @@ epilogue.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read, Reduced
 from mdtensor.translate.loop_nests.updates import identity
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.scalar import Expr, apply, cast
-from mdtensor.translate.trees import params_in, rewritten, substitute, with_dims
+from mdtensor.translate.trees import params_in, rewritten, substitute, with_args, with_dims
 
 
 def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:
@@ -118,29 +119,44 @@ def on_loops(nest: Nest, value: Expr, loops: Mapping[str, Loop]) -> Expr:
 
 def simplified(expr: Expr) -> Expr:
     """Without what does nothing: neutral operands, selections that exclude each other."""
-    return rewritten(expr, _simpler)
+    return rewritten(expr, _Simpler().rule)
 
 
-def _simpler(expr: Expr) -> Expr:
-    """An operation on operands that are simplified."""
-    if expr.op in ("add", "mul", "min", "max"):
-        return _without_neutral(expr)
-    if expr.op == "select":
+class _Simpler:
+    """The rule for nodes whose arguments are simplified; it knows the conditions met so far."""
+
+    def __init__(self) -> None:
+        self._conditions: set[Expr] = set()
+
+    def rule(self, expr: Expr) -> Expr:
+        """What a node becomes."""
+        if expr.op in ("add", "mul", "min", "max"):
+            return _without_neutral(expr)
+        return self._selection(expr) if expr.op == "select" else expr
+
+    def _selection(self, expr: Expr) -> Expr:
         condition, then, otherwise = expr.args
-        known = _assuming(condition, then, holds=True), _assuming(condition, otherwise, holds=False)
-        if known != (then, otherwise):
-            return simplified(replace(expr, args=(condition, *known)))
+        if condition in self._conditions:
+            known = (
+                _assuming(condition, then, holds=True),
+                _assuming(condition, otherwise, holds=False),
+            )
+            if any(map(operator.is_not, known, (then, otherwise))):
+                return simplified(with_args(expr, (condition, *known)))
+        self._conditions.add(condition)
         if otherwise.op == "select" and _excludes(condition, otherwise.args[0]):
             return apply("select", otherwise.args[0], otherwise.args[1], then)
-    return expr
+        return expr
 
 
 def _assuming(condition: Expr, expr: Expr, *, holds: bool) -> Expr:
     """The value of an expression where a condition holds, or does not."""
-    if expr.op == "select" and expr.args[0] == condition:
-        return _assuming(condition, expr.args[1 if holds else 2], holds=holds)
-    args = tuple(_assuming(condition, arg, holds=holds) for arg in expr.args)
-    return expr if args == expr.args else replace(expr, args=args)
+
+    def chosen(node: Expr) -> Expr:
+        is_known = node.op == "select" and node.args[0] == condition
+        return node.args[1 if holds else 2] if is_known else node
+
+    return rewritten(expr, chosen)
 
 
 def _without_neutral(expr: Expr) -> Expr:

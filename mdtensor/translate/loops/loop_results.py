@@ -24,7 +24,7 @@ from mdtensor.translate.operators.positions import Origin, operators_by_dim
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, as_expr, cast
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import dims_in, substitute
+from mdtensor.translate.trees import all_substituted, dims_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 Given = TensorSpec | np.dtype
@@ -133,7 +133,7 @@ def md_hom_of_results(
         _check_reach(source, result, buffers[places[result.output]], extents)
     reader = Reader(nest, source, array, extents)
     view, params = reader.view([result.value for result in results])
-    values = tuple(substitute(result.value, params) for result in results)
+    values = all_substituted([result.value for result in results], params)
     types = tuple(reader.buffers[access.buffer].spec.dtype for access in view)
     return MDHom(
         tuple(dims),

@@ -14,14 +14,14 @@ from mdtensor.errors import shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced
+from mdtensor.translate.loop_nests.loop_nest import Entry, Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.dependences import stays_inside
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import I64, Expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import params_in, substitute
+from mdtensor.translate.trees import all_substituted, params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
 
 Array = Callable[[Read], tuple[str, TensorSpec]]
@@ -133,7 +133,7 @@ def md_hom_from_assignment(
     reader = Reader(nest, source, array, extents)
     results = tuple(entry.term for entry in reduced) or (value,)
     view, params = reader.view(results)
-    scalar = _function(reader, view, tuple(substitute(r, params) for r in results))
+    scalar = _function(reader, view, all_substituted(results, params))
     epilogue = _epilogue(reader, value, scalar) if reduced else None
     combine = CC
     if reduced:
@@ -230,20 +230,24 @@ def writes_all(md_hom: MDHom, output: str) -> bool:
 def _exposed(nest: Nest, value: Expr) -> set[int]:
     """Entries that are read whatever the conditions in a value are."""
     found: set[int] = set()
-    _expose(nest, value, found)
+    waiting, seen = [value], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.op == "param":
+            found.add(node.number)
+            waiting += _below(nest.entries[node.number])
+        else:
+            # The rest of a selection, or of an `and`, is for where the condition holds.
+            guarded = node.op in ("select", "and", "or")
+            waiting += node.args[:1] if guarded else node.args
     return found
 
 
-def _expose(nest: Nest, value: Expr, found: set[int]) -> None:
-    if value.op == "param":
-        found.add(value.number)
-        entry = nest.entries[value.number]
-        below = entry.index if isinstance(entry, Read) else ()
-        below = (entry.term,) if isinstance(entry, Reduced) else below
-        for expr in below:
-            _expose(nest, expr, found)
-        return
-    # The rest of a selection, or of an `and`, is for where the condition holds.
-    guarded = value.op in ("select", "and", "or")
-    for arg in value.args[:1] if guarded else value.args:
-        _expose(nest, arg, found)
+def _below(entry: Entry) -> tuple[Expr, ...]:
+    """What is computed to read an entry."""
+    if isinstance(entry, Read):
+        return entry.index
+    return (entry.term,) if isinstance(entry, Reduced) else ()

@@ -25,7 +25,7 @@ from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import const
 from mdtensor.translate.views import AffineIndex
 
-WRITTEN_OUT = 32
+WRITTEN_OUT = 64
 """A loop of at most so many iterations that no operator describes is written out."""
 
 

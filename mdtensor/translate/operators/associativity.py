@@ -18,7 +18,7 @@ from mdtensor.errors import OperatorError
 from mdtensor.translate.combine import Concat, Operator
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operations import Values
-from mdtensor.translate.trees import evaluate, wide
+from mdtensor.translate.trees import evaluated, wide
 
 POINTS = 4096
 RELATIVE_TOLERANCE = 1e-9
@@ -153,8 +153,8 @@ def _results(md_hom: MDHom) -> Tuple:
     elements = [_values(rng, dtype) for dtype in md_hom.scalar.params]
     indices = {dim.name: rng.integers(0, max(dim.extent, 1), POINTS) for dim in md_hom.dims}
     return tuple(
-        np.broadcast_to(evaluate(result, elements, indices), (POINTS,))
-        for result in md_hom.scalar.results
+        np.broadcast_to(result, (POINTS,))
+        for result in evaluated(md_hom.scalar.results, elements, indices)
     )
 
 

@@ -13,7 +13,7 @@ from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import OperatorFunction
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.tuples import as_tuple
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import all_substituted
 
 
 def in_order(
@@ -84,7 +84,7 @@ class _OnNamed:
         if assigns(self.function):
             dtypes = [value.dtype for value in sides[0]]
             operator = operator_from_assigning(self.function, self.names, dtypes)
-            return tuple(substitute(result, [*sides[0], *sides[1]]) for result in operator.results)
+            return all_substituted(operator.results, [*sides[0], *sides[1]])
         named = (NamedValues.of(self.names, side) for side in sides)
         _, results = in_order(traced(self.function, *named), self.names)
         return results

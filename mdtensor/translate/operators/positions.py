@@ -16,7 +16,7 @@ from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.operators import operator_name
 from mdtensor.translate.scalar import param
-from mdtensor.translate.trees import substitute
+from mdtensor.translate.trees import all_substituted, substitute
 
 _COUNTING = ("add", "mul", "xor", "logaddexp")
 """Operators of which two equal elements do not give this element."""
@@ -76,7 +76,7 @@ def on_values(operator: Operator, dtypes: Sequence[np.dtype]) -> Operator:
     identity = operator.identity
     return Operator(
         tuple(dtypes),
-        (substitute(value, sides), *(substitute(result, params) for result in equal.results)),
+        (substitute(value, sides), *all_substituted(equal.results, params)),
         None if identity is None else (*identity, *(equal.identity or ())),
         operator.commutative,
         operator.name,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mdtensor.translate.graphs import folded
 from mdtensor.translate.python.functions import disjunction
 from mdtensor.translate.scalar import Expr, select
 
@@ -42,30 +44,42 @@ def always(condition: Any) -> bool:
     """Whether a condition holds whatever the comparisons in it give."""
     if not isinstance(condition, Expr):
         return bool(condition)
-    atoms = sorted({repr(atom): atom for atom in _atoms(condition)}.items())
+    atoms = _atoms(condition)
     if len(atoms) > ATOMS:
         return False
     return all(
-        _holds(condition, dict(zip((name for name, _ in atoms), truths, strict=True)))
+        _holds(condition, dict(zip(atoms, truths, strict=True)))
         for truths in itertools.product((False, True), repeat=len(atoms))
     )
 
 
+_LOGIC: Mapping[str, Callable[[list[bool]], bool]] = {
+    "and": all,
+    "or": any,
+    "not": lambda args: not args[0],
+}
+
+
 def _atoms(condition: Expr) -> list[Expr]:
-    if condition.op in ("and", "or", "not"):
-        return [atom for arg in condition.args for atom in _atoms(arg)]
-    return [] if condition.op == "const" else [condition]
+    """The comparisons of a condition."""
+    found: dict[Expr, None] = {}
+    waiting, seen = [condition], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.op in _LOGIC:
+            waiting += node.args
+        elif node.op != "const":
+            found[node] = None
+    return list(found)
 
 
-def _holds(condition: Expr, truths: dict[str, bool]) -> bool:
-    match condition.op:
-        case "and":
-            return all(_holds(arg, truths) for arg in condition.args)
-        case "or":
-            return any(_holds(arg, truths) for arg in condition.args)
-        case "not":
-            return not _holds(condition.args[0], truths)
-        case "const":
-            return bool(condition.value)
-        case _:
-            return truths[repr(condition)]
+def _holds(condition: Expr, truths: Mapping[Expr, bool]) -> bool:
+    def step(node: Expr, args: list[bool]) -> bool:
+        if node.op == "const":
+            return bool(node.value)
+        return truths[node] if node in truths else node.op in _LOGIC and _LOGIC[node.op](args)
+
+    return folded([condition], step)[0]

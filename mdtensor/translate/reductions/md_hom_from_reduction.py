@@ -44,7 +44,7 @@ from mdtensor.translate.reductions.reduction_types import (
 )
 from mdtensor.translate.scalar import F32, Expr, Number, const, equal, index_of, param, select
 from mdtensor.translate.scalar_function import ScalarFunction, factor
-from mdtensor.translate.trees import dims_in, params_in, substitute
+from mdtensor.translate.trees import all_substituted, dims_in, params_in
 from mdtensor.translate.views import Access, Buffer
 
 Function = Callable[..., Any]
@@ -259,7 +259,7 @@ def _traced(function: Function, elements: Sequence[Expr], dims: Iterable[str]) -
     """What a function returns for elements; its keyword-only parameters are values of indices."""
     types = [element.dtype for element in elements]
     scalar = scalar_function(function, types, indices={name: name for name in dims})
-    return tuple(substitute(result, elements) for result in scalar.results)
+    return all_substituted(scalar.results, elements)
 
 
 def _dims(

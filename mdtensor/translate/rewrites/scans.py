@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from mdtensor.translate.combine import Operator, PrefixSum
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import rewritten, substitute
+from mdtensor.translate.trees import all_substituted, rewritten
 from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
 
 
@@ -22,7 +22,7 @@ def reversed_along(md_hom: MDHom, names: Collection[str]) -> MDHom:
     lasts = {dim.name: dim.extent - 1 for dim in md_hom.dims if dim.name in names}
 
     def mirrored(function: ScalarFunction) -> ScalarFunction:
-        return function.mapped(lambda result: _mirrored(result, lasts))
+        return function.rewritten(_mirroring(lasts))
 
     def access(given: Access) -> Access:
         return Access(given.buffer, tuple(_mirrored_axis(axis, lasts) for axis in given.index))
@@ -75,24 +75,26 @@ def _with_exchanged_operands(operator: Operator) -> Operator:
     exchanged = [
         param((n + width) % (2 * width), operator.dtypes[n % width]) for n in range(2 * width)
     ]
-    results = tuple(substitute(result, exchanged) for result in operator.results)
+    results = all_substituted(operator.results, exchanged)
     return replace(operator, results=results, name=f"flipped {operator.name}")
 
 
-def _mirrored(expr: Expr, lasts: dict[str, int]) -> Expr:
+def _mirroring(lasts: dict[str, int]) -> Callable[[Expr], Expr]:
+    """The rule that counts dims from their last index."""
+
     def mirrored(node: Expr) -> Expr:
         if node.op != "index" or node.value not in lasts:
             return node
         return lasts[str(node.value)] - node
 
-    return rewritten(expr, mirrored)
+    return mirrored
 
 
 def _mirrored_axis(
     axis: AffineIndex | ComputedIndex, lasts: dict[str, int]
 ) -> AffineIndex | ComputedIndex:
     if isinstance(axis, ComputedIndex):
-        return ComputedIndex(_mirrored(axis.expr, lasts))
+        return ComputedIndex(rewritten(axis.expr, _mirroring(lasts)))
     moved = sum(c * lasts[name] for name, c in axis.coefficients if name in lasts)
     coefficients = ((name, -c if name in lasts else c) for name, c in axis.coefficients)
     return AffineIndex(tuple(coefficients), axis.offset + moved)

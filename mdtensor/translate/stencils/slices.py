@@ -16,7 +16,7 @@ import numpy as np
 from mdtensor.errors import IndexingError, ShapeError, shown
 from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr, Number, as_expr, param
-from mdtensor.translate.trees import params_in, substitute
+from mdtensor.translate.trees import params_in, substitute, unified
 from mdtensor.translate.views import AffineIndex
 
 
@@ -118,6 +118,7 @@ def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Exp
         ) from None
     reads: dict[Read, Expr] = {}
     elements: list[Expr] = []
+    is_renumbered = False
     for operand in operands:
         if not isinstance(operand, Fused):
             elements.append(as_expr(operand))
@@ -126,8 +127,31 @@ def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Exp
         taken = [
             reads.setdefault(read, param(len(reads), read.source.dtype)) for read in stretched.reads
         ]
-        elements.append(substitute(stretched.expr, taken))
-    return _without_unused(Fused(shape, build(*elements), tuple(reads)))
+        elements.append(_renumbered(stretched.expr, taken))
+        is_renumbered |= elements[-1] is not operand.expr
+    value = build(*elements)
+    if is_renumbered:
+        value = unified(value)  # the operands share what they shared before
+    fused = Fused(shape, value, tuple(reads))
+    return fused if _takes_all(value, elements) else _without_unused(fused)
+
+
+def _renumbered(expr: Expr, elements: Sequence[Expr]) -> Expr:
+    """The expression of other elements; itself where they have the numbers of its own."""
+    if all(element.number == n for n, element in enumerate(elements)):
+        return expr
+    return substitute(expr, elements)
+
+
+def _takes_all(value: Expr, elements: Sequence[Expr]) -> bool:
+    """Whether a value is seen to depend on all elements of which it is built."""
+    left = {id(element) for element in elements if element.op != "const"}
+    waiting, every = [value], frozenset(left)
+    while waiting and left:
+        node = waiting.pop()
+        left.discard(id(node))
+        waiting += () if id(node) in every else node.args
+    return not left
 
 
 def _without_unused(fused: Fused) -> Fused:
@@ -137,7 +161,7 @@ def _without_unused(fused: Fused) -> Fused:
     reads = [fused.reads[n] for n in used]
     numbers = {n: position for position, n in enumerate(used)}
     moved = [param(numbers.get(n, 0), read.source.dtype) for n, read in enumerate(fused.reads)]
-    return Fused(fused.shape, substitute(fused.expr, moved), tuple(reads))
+    return Fused(fused.shape, _renumbered(fused.expr, moved), tuple(reads))
 
 
 def broadcast(fused: Fused, shape: Sequence[int]) -> Fused:
@@ -263,7 +287,7 @@ def _viewed(fused: Fused, shape: Sequence[int], places: Sequence[AffineIndex]) -
     elements = [
         param(number, read.source.dtype) for number, read in zip(moved, fused.reads, strict=True)
     ]
-    return Fused(tuple(shape), substitute(fused.expr, elements), tuple(reads))
+    return Fused(tuple(shape), _renumbered(fused.expr, elements), tuple(reads))
 
 
 def composed(

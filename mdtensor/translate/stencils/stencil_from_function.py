@@ -16,7 +16,7 @@ from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.md_hom_from_stencil import Stencil
-from mdtensor.translate.trees import params_in, substitute
+from mdtensor.translate.trees import all_substituted, params_in
 from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 
@@ -152,5 +152,5 @@ def _only(
     renumbered = [param(used.index(n) if n in used else 0, dtype) for n, dtype in enumerate(types)]
     return ScalarFunction(
         tuple(types[n] for n in used),
-        tuple(substitute(result, renumbered) for result in results),
+        all_substituted(results, renumbered),
     )
