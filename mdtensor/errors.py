@@ -205,6 +205,11 @@ def warn(warning: Warning) -> None:
     )
 
 
+def is_ours(value: object) -> bool:
+    """Whether a value is of a class of mdtensor's."""
+    return _is_own(type(value).__module__)
+
+
 def _is_own(module: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == __name__.partition(".")[0]
 
@@ -228,7 +233,7 @@ def shown(value: object) -> str:
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     except Exception:  # memory that was given back
         return f"a {type(value).__name__}"
-    if isinstance(shape, tuple) and dtype is not None and not _is_own(type(value).__module__):
+    if isinstance(shape, tuple) and dtype is not None and not is_ours(value):
         return f"an array {shape} of {dtype}"
     text = " ".join(_repr.repr(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -98,7 +98,8 @@ class TensorSpec:
         if any(extent < 0 for extent in self.shape):
             raise ShapeError(f"shape {self.shape} has a negative extent")
         if self.nbytes > _MOST_BYTES:
-            raise ShapeError(f"{self!r} is larger than any memory")
+            extents = ", ".join(map(shown, self.shape))
+            raise ShapeError(f"{self.dtype.name}[{extents}] is larger than any memory")
 
     @classmethod
     def of(

@@ -380,11 +380,12 @@ def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[
     resolve(subscripts, specs)
     if (path := given_path(checked)) is not None:
         check_path(path, len(specs))
+    stages = list(checked) if isinstance(checked, tuple) else checked
     try:
         shaped = [np.broadcast_to(np.int8(0), spec.shape) for spec in specs]
-        return _numpy_einsum_path(text, *shaped, optimize=optimize)
+        return _numpy_einsum_path(text, *shaped, optimize=stages)
     except KeyError:
-        raise unknown_path(str(optimize)) from None
+        raise unknown_path(stages[0] if isinstance(stages, list) else str(stages)) from None
 
 
 def _is_view(text: str, array: Array) -> bool:

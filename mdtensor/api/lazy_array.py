@@ -93,8 +93,8 @@ class LazyArray(NDArrayOperatorsMixin):
     def transpose(self, *axes: Any) -> LazyArray:
         """The axes in another order, by default the reverse one."""
         listed: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        backwards = tuple(reversed(range(self.ndim)))
-        order = backwards if listed is None or listed == () else axes_of(listed, self.ndim)
+        is_reversed = listed is None or (isinstance(listed, tuple) and not listed)
+        order = range(self.ndim)[::-1] if is_reversed else axes_of(listed, self.ndim)
         if len(order) != self.ndim:
             raise ShapeError(f"{len(order)} axes to order {self.ndim} by")
         return self._like(lazy_values.transposed(self._value, tuple(order)))

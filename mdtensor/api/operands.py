@@ -15,7 +15,7 @@ from mdtensor.api.overlap import check_distinct, is_apart
 from mdtensor.api.tensors import cupy_for, is_on_gpu, shared
 from mdtensor.api.torch_tensors import host_array, is_tensor
 from mdtensor.backends.memory import aligned_allocator
-from mdtensor.errors import DTypeError, ShapeError, SubscriptError, shown
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError, is_ours, shown
 from mdtensor.options import beginning
 from mdtensor.specs import TensorSpec
 
@@ -198,7 +198,7 @@ def computed_by_numpy(
     except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         are_objects = any(isinstance(each, np.ndarray) and _has_objects(each) for each in operands)
         is_an_elements = type(error) is TypeError and are_objects
-        if is_an_elements or any(map(answers_itself, operands)):
+        if is_an_elements or any(answers_itself(each) and not is_ours(each) for each in operands):
             raise
         raise no_kernels(reason, f", and {whose} says: {error}") from error
 

@@ -27,7 +27,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ from tests.api.malformed.calls import Call
 
 ROOT = Path(__file__).parents[2]
 TRIES = 3  # of a call that seems slow: others may be at work
-LONGEST = 0.05  # seconds that a call may take that compiles nothing
+LONGEST = 0.05  # seconds of the processor that a call may take that compiles nothing
+LONGEST_WAIT = 1.0  # seconds until it returns, on a machine where others are at work
 HUNG = 60  # seconds after which a call is given up
 REAL = 1 / 10  # share of calls that run their kernels
 
@@ -54,11 +55,15 @@ _CALLERS = (odd.__file__, calls.__file__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: its kind, how long it took, and the words of the error."""
+    """What came of a call: its kind, what it took, and the words of the error.
+
+    `seconds` are those of the calling thread on the processor, `waited` those until it returned.
+    """
 
     name: str
     kind: str
     seconds: float
+    waited: float
     compiled: bool
     words: str = ""
 
@@ -121,12 +126,14 @@ def outcome(case: str) -> Outcome:
         found = _made(case)
     if not _is_slow(found):
         return found
-    return Outcome(found.name, SLOW, found.seconds, False, f"{found.seconds:.3f} s {found.words}")
+    words = f"{found.seconds:.3f} s of {found.waited:.3f} s {found.words}"
+    return replace(found, kind=SLOW, words=words)
 
 
 def _is_slow(found: Outcome) -> bool:
     """Whether this alone makes a call fail."""
-    return found.seconds > LONGEST and not found.compiled and found.kind not in FAILED
+    takes_long = found.seconds > LONGEST or found.waited > LONGEST_WAIT
+    return takes_long and not found.compiled and found.kind not in FAILED
 
 
 def _made(case: str) -> Outcome:
@@ -134,21 +141,22 @@ def _made(case: str) -> Outcome:
     compiles = _Compiles()
     error: BaseException | None = None
     with compiles, contextlib.nullcontext() if is_real else not_computed():
-        begun = time.perf_counter()
+        begun, at_work = time.perf_counter(), time.thread_time()
         try:
             returned = call()
         except BaseException as raised:
             error = raised
             if isinstance(raised, MdtensorError):
                 str(raised)
-        seconds = time.perf_counter() - begun
+        seconds, waited = time.thread_time() - at_work, time.perf_counter() - begun
     if error is None:
-        kind, words = (RIGHT, "") if _is_result(returned) else (UNTYPED, f"returned {returned!r}")
+        is_result = _is_result(returned, call)
+        kind, words = (RIGHT, "") if is_result else (UNTYPED, f"returned {returned!r}")
     else:
         kind = kind_of(error)
         words = f"{type(error).__name__}: {_words(error)}" if kind == UNTYPED else ""
         traceback.clear_frames(error.__traceback__)
-    return Outcome(call.name, kind, seconds, compiles.count > 0, words)
+    return Outcome(call.name, kind, seconds, waited, compiles.count > 0, words)
 
 
 def _words(error: BaseException) -> str:
@@ -158,8 +166,9 @@ def _words(error: BaseException) -> str:
     return f"{lines[0][:200]}{where}"
 
 
-def _is_result(returned: Any) -> bool:
-    return returned is not NotImplemented
+def _is_result(returned: Any, call: Call) -> bool:
+    # NumPy itself returns it where it is given and nothing of mdtensor is.
+    return returned is not NotImplemented or any(each is NotImplemented for each in call.args)
 
 
 def kind_of(error: BaseException) -> str:
@@ -329,7 +338,7 @@ def run(seed: int, count: int, *, verbose: bool = False) -> Report:
                 print(f"{number}: {len(report.failures)} failed, {rate:.0f}/s", flush=True)
         if worker.wait():
             words = f"the process ended with {worker.returncode}"
-            report.add(f"{seed}/{number}", Outcome("?", DIED, 0.0, False, words))
+            report.add(f"{seed}/{number}", Outcome("?", DIED, 0.0, 0.0, False, words))
             number += 1
     return report
 

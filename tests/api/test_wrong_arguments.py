@@ -326,6 +326,35 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         f"axes are {PLANE!r}\n  hint: a number of axes, or two lists of them: ([1, 2], [0, 1])",
     ),
     (
+        lambda: mdt.lazy(A).transpose(np.array(1)),
+        ShapeError,
+        "1 axes to order 2 by",
+    ),
+    (
+        lambda: mdt.lazy(A)[10**5000],
+        IndexingError,
+        "index an int of 16610 bits is out of range for axis 0, which has 2 elements",
+    ),
+    (
+        lambda: mdt.spec((10**5000, 2)),
+        ShapeError,
+        "an extent is an int of 16610 bits, which is larger than any array",
+    ),
+    (
+        lambda: mdt.einsum_path("ij,jk,kl->il", A, A.T, A, optimize=("frob", 10**5000)),
+        PathError,
+        "unknown path 'frob'\n  hint: 'greedy', 'optimal', 'auto' and others of opt_einsum",
+    ),
+    (
+        lambda: mdt.convolve(mdt.lazy(A), np.zeros((2, 2), [("a", "f4")])),
+        DTypeError,
+        (
+            "no kernels compute with LazyArray overrides NumPy's functions, and NumPy or scipy says:"
+            " Unsupported type\n  hint: convert the arrays to bool, integers, float16 to float64 or"
+            " complex numbers"
+        ),
+    ),
+    (
         lambda: mdt.tensordot(OBJECTS, OBJECTS, ([5], [0])),
         AxisError,
         "a has no axis 5, but 2 axes\n  a: (2, 3)    b: (2, 3)",

@@ -206,7 +206,8 @@ def sliced(fused: Fused, key: object) -> Fused:
             continue
         if not -extent <= item < extent:
             raise IndexingError(
-                f"index {item} is out of range for axis {len(places)}, which has {extent} elements"
+                f"index {shown(item)} is out of range for axis {len(places)},"
+                f" which has {extent} elements"
             )
         places.append(AffineIndex.of(offset=item % extent))
     return _viewed(fused, shape, places)
