@@ -349,9 +349,9 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: mdt.convolve(mdt.lazy(A), np.zeros((2, 2), [("a", "f4")])),
         DTypeError,
         (
-            "no kernels compute with LazyArray overrides NumPy's functions, and NumPy or scipy says:"
-            " Unsupported type\n  hint: convert the arrays to bool, integers, float16 to float64 or"
-            " complex numbers"
+            "no kernels compute with LazyArray overrides NumPy's functions, and NumPy or scipy"
+            " says: Unsupported type\n  hint: convert the arrays to bool, integers, float16 to"
+            " float64 or complex numbers"
         ),
     ),
     (
