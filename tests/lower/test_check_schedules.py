@@ -84,6 +84,11 @@ def test_staged_tiles_begin_at_whole_lines_within_the_scratch_memory(name: str) 
     assert outcome(pair_of(name)) == RIGHT
 
 
+@pytest.mark.parametrize("name", ["11/gpu/scan/11434", "11/gpu/scan/14487"])
+def test_offsets_that_are_names_do_not_begin_wide_accesses(name: str) -> None:
+    assert outcome(pair_of(name)) == RIGHT
+
+
 # ---- faults that are put in -------------------------------------------------------------------
 
 

@@ -141,7 +141,10 @@ def wide_writes(
 ) -> list[Statement]:
     """The stores of a whole tile, with those that move several elements."""
     written = {
-        after.pointer: lanes_along(frame, before.memory, before.strides)
+        after.pointer: math.gcd(
+            lanes_along(frame, before.memory, before.strides),
+            *(coefficient for _, coefficient in before.offset.split()[0].terms),
+        )
         for after, before in zip(placed, destinations, strict=True)
     }
     phases = _phases(frame, destinations)
@@ -157,7 +160,7 @@ def _phases(frame: Frame, destinations: Sequence[Destination]) -> dict[str, int]
 
     phases = {f"b{n}": -lead(stream.strides) for n, stream in enumerate(frame.problem.streams)}
     for k, given in enumerate(destinations):
-        phases[f"o{k}"] = (given.offset.constant or 0) - lead(given.strides)
+        phases[f"o{k}"] = given.offset.split()[1] - lead(given.strides)
     return phases
 
 
