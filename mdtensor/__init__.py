@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Watches forks, which may come while a thread imports the rest.
 importlib.import_module("mdtensor.forks")
+# Watches torch.compile, which may trace the first call of all.
+importlib.import_module("mdtensor.torch_compile")
 
 __version__ = "0.1.0"
 

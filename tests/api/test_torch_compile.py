@@ -1,0 +1,106 @@
+"""torch.compile: its graphs end at calls, which it does not trace."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRACER = "names = []\nadd = names.append\n"
+OLD_TRACER = "names = ['has no list that can be added to']\n"
+SKIPPED = "['mdtensor', 'pyopencl', 'cupy']"
+
+COMPILED = """
+import numpy as np
+import torch
+import mdtensor as mdt
+
+graphs = []
+
+def backend(graph, inputs):
+    graphs.append(graph)
+    return graph.forward
+
+a, b, out = torch.rand(5, 6), torch.rand(6, 7), torch.empty(5, 7)
+plan = mdt.compile("ij,jk->ik", a, b)
+
+@mdt.stencil
+def difference(u):
+    return u[1] - u[-1]
+
+calls = {
+    "einsum": lambda a: torch.from_numpy(mdt.einsum("ij,jk->ik", a, b)),
+    "into a tensor": lambda a: mdt.einsum("ij,jk->ik", a, b, out=out),
+    "reduce": lambda a: torch.from_numpy(mdt.reduce("ij->i", a, f=lambda x: x * x)),
+    "stencil": lambda a: torch.from_numpy(difference(a[0])),
+    "plan": lambda a: torch.from_numpy(plan(a, b)),
+}
+for name, call in calls.items():
+    torch.compiler.reset()
+    graphs.clear()
+    expected = call(a * 2).clone() + 1
+    result = torch.compile(lambda a: call(a * 2) + 1, backend=backend)(a)
+    assert type(result) is torch.Tensor, name
+    assert torch.equal(result, expected), name
+    assert len(graphs) <= 4, (name, graphs)  # what is before the call, and what is behind it
+    try:
+        torch.compile(lambda a: call(a * 2) + 1, backend=backend, fullgraph=True)(a)
+    except torch._dynamo.exc.Unsupported as error:
+        assert "marked as skipped" in str(error), error
+    else:
+        raise AssertionError(f"{name}: a graph has a call")
+"""
+
+
+def said_by(program: str, *paths: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*paths, ROOT)))}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A folder with what stands for torch and its tracer."""
+    folder = tmp_path / "torch" / "_dynamo"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder.parent / "__init__.py").touch()
+    (folder / "trace_rules.py").write_text(TRACER, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["import mdtensor, torch._dynamo.trace_rules", "import torch._dynamo.trace_rules, mdtensor"],
+)
+def test_the_tracer_is_told_whichever_is_imported_first(path: Path, order: str) -> None:
+    program = f"{order}; print(torch._dynamo.trace_rules.names)"
+    assert said_by(program, path) == SKIPPED
+
+
+def test_torch_is_not_imported_for_that(path: Path) -> None:
+    program = "import mdtensor, sys; mdtensor.einsum; print('torch' in sys.modules)"
+    assert said_by(program, path) == "False"
+
+
+def test_a_tracer_without_such_a_list_is_left_alone(path: Path) -> None:
+    (path / "torch" / "_dynamo" / "trace_rules.py").write_text(OLD_TRACER, encoding="utf-8")
+    program = (
+        "import mdtensor, torch._dynamo.trace_rules as r; print(len(r.names), r.__spec__.name)"
+    )
+    assert said_by(program, path) == "1 torch._dynamo.trace_rules"
+
+
+if importlib.util.find_spec("torch") is not None:  # as the benchmarks' machines have it
+
+    def test_graphs_end_at_calls() -> None:
+        said_by(COMPILED)
