@@ -27,6 +27,7 @@ from mdtensor.api.general_kernels import (
     decide,
     launch_sizes,
     parts_of,
+    serves,
     spread,
     without_parts,
 )
@@ -203,9 +204,9 @@ class Engine:
             variant = next(iter(structure.variants))
             schedule = block_by_block(problem, variant)
         else:
-            decision = self._decided(structure, sizes)
+            decision = self._decided(structure, sizes, lambda: problem)
             if decision is None:
-                decision = decide(structure, sizes, problem, self.target)
+                decision = self._decide(structure, sizes, problem)
             schedule = spread(structure, sizes, decision, self.target)
             variant, seconds = decision.variant, decision.seconds
             served = Served(structure, sizes, lambda: problem, decision)
@@ -251,7 +252,7 @@ class Engine:
         None where there is no general kernel for a shape near it, and where there is a kernel of
         its own; `choose` knows what to do then.
         """
-        decision = self._decided(structure, sizes)
+        decision = self._decided(structure, sizes, problem)
         if decision is None or self._is_apart(structure, sizes, problem, use_store=use_store):
             return None
         parts = parts_of(structure, sizes, decision, self.target)
@@ -288,14 +289,34 @@ class Engine:
             return True
         return any(structure.form.fullmatch(key) for key in (*self.improvement.keys_of_own,))
 
-    def _decided(self, structure: Structures, sizes: tuple[int, ...]) -> Decision | None:
-        return structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
+    def _decided(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Callable[[], Problem]
+    ) -> Decision | None:
+        """How a shape is computed, if that is known of it or of one near it."""
+        decision = structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
+        if decision is None or sizes in structure.decisions:
+            return decision
+        parts = parts_of(structure, sizes, decision, self.target)
+        return decision if serves(structure, sizes, decision.variant, parts, problem) else None
+
+    def _decide(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Decision:
+        """How a shape is computed; by one more kernel where all take too much scratch memory.
+
+        The simplest kernel, which is the last one that is compiled, takes none.
+        """
+        while (decision := decide(structure, sizes, problem, self.target)) is None:
+            with self._first:
+                self._compile_first(structure, problem)
+        return decision
 
     def _compile_first(self, structure: Structures, problem: Problem) -> None:
-        """Compiles the candidate that suits the first shape best; the simplest if that fails."""
+        """Compiles the candidate that suits a shape best; the simplest if that fails."""
         for _, schedule in ranked(problem, self.target, general=True)[:2]:
+            variant = without_parts(problem, schedule)
+            if variant in structure.variants:
+                continue
             try:
-                add_general(structure, without_parts(problem, schedule), self._compiler)
+                add_general(structure, variant, self._compiler)
                 return
             except (CompileError, LoweringError):
                 continue

@@ -5,11 +5,12 @@ A general kernel takes extents, strides and numbers of parts when it is launched
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from mdtensor.api.choice import Structures
+from mdtensor.api.scratch import has_scratch
 from mdtensor.api.structure import Decision
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.divisions import best_division, parts_among
@@ -21,9 +22,18 @@ from mdtensor.specs import Target
 
 def decide(
     structure: Structures, sizes: tuple[int, ...], problem: Problem, target: Target
-) -> Decision:
-    """What the cost model says of a shape: which kernel is best, and how many groups pay."""
-    wholes = [(v, _in_one_part(v)) for v in tuple(structure.variants)]
+) -> Decision | None:
+    """What the cost model says of a shape: which kernel is best, and how many groups pay.
+
+    None where all kernels take more scratch memory than the shape may have.
+    """
+
+    def fits(schedule: Schedule, variant: Schedule) -> bool:
+        return serves(structure, sizes, variant, schedule.parts, lambda: problem)
+
+    wholes = [(v, whole) for v in tuple(structure.variants) if fits(whole := _in_one_part(v), v)]
+    if not wholes:
+        return None
     estimates = [estimate(problem, w, target, general=True) for _, w in wholes]
     serial = min(estimates)
     variant, whole = wholes[estimates.index(serial)]
@@ -31,13 +41,26 @@ def decide(
         problem,
         whole,
         target,
-        split_reductions=_splits_reductions(problem, variant),
+        _splits_reductions(problem, variant),
+        lambda schedule: fits(schedule, variant),
         general=True,
         serial=serial,
     )
     decision = Decision(variant, groups, seconds)
     structure.decide(sizes, decision)
     return decision
+
+
+def serves(
+    structure: Structures,
+    sizes: tuple[int, ...],
+    variant: Schedule,
+    parts: Sequence[int],
+    problem: Callable[[], Problem],
+) -> bool:
+    """Whether a general kernel takes no more scratch memory for a shape than that may have."""
+    source, _ = structure.variants[variant]
+    return has_scratch(source, (*sizes, *launch_sizes(sizes, variant, parts)), problem)
 
 
 def parts_of(

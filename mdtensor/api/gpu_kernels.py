@@ -14,6 +14,7 @@ from functools import partial
 from mdtensor.api.background import Background
 from mdtensor.api.choice import Choice, Structures, ranked, source_of
 from mdtensor.api.general_kernels import launch_sizes, without_parts
+from mdtensor.api.scratch import has_scratch
 from mdtensor.api.stand_in import StandIn
 from mdtensor.api.winners import Winners
 from mdtensor.backends.compiled import Compiled
@@ -122,8 +123,10 @@ class GpuKernels:
         seconds, variant = variants[0]
         source, program = structure.variants[variant]
         schedule = self._in_parts(problem, variant)
-        launch = launch_sizes(sizes, schedule, schedule.parts)
-        general_program = program.bound((*sizes, *launch))
+        launched = (*sizes, *launch_sizes(sizes, schedule, schedule.parts))
+        if not has_scratch(source, launched, lambda: problem):
+            return None
+        general_program = program.bound(launched)
         stand_in = StandIn(
             general_program,
             math.ceil(COMPILING / seconds),

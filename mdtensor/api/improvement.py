@@ -112,6 +112,8 @@ class Improvement:
         schedule = spread(structure, sizes, made, self.target)
         seconds = estimate(problem, schedule, self.target, general=True)
         decision = decide(structure, sizes, problem, self.target)
+        if decision is None:
+            return made
         if decision.seconds * WORTH_COMPILING <= seconds:
             self._tell()
         return decision

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 
 import mdtensor
+from mdtensor.api.scratch import has_scratch
 from mdtensor.autotune.store import Store
 from mdtensor.backends.compiled import (
     Compiled,
@@ -65,7 +66,10 @@ class Winners:
         return self._kept(problem, schedule) or self._made(problem, schedule, source)
 
     def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
-        return compiled_from(self._programs().get(self._key_of_program(problem, schedule)))
+        kept = compiled_from(self._programs().get(self._key_of_program(problem, schedule)))
+        if kept is None or problem.is_general or has_scratch(kept.source, (), lambda: problem):
+            return kept
+        return None  # and says why where it is lowered
 
     def _made(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]

@@ -13,7 +13,7 @@ from functools import partial
 from mdtensor.errors import LoweringError
 from mdtensor.lower.cost import estimate
 from mdtensor.lower.cpu_candidates import cpu_candidates
-from mdtensor.lower.divisions import with_parts
+from mdtensor.lower.divisions import best_division
 from mdtensor.lower.gpu_candidates import misfit, ranked_on_gpu
 from mdtensor.lower.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu_points import point_estimate, ranked_points
@@ -21,6 +21,7 @@ from mdtensor.lower.gpu_scans import ranked_scans, scan_estimate
 from mdtensor.lower.gpu_scatters import ranked_scatters, scatter_estimate
 from mdtensor.lower.plain import plain
 from mdtensor.lower.problem import Problem
+from mdtensor.lower.rules.scratch import fits_scratch
 from mdtensor.lower.rules.valid import validate
 from mdtensor.lower.schedule import Schedule
 from mdtensor.lower.work import operations
@@ -55,17 +56,18 @@ def ranked(
         found = [*ranked_scatters(problem, target), *rank(problem, target)]
         return [*sorted(found, key=lambda pair: pair[0]), last]
     found: list[tuple[float, Schedule]] = []
+    fits = partial(fits_scratch, problem, general=general)
     candidates = _short(problem, cpu_candidates(problem, target, general=general))
     for candidate in candidates if general else _in_turn(problem, candidates):
         if enough():
             break
         if pause is not None:
             pause()
-        found.append(
-            with_parts(
-                problem, candidate, target, split_reductions=split_reductions, general=general
-            )
+        seconds, groups, schedule = best_division(
+            problem, candidate, target, split_reductions, fits, general=general
         )
+        if groups > 1 or fits(schedule):
+            found.append((seconds, schedule))
     found.sort(key=lambda pair: pair[0])
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from mdtensor.lower.parameter import Value, dims_in, integer_in
 from mdtensor.lower.plain import scattering
 from mdtensor.lower.problem import Problem
+from mdtensor.lower.rules.scratch import within_scratch
 from mdtensor.lower.schedule import Schedule
 
 
@@ -38,7 +39,9 @@ def schedule_on_cpu(problem: Problem, configuration: Mapping[str, Value]) -> Sch
         in_turn=_takes_turns(problem, registers, configuration),
         inline=bool(configuration.get("inline", False)),
     )
-    return scattering(problem, schedule) if configuration.get("scatter", False) else schedule
+    if configuration.get("scatter", False):
+        schedule = scattering(problem, schedule)
+    return within_scratch(problem, schedule)
 
 
 def _takes_turns(

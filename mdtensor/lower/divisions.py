@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.lower.cost import estimate
@@ -21,33 +21,20 @@ CLEARLY = 0.93
 WORTH_THREADS = 30e-6
 
 
-def with_parts(
-    problem: Problem,
-    schedule: Schedule,
-    target: Target,
-    *,
-    split_reductions: bool,
-    general: bool = False,
-) -> tuple[float, Schedule]:
-    """The schedule divided among groups, if more than one thread pays, and its estimate."""
-    seconds, _, made = best_division(
-        problem, schedule, target, split_reductions=split_reductions, general=general
-    )
-    return seconds, made
-
-
 def best_division(
     problem: Problem,
     schedule: Schedule,
     target: Target,
-    *,
     split_reductions: bool,
+    fits: Callable[[Schedule], bool],
+    *,
     general: bool = False,
     serial: float | None = None,
 ) -> tuple[float, int, Schedule]:
     """A schedule among as many groups as pay: its estimate, their number, the schedule.
 
-    `serial` is the estimate in one part, where it is known.
+    `serial` is the estimate in one part, where it is known. Several parts are those that `fits`
+    lets pass: groups have memory of their own.
     """
 
     def among(groups: int) -> tuple[float, int, Schedule]:
@@ -61,13 +48,11 @@ def best_division(
     if seconds < WORTH_THREADS or target.cores == 1:
         return seconds, 1, whole
     best = among(GROUPS_PER_CORE * target.cores)
-    if best[0] >= seconds:
-        return seconds, 1, whole
-    if schedule.lane >= 0 and best[2].parts[schedule.lane] > 1:
+    if best[0] < seconds and schedule.lane >= 0 and best[2].parts[schedule.lane] > 1:
         # Rows along the lanes are cut: fewer and longer pieces may be better.
         longer = among(target.cores)
         best = longer if longer[0] < CLEARLY * best[0] else best
-    return best
+    return best if best[0] < seconds and fits(best[2]) else (seconds, 1, whole)
 
 
 def divided(

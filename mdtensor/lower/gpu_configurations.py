@@ -24,6 +24,7 @@ from mdtensor.lower.gpu_space import LANES
 from mdtensor.lower.parameter import Value, dims_in, integer_in
 from mdtensor.lower.plain import plain, scattering
 from mdtensor.lower.problem import Problem
+from mdtensor.lower.rules.scratch import within_scratch
 from mdtensor.lower.rules.valid import is_valid
 from mdtensor.lower.schedule import Schedule
 from mdtensor.specs import Target
@@ -68,7 +69,7 @@ def schedule_on_gpu(
         led = replace(schedule, lead=leads if lead else ())
         schedule = _resident(problem, kind, led, configuration)
     scatters = name in (SCATTER, SCATTER_TOGETHER)
-    return scattering(problem, schedule) if scatters else schedule
+    return within_scratch(problem, scattering(problem, schedule) if scatters else schedule)
 
 
 def _resident(

@@ -18,7 +18,7 @@ from mdtensor.lower.index import ZERO, Index, as_index, name, product, total
 from mdtensor.lower.nest.loop_nest import Argument, LoopNest
 from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
 from mdtensor.lower.partial_results import Partials, number_among
-from mdtensor.lower.passes import stage_inputs, staged_layouts
+from mdtensor.lower.passes import stage_inputs
 from mdtensor.lower.passes.bulk_tiles import bulk_tiles, maps_of
 from mdtensor.lower.passes.cluster import begun
 from mdtensor.lower.passes.destinations import Destinations, outputs_of, totals_of
@@ -30,6 +30,7 @@ from mdtensor.lower.passes.scan_together import scan_blocks, scan_memory
 from mdtensor.lower.passes.tiled_loops import row_by_row, tiled_loops
 from mdtensor.lower.passes.write_outputs import item_turns, shared_memory
 from mdtensor.lower.problem import Problem
+from mdtensor.lower.scratch import ALIGNMENT, is_aligned, whole_lines
 
 
 def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
@@ -43,7 +44,7 @@ def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
     if totals and problem.scanned < 0:
         destinations, carries = totals, ()
     way = _way_of(frame, carries)
-    left = _whole_lines(partials.nbytes * len(totals)) if partials else ZERO
+    left = whole_lines(partials.nbytes * len(totals)) if partials else ZERO
     staged, per_group = _staged(frame, left)
     body = (
         *part_bounds(frame),
@@ -145,12 +146,12 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
     """Declares the staged tiles; returns the bytes of scratch memory that one group needs."""
     statements: list[Statement] = []
     sizes = {
-        number: _whole_lines(layout.size * layout.memory.itemsize)
+        number: whole_lines(layout.size * layout.memory.itemsize)
         for number, layout in frame.layouts.items()
         if layout.region == "scratch"
     }
-    skips = sum(not _is_aligned(size) for size in (offset, *sizes.values()) if sizes)
-    per_group = total(sizes.values()) + staged_layouts.ALIGNMENT * (skips + 1 if skips else 0)
+    skips = sum(not is_aligned(size) for size in (offset, *sizes.values()) if sizes)
+    per_group = total(sizes.values()) + ALIGNMENT * (skips + 1 if skips else 0)
     start = offset + per_group * name("group")
     for number, layout in frame.layouts.items():
         if number in sizes:
@@ -162,20 +163,9 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
     return statements, per_group
 
 
-def _whole_lines(size: Index) -> Index:
-    """A size in bytes, rounded up to the alignment where it is a number."""
-    pad = staged_layouts.ALIGNMENT
-    return size if size.constant is None else as_index(-(-size.constant // pad) * pad)
-
-
-def _is_aligned(place: Index) -> bool:
-    return not any(factor % staged_layouts.ALIGNMENT for _, factor in place.terms)
-
-
 def _aligned(start: Index, held: str) -> tuple[list[Statement], Index]:
     """The next multiple of the alignment from a byte on; declared where sizes are names."""
-    if _is_aligned(start):
+    if is_aligned(start):
         return [], start
-    pad = staged_layouts.ALIGNMENT
-    line = LetIndex(held, IndexCalc("/", start + (pad - 1), as_index(pad)))
-    return [line], name(held) * pad
+    line = LetIndex(held, IndexCalc("/", start + (ALIGNMENT - 1), as_index(ALIGNMENT)))
+    return [line], name(held) * ALIGNMENT

@@ -18,10 +18,10 @@ from mdtensor.lower.nest.register_types import register_dtype
 from mdtensor.lower.nest.statements import Pointer, Statement
 from mdtensor.lower.problem import Finish, Problem, Read, Stream
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.scratch import CELL
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.translate.scalar_function import identity_function
 
-CELL = 8  # bytes that one partial result takes in scratch memory, whatever its type
 _FEW, _MANY, _ITEMS = 64, 1 << 20, 128
 _COLUMNS, _ITEMS_TOGETHER = 32, 256
 # Results from which groups have no fewer work-items: there are more warps than cores hold.

@@ -169,16 +169,15 @@ def _tilings(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
         label = problem.labels[d]
         register, threads = schedule.registers[d], schedule.threads[d]
         block = register * threads
-        tile = -(-schedule.tiles[d] // block) * block
+        tile = whole_blocks(schedule.tiles[d], block)
         extent = problem.extents[d].constant
         lead = schedule.lead[d] if schedule.lead else 0
         if extent is None:
             part = name(f"B_{label}") * block
             parts = as_index(1) if schedule.parts[d] == 1 else name(f"P_{label}")
         else:
-            blocks = -(-(extent + lead) // block)
-            length = -(-blocks // max(1, schedule.parts[d])) * block
-            part, parts = as_index(length), as_index(max(1, -(-(extent + lead) // length)))
+            length, count = division(extent + lead, block, schedule.parts[d])
+            part, parts = as_index(length), as_index(count)
             tile = 0 if tile >= length else tile
         walked = not problem.reduced[d] or d == problem.scanned or schedule.scatter
         if schedule.resident and walked:
@@ -200,6 +199,18 @@ def _tilings(problem: Problem, schedule: Schedule) -> tuple[DimTiling, ...]:
             tiling = replace(tiling, overlap=True)
         result.append(tiling)
     return tuple(result)
+
+
+def whole_blocks(length: int, block: int) -> int:
+    """A length, rounded up to whole blocks."""
+    return -(-length // block) * block
+
+
+def division(extent: int, block: int, parts: int) -> tuple[int, int]:
+    """Points of a group's part of a dim, which are whole blocks, and how many parts there are."""
+    blocks = -(-extent // block)
+    length = -(-blocks // max(1, parts)) * block
+    return length, max(1, -(-extent // length))
 
 
 def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:

@@ -25,9 +25,10 @@ from mdtensor.lower.nest.statements import (
     Store,
 )
 from mdtensor.lower.nest.values import Calc, Load, Ref, Value
-from mdtensor.lower.passes.staged_layouts import ALIGNMENT, FULL, INNER, OUTER, Axis, Layout
+from mdtensor.lower.passes.staged_layouts import FULL, INNER, OUTER, Axis, Layout
 from mdtensor.lower.problem import Problem, Read
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.scratch import ALIGNMENT
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.lower.zero_filled import place_of
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from mdtensor.lower.nest.register_types import BOOL, U8, register_dtype
 from mdtensor.lower.passes.early_tiles import early_dims
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.scratch import ALIGNMENT, Size
 from mdtensor.lower.side_by_side import places_as_source
 from mdtensor.lower.tiling import DimTiling
 from mdtensor.translate.scalar import Expr
 
 OUTER, FULL, INNER = "outer", "full", "inner"
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,14 @@ def _layout(
         axes.append(Axis(d, part, extent, stride))
         stride = stride * extent
     memory, places = staged_dtype(problem, number), problem.places(number)
-    size = stride * len(places)
+    lengths = [tiling.blocks * tiling.block for tiling in tilings]
+    size = size_of_tile(problem, number, lengths, as_index(len(places)))
     return Layout(number, region, memory, tuple(reversed(axes)), size, places=places)
+
+
+def size_of_tile(problem: Problem, number: int, lengths: Sequence[Size], point: Size) -> Size:
+    """Size of a processor's staged tile, whose dims have these lengths, by that of a point."""
+    return reduce(lambda size, d: size * lengths[d], problem.used[number], point)
 
 
 def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:

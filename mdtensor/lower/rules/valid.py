@@ -15,6 +15,7 @@ from mdtensor.lower.rules.resident import validate_resident
 from mdtensor.lower.rules.rows import validate_peel, validate_streaming, validate_transposed
 from mdtensor.lower.rules.scans import validate_in_turn, validate_scan
 from mdtensor.lower.rules.scatters import validate_scatter
+from mdtensor.lower.rules.scratch import validate_scratch
 from mdtensor.lower.schedule import (
     MOST_AHEAD,
     MOST_POINTS,
@@ -158,5 +159,5 @@ RULES = (
     *(validate_form, validate_lanes, validate_staging, validate_work_items),
     *(validate_resident, validate_scatter, validate_in_turn, validate_scan, validate_order),
     *(validate_ahead, validate_peel, validate_transposed, validate_streaming),
-    validate_accumulation,
+    *(validate_accumulation, validate_scratch),
 )
