@@ -78,6 +78,7 @@ class Launchable(Protocol):
     device: LaunchingDevice
     kernels: Kernels
     queue: Any
+    finish: Callable[[], None]
     waits: bool
     local: threading.local
 

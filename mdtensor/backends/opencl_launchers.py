@@ -19,7 +19,7 @@ _WRITEABLE = 0x400  # a bit of `flags.num`
 def launcher_of(program: Launchable, *, waits: bool) -> Callable[..., None]:
     """A launcher that sets all arguments; it waits for the results, or only begins the work."""
     local, svm, enqueue = program.local, program.device.cl.SVM, program.device.enqueue
-    queue, finish = program.queue, program.queue.finish
+    queue, finish = program.queue, program.finish
 
     def launch(*arrays: np.ndarray) -> None:
         try:
@@ -84,7 +84,7 @@ def remembering_launcher_of(program: Launchable, check: Callable[..., None]) -> 
     The kernels of the program belong to this launcher alone.
     """
     local, enqueue = program.local, program.device.enqueue
-    queue, finish, waits = program.queue, program.queue.finish, program.waits
+    queue, finish, waits = program.queue, program.finish, program.waits
     nothing = [_nothing] * program.kernels.arrays
 
     def with_arguments(*arrays: np.ndarray) -> tuple[Any, ...]:

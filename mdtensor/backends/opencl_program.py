@@ -13,6 +13,7 @@ import numpy as np
 from mdtensor.backends.evaluate import evaluated
 from mdtensor.backends.opencl_kernels import ADDRESS, Kernels, Launch, LaunchingDevice
 from mdtensor.backends.opencl_launchers import launcher_of, remembering_launcher_of
+from mdtensor.backends.opencl_waits import returning
 from mdtensor.errors import LaunchError
 from mdtensor.kernels.source import ALIGNMENT, KernelSource
 
@@ -46,6 +47,7 @@ class OpenCLProgram:
             self.counter_count = max(self.counter_count, evaluated(entry.counters, values))
         self.queue = device.inline_queue if inline else device.queue
         self.waits = self.queue is device.queue
+        self.finish = returning(self.queue.finish)
         self.local = threading.local()
         # Of arguments that are addresses of arrays: position, kind, and a place for the value.
         self._packed: list[Any] = []
@@ -110,7 +112,7 @@ class OpenCLProgram:
                 enqueue(self.queue, kernel, groups, threads)
         finally:
             if self.waits:
-                self.queue.finish()
+                self.finish()
 
     def addresses(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         """Position, kind and value of the arguments that the arrays are."""
@@ -139,7 +141,7 @@ class OpenCLProgram:
         if behind and not self.waits and not self.has_choices:
             return self.bound(self.sizes.tolist(), inline=False).beginner()
         if self.waits and not self.has_choices:
-            return launcher_of(self, waits=False), self.queue.finish
+            return launcher_of(self, waits=False), self.finish
         return self.launcher(), None
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
@@ -184,7 +186,7 @@ class OpenCLProgram:
                 )
                 mapped.base.release(queue)
         finally:
-            queue.finish()
+            self.finish()
 
 
 def _is_aligned(array: np.ndarray) -> bool:

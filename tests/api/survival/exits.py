@@ -1,4 +1,4 @@
-"""Ends of processes at random moments, while daemon threads make first calls and compile."""
+"""Ends of processes at random moments, while daemon threads compile, or wait for kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from tests.api.survival.programs import ended, started
 _PROGRAM = """
 import threading, time
 
+large = np.ones((200, 200))
+
+def long():
+    mdt.einsum("ij,jk->ik", large, large)
+
+call = globals()[sys.argv[4]]
+
 def work():
     while True:
-        new()
+        call()
 
+call()
 for _ in range(int(sys.argv[1])):
     threading.Thread(target=work, daemon=True).start()
 time.sleep(float(sys.argv[2]))
@@ -25,8 +33,10 @@ sys.exit(int(sys.argv[3]))
 def survived(count: int, seed: int, folder: Path) -> Iterator[str]:
     """What went wrong with each of so many ends; "" where nothing did."""
     rng = random.Random(seed)
-    for _ in range(count):
+    for number in range(count):
+        call = ("new", "long")[number % 2]
         code = rng.choice((0, 3))
         pause = round(rng.uniform(0, 0.6), 3)
-        process = ended(started(_PROGRAM, folder / "cache", rng.choice((1, 2)), pause, code))
-        yield "" if process.is_clean(code) else f"after {pause} s with {code}: {process}"
+        arguments = rng.choice((1, 2)), pause, code, call
+        process = ended(started(_PROGRAM, folder / "cache", *arguments))
+        yield "" if process.is_clean(code) else f"{call} after {pause} s with {code}: {process}"

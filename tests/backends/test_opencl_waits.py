@@ -1,0 +1,77 @@
+"""Waits for OpenCL when the process ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mdtensor.backends import opencl_waits
+from mdtensor.backends.opencl_waits import returning
+
+
+@pytest.fixture(autouse=True)
+def _goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undoes an end, before which no wait is under way."""
+    monkeypatch.setattr(opencl_waits, "_LONGEST_S", 0.3)
+    assert not opencl_waits._waiting
+    yield
+    opencl_waits._ended.clear()
+
+
+def begun(wait) -> threading.Thread:
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_an_end_lets_waits_return() -> None:
+    seen: list[str] = []
+    begins = threading.Event()
+
+    def wait() -> None:
+        begins.set()
+        time.sleep(0.1)
+        seen.append("returned")
+
+    begun(returning(wait))
+    assert begins.wait(10)
+    opencl_waits._end()
+    assert seen == ["returned"]
+
+
+def test_an_end_does_not_wait_for_ever() -> None:
+    goes_on = threading.Event()
+    thread = begun(returning(lambda: goes_on.wait(30) and None))
+    while not opencl_waits._waiting:
+        time.sleep(0.001)
+    start = time.monotonic()
+    opencl_waits._end()
+    assert 0.25 < time.monotonic() - start < 10
+    goes_on.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not opencl_waits._waiting
+
+
+def test_behind_an_end_the_main_thread_alone_waits() -> None:
+    seen: list[int] = []
+    wait = returning(lambda: seen.append(threading.get_ident()))
+    opencl_waits._end()
+    thread = begun(wait)
+    wait()
+    thread.join(0.2)
+    assert thread.is_alive()
+    assert seen == [threading.get_ident()]
+    assert not opencl_waits._waiting
+
+
+def test_what_fails_is_no_more_under_way() -> None:
+    def fails() -> None:
+        raise RuntimeError("lost")
+
+    with pytest.raises(RuntimeError, match="lost"):
+        returning(fails)()
+    assert not opencl_waits._waiting
