@@ -181,7 +181,8 @@ def expectation(
 
     A sum of n products of m factors differs from the exact one by at most (n + m) roundings of
     the sum of the products' magnitudes; the output adds one rounding of its own. `rounded` is what
-    each product may lose before it is added.
+    each product may lose before it is added. Where a sum may become too large for the type that
+    it is held in, the tolerance has no end.
     """
     md_hom = einsum.md_hom()
     (expected,) = run(md_hom, arrays, cast=True)
@@ -193,6 +194,7 @@ def expectation(
     length = md_hom.points // max(1, expected.size)
     roundings = 2 * length + 4 * len(arrays) + 4
     bound = (roundings * float(np.finfo(held).eps) + rounded) * magnitude
+    bound = np.where(magnitude + bound > float(np.finfo(held).max), np.inf, bound)
     if stored.kind in "fc":
         tiny = float(np.finfo(stored).tiny)
         bound = bound + float(np.finfo(stored).eps) * np.abs(expected) + tiny

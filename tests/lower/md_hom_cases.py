@@ -200,7 +200,8 @@ class StagedRun:
                 continue
             stored = np.finfo(buffer.spec.dtype)
             last = float(stored.eps) * np.abs(right) + float(stored.tiny)
-            tolerances.append(np.abs(count * (unit * bound + underflow) + last))
+            found = np.abs(count * (unit * bound + underflow) + last)
+            tolerances.append(np.where(np.abs(bound) > float(held.max), np.inf, found))
         return tolerances
 
     def check_chain(self) -> None:

@@ -84,16 +84,26 @@ def run_on_guarded_memory(program, inputs: Sequence[Placed], outputs: Sequence[P
             raise MismatchError(f"{changed} bytes of input {number} changed")
 
 
+def _overflows(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Where infinities stand for numbers that may be beyond the largest of the result's type."""
+    if result.dtype.kind != "f":
+        return np.zeros(result.shape, bool)
+    largest = float(np.finfo(result.dtype).max)
+    return np.isinf(result) & (np.sign(result) * expected + tolerance > largest)
+
+
 def compare(result: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | None) -> None:
     """Raises MismatchError with the first element that differs by more than the tolerance.
 
-    NaN is right where NaN is expected.
+    NaN is right where NaN is expected, or the tolerance has no end; an infinity where the number
+    may be too large for the result's type.
     """
     if tolerance is None:
         wrong = result != expected
     else:
         wide = result.astype(np.complex128 if result.dtype.kind == "c" else np.float64)
         wrong = ~((np.abs(wide - expected) <= tolerance) | (wide == expected))
+        wrong &= ~(np.isinf(tolerance) | _overflows(result, expected, tolerance))
     if result.dtype.kind in "fc":
         wrong &= ~(np.isnan(result) & np.isnan(expected))
     if not np.any(wrong):

@@ -30,6 +30,7 @@ from tests.lower import fuzz, fuzz_cuda
 from tests.lower.md_hom_cases import MDHomCase, StagedRun, narrowest, single_case
 from tests.lower.random_problems import Einsum, Operand, Placed
 from tests.lower.random_scalars import magnitude
+from tests.lower.running import compare
 
 COUNT = 300
 MATVEC = Einsum(
@@ -287,6 +288,63 @@ def test_a_wrong_kernel_of_an_md_hom_is_caught(harm, message):
     run.check(0, Oracle(spread, lambda inputs, outputs: None))
     with pytest.raises(fuzz.MismatchError, match=message):
         run.check(0, Oracle(spread, harm))
+
+
+# Of float16, the largest number is 65504, and what lies beyond 65520 is an infinity.
+@pytest.mark.parametrize(
+    ("result", "expected", "tolerance"),
+    [
+        (np.inf, 70000.0, 70.0),
+        (-np.inf, -70000.0, 70.0),
+        (np.inf, 65510.0, 64.0),
+        (65504.0, 65510.0, 64.0),
+        (np.inf, 3.0, np.inf),
+        (np.nan, 3.0, np.inf),
+    ],
+)
+def test_numbers_that_may_be_too_large_may_be_infinities(result, expected, tolerance):
+    compare(np.array([result], "f2"), np.array([expected]), np.array([tolerance]))
+
+
+@pytest.mark.parametrize(
+    ("result", "expected", "tolerance"),
+    [
+        (-np.inf, 70000.0, 70.0),
+        (np.nan, 70000.0, 70.0),
+        (60000.0, 70000.0, 70.0),
+        (np.inf, 65000.0, 64.0),
+        (np.inf, 3.0, 1.0),
+        (3.5, 3.0, 0.1),
+    ],
+)
+def test_no_other_number_is_right(result, expected, tolerance):
+    with pytest.raises(fuzz.MismatchError, match="1 of 1 elements differ"):
+        compare(np.array([result], "f2"), np.array([expected]), np.array([tolerance]))
+
+
+HALVES = Einsum(
+    "i->",
+    (Operand("f8", (3,), (0,), (1,), (0,)),),
+    Operand("f2", (), (), (), ()),
+    dtype="f8",
+)
+
+
+def test_a_sum_that_overflows_is_right_and_another_number_is_not():
+    expected, tolerance = fuzz.expectation(HALVES, [np.array([6e4, 6e4, -1e4])])
+    assert tolerance is not None
+    compare(np.array(np.inf, "f2"), expected, tolerance)
+    with pytest.raises(fuzz.MismatchError):
+        compare(np.array(6e4, "f2"), expected, tolerance)
+
+
+def test_a_sum_that_is_held_in_too_small_a_type_may_be_anything():
+    held = replace(HALVES, operands=(Operand("f4", (3,), (0,), (1,), (0,)),), dtype=None)
+    _, tolerance = fuzz.expectation(held, [np.array([3e38, 3e38, -3e38], "f4")])
+    assert tolerance == np.inf
+    _, tolerance = fuzz.expectation(held, [np.array([3e30, 3e30, -3e30], "f4")])
+    assert tolerance is not None
+    assert np.isfinite(tolerance)
 
 
 def test_rounding_errors_are_bounded_by_magnitudes():
