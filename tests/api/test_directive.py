@@ -373,7 +373,7 @@ def over_elements(x, y):
 
 
 WRONG = [
-    (carried, (np.ones(60),), "loop 'i' reads an element of x that an earlier iteration writes"),
+    (carried, (np.ones(100),), "loop 'i' reads an element of x that an earlier iteration writes"),
     (
         out_of_reach,
         (X, Y),
@@ -397,22 +397,22 @@ WRONG = [
     (last_iteration, (M, Y), "'t' is what the last iteration of loop 'k' left in it"),
     (
         running_sum,
-        (np.ones(60), np.ones(60)),
+        (np.ones(100), np.ones(100)),
         "loop 'i' carries 's' to the next iteration, and other statements use it",
     ),
     (
         place_of_largest,
-        (np.ones(60), Y),
+        (np.ones(100), Y),
         "loop 'i' carries 'at' to the next iteration, and it follows from itself by no operator",
     ),
     (
         in_turns,
-        (np.ones((60, 60)), np.ones(60), np.ones(60)),
+        (np.ones((100, 100)), np.ones(100), np.ones(100)),
         "every iteration of loop 'i' writes the same element of t, and the last would win",
     ),
     (
         floyd_warshall,
-        (M.copy(), 2),
+        (np.ones((100, 100)), 2),
         "loop 'j' reads an element of path that an earlier iteration writes",
     ),
     (left_early, (X,), "'break' under a condition that is known only when the kernel runs"),

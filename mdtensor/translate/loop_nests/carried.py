@@ -1,9 +1,13 @@
-"""The error of a loop whose iterations depend on each other."""
+"""The errors of loops whose iterations depend on each other."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from mdtensor.errors import ProgramError
 from mdtensor.translate.loop_nests.loop_nest import Loop
+
+E = TypeVar("E", bound=ProgramError)
 
 
 class CarriedError(ProgramError):
@@ -12,10 +16,19 @@ class CarriedError(ProgramError):
     loop: Loop = Loop("", 0)
 
 
+class LengthyError(ProgramError):
+    """Loops that are written out have too many iterations."""
+
+
 def as_carried(error: ProgramError, loop: Loop) -> CarriedError:
     """The error as one that a loop is the reason of."""
-    carried = CarriedError(
-        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
-    )
+    carried = retyped(CarriedError, error)
     carried.loop = loop
     return carried
+
+
+def retyped(kind: type[E], error: ProgramError) -> E:
+    """The error as one of another type."""
+    return kind(
+        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
+    )

@@ -12,6 +12,7 @@ from mdtensor.errors import ProgramError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.accesses import Accesses
 from mdtensor.translate.loop_nests.allocations import allocated, is_allocation
+from mdtensor.translate.loop_nests.carried import LengthyError, retyped
 from mdtensor.translate.loop_nests.carried_variables import CarriedVariables, assigned
 from mdtensor.translate.loop_nests.loop_from_range import loop_from_range
 from mdtensor.translate.loop_nests.loop_nest import Loop, Nest
@@ -237,9 +238,10 @@ class Tracer:
         for value in cast(Sequence[Any], values):
             self._iterations += 1
             if self._iterations > UNROLLED:
-                raise self.source.error(
+                error = self.source.error(
                     statement, f"loops that are written out run more than {UNROLLED} times"
                 )
+                raise retyped(LengthyError, error)
             self._environment[_ELEMENT] = value
             self._interpreter.execute([_taken(statement.target)], self._environment)
             self._run(statement.body)

@@ -31,7 +31,10 @@ _GATHER = (
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`buffer[index] = value` for every iteration of `kept`; reductions are entries of the nest."""
+    """`buffer[index] = value` for every iteration of `kept`; reductions are entries of the nest.
+
+    `also` are further elements of the buffer with their values, which have no reductions.
+    """
 
     buffer: str
     index: tuple[AffineIndex, ...]
@@ -39,6 +42,17 @@ class Assignment:
     value: Expr
     time: int
     node: ast.AST = field(compare=False, repr=False)
+    also: tuple[tuple[tuple[AffineIndex, ...], Expr], ...] = ()
+
+    @property
+    def indices(self) -> tuple[tuple[AffineIndex, ...], ...]:
+        """Where each iteration writes."""
+        return self.index, *(index for index, _ in self.also)
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """What each iteration writes there."""
+        return self.value, *(value for _, value in self.also)
 
 
 def assignments(nest: Nest, source: Source) -> list[Assignment]:

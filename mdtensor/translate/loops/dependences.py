@@ -38,9 +38,9 @@ def carried_backwards(first: Touch, second: Touch) -> Loop | None:
     i:10
     >>> carried_backwards(write, read)
     """
-    if first.buffer != second.buffer:
-        return None
     common = _common(first.loops, second.loops)
+    if first.buffer != second.buffer or not common:
+        return None
     equations, inequalities = _meeting(first, second)
     for loop in common:
         ahead = _variable(loop, _FIRST) - _variable(loop, _SECOND)

@@ -55,7 +55,7 @@ def _joined(
     version = sum(a.buffer == first.buffer for a in listed[: before + 1])
     own: list[int] = []
     for number, assignment in enumerate(listed):
-        for n in nest.reads_of(assignment.value):
+        for n in nest.reads_of(*assignment.values):
             read = nest.entries[n]
             assert isinstance(read, Read)
             if read.buffer != first.buffer or version_of(listed, read) != version:
@@ -74,6 +74,8 @@ def _joined(
 
 def _matching(first: Assignment, second: Assignment) -> dict[str, Loop] | None:
     """The loops of the second for the dims of the first, where both write the same elements."""
+    if first.also or second.also:
+        return None
     loops: dict[str, Loop] = {}
     extents = {loop.name: loop.extent for loop in first.kept}
     by_name = {loop.name: loop for loop in second.kept}

@@ -89,7 +89,7 @@ def _is_read(nest: Nest, listed: Sequence[Assignment], buffer: str, version: int
 
 
 def _reads(nest: Nest, assignment: Assignment) -> list[Read]:
-    entries = (nest.entries[n] for n in nest.reads_of(assignment.value))
+    entries = (nest.entries[n] for n in nest.reads_of(*assignment.values))
     return [entry for entry in entries if isinstance(entry, Read)]
 
 

@@ -124,14 +124,15 @@ def md_hom_from_assignment(
 
     All reductions in the assignment's value have one operator and the same loops.
     """
-    value = cast(assignment.value, out.spec.dtype)
+    values = tuple(cast(value, out.spec.dtype) for value in assignment.values)
+    value = values[0]
     reduced = [entry for n in params_in(value) if isinstance(entry := nest.entries[n], Reduced)]
     over = reduced[0].loops if reduced else ()
     loops = (*assignment.kept, *over)
     extents = {loop.name: loop.extent for loop in loops}
     _check_written(source, assignment, extents, out)
     reader = Reader(nest, source, array, extents)
-    results = tuple(entry.term for entry in reduced) or (value,)
+    results = tuple(entry.term for entry in reduced) or values
     view, params = reader.view(results)
     scalar = _function(reader, view, all_substituted(results, params))
     epilogue = _epilogue(reader, value, scalar) if reduced else None
@@ -146,7 +147,7 @@ def md_hom_from_assignment(
         tuple(reader.buffers),
         (out,),
         view,
-        (Access(0, assignment.index),),
+        tuple(Access(0, index) for index in assignment.indices),
         epilogue,
     )
 
@@ -190,12 +191,13 @@ def _check_written(
 ) -> None:
     if 0 in extents.values():
         return
-    for axis, (index, extent) in enumerate(zip(assignment.index, out.spec.shape, strict=True)):
-        low, high = index.bounds(extents)
-        if low < 0 or high >= extent:
-            raise out_of_reach(
-                source, assignment.buffer, index, extents, axis, extent, assignment.node
-            )
+    for axes in assignment.indices:
+        for axis, (index, extent) in enumerate(zip(axes, out.spec.shape, strict=True)):
+            low, high = index.bounds(extents)
+            if low < 0 or high >= extent:
+                raise out_of_reach(
+                    source, assignment.buffer, index, extents, axis, extent, assignment.node
+                )
 
 
 def covers(index: Sequence[AffineIndex], extents: Mapping[str, int], shape: Sequence[int]) -> bool:

@@ -5,20 +5,20 @@ The dependences say which loops concatenate and which reduce (002, section 7.2).
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.loop_nests.carried import CarriedError
+from mdtensor.translate.loop_nests.carried import CarriedError, LengthyError, retyped
 from mdtensor.translate.loop_nests.loop_arguments import bind
-from mdtensor.translate.loop_nests.loop_nest import Loop, Nest
+from mdtensor.translate.loop_nests.loop_nest import Loop
 from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.assignments import Assignment, assignments
 from mdtensor.translate.loops.fusion import fused
 from mdtensor.translate.loops.loop_steps import Apart, LoopProgram, Planner, without_dead
+from mdtensor.translate.loops.written_out import joined
 from mdtensor.translate.python.interpreter import LocalFunction
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.python.tuples import as_tuple
@@ -27,6 +27,9 @@ from mdtensor.translate.views import AffineIndex
 
 WRITTEN_OUT = 64
 """A loop of at most so many iterations that no operator describes is written out."""
+
+STORES = 512
+"""What loops that are written out store, at most, as dependences are looked for among all pairs."""
 
 
 def md_homs_from_loops(
@@ -50,14 +53,13 @@ def md_homs_from_loops(
     while True:
         try:
             return _program(program, arguments, unrolled, blank, in_place)
-        except _AlonePointError:
-            assert first is not None
-            raise _alone(first) from None
+        except LengthyError as error:
+            raise retyped(ProgramError, first or error) from None
         except CarriedError as error:
             first = first or error
             loop = error.loop
             if loop.line in unrolled or loop.conditions or loop.extent > WRITTEN_OUT:
-                raise plain(first) from None
+                raise retyped(ProgramError, first) from None
             unrolled |= {loop.line}
 
 
@@ -72,7 +74,8 @@ def _program(
     tracer = Tracer(source, program.namespace, unrolled=unrolled)
     bound = bind(tracer, arguments)
     nest = tracer.run()
-    _check_written_out(source, nest, unrolled)
+    if unrolled and len(nest.stores) > STORES:
+        raise LengthyError(f"loops that are written out store more than {STORES} times")
     returned = _returned(tracer.returned, source)
     local = {name: buffer for name, (buffer, _) in tracer.locals.items()}
     buffers = {b.name: b for top in bound.values() for b in top.parts} | local
@@ -80,7 +83,7 @@ def _program(
     fills = {name: fill for name, (_, fill) in tracer.locals.items() if fill is not None}
     fills |= {name: 0 for name in buffers if name.split(".")[0] in blank}
     listed = [_filled(source, specs[name], name, fill) for name, fill in fills.items()]
-    listed += assignments(nest, source)
+    listed += joined(nest, source, assignments(nest, source), unrolled)
     inner = {*local, *fills}
     hidden = local.keys() - set(returned)
     listed = without_dead(nest, fused(nest, listed), specs, hidden)
@@ -92,42 +95,6 @@ def _program(
     read = dict.fromkeys(name for step in steps for name in step.inputs if name in buffers)
     operands = tuple(n for n in read if n not in local and n not in results.values())
     return LoopProgram(steps, operands, results, planner.specs, returned)
-
-
-def plain(error: ProgramError) -> ProgramError:
-    """The error as what it is to users."""
-    return ProgramError(
-        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=error.hint
-    )
-
-
-def _alone(error: ProgramError) -> ProgramError:
-    """The error of a loop that could be written out inside another one."""
-    hint = (
-        "loops whose order matters are written out inside a loop of independent iterations: give"
-        " the arrays an axis for one, and pass array[None] for a single row; or call the function"
-        " once for each iteration"
-    )
-    return ProgramError(
-        error.message, text=error.text, carets=error.carets, notes=error.notes, hint=hint
-    )
-
-
-class _AlonePointError(Exception):
-    """A statement in a loop that is written out is in no other loop."""
-
-
-def _check_written_out(source: Source, nest: Nest, unrolled: frozenset[int]) -> None:
-    """A loop that is written out must leave others around its statements."""
-    spans = [
-        range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(source.node)
-        if isinstance(node, ast.For) and node.lineno in unrolled
-    ]
-    for store in nest.stores:
-        line: int = getattr(store.node, "lineno", 0)
-        if not store.loops and any(line in span for span in spans):
-            raise _AlonePointError
 
 
 def _returned(value: Any, source: Source) -> tuple[str, ...]:

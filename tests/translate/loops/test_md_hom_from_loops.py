@@ -395,4 +395,4 @@ def test_random_nests_compute_what_python_does_or_are_refused(
         accepted += 1
         for array, wanted in zip(got, expected, strict=True):
             np.testing.assert_allclose(array, wanted, rtol=1e-9, atol=1e-9, err_msg=text)
-    assert accepted >= 8
+    assert accepted >= 20
