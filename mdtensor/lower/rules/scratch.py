@@ -31,10 +31,23 @@ def validate_scratch(problem: Problem, schedule: Schedule) -> None:
     )
 
 
+_latest: tuple[Problem, Schedule] | None = None
+
+
 def fits_scratch(problem: Problem, schedule: Schedule, *, general: bool = False) -> bool:
-    """Whether a schedule takes no more scratch memory than a problem with fixed extents may."""
+    """Whether a schedule takes no more scratch memory than a problem with fixed extents may.
+
+    The pair that did last is kept: what a space draws is validated next.
+    """
+    global _latest
+    latest = _latest
+    if latest is not None and latest[0] is problem and latest[1] is schedule and not general:
+        return True
     taken = scratch_bytes(problem, schedule, general=general)
-    return taken <= ALLOWANCE or taken <= most_scratch(problem)
+    fits = taken <= ALLOWANCE or taken <= most_scratch(problem)
+    if fits and not general:
+        _latest = problem, schedule
+    return fits
 
 
 def within_scratch(problem: Problem, schedule: Schedule) -> Schedule:
