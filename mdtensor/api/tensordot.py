@@ -30,6 +30,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     Raises ShapeError (a ValueError) where axes are repeated or their extents differ, AxisError
     (an IndexError too) for one that an array lacks, DTypeError (a TypeError) for what is no axis.
 
+    >>> import numpy as np
     >>> a, b = np.ones((2, 3, 4)), np.ones((4, 3, 5))
     >>> tensordot(a, b, 1).shape
     (2, 3, 3, 5)
