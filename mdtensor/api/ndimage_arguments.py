@@ -105,7 +105,7 @@ def weights_of(weights: Any) -> np.ndarray:
     window = _on_host("weights", weights)
     try:
         return window.astype(np.complex128 if window.dtype.kind == "c" else np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise FilterError(f"weights are no numbers: {error}") from None
 
 

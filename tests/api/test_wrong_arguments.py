@@ -355,6 +355,16 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ),
     ),
     (
+        lambda: mdt.ndimage.convolve(A, [[10**400, 1]]),
+        FilterError,
+        "weights are no numbers: int too large to convert to float",
+    ),
+    (
+        lambda: mdt.einsum("ij->i", A, combine="add", acc_dtype="add"),
+        DTypeError,
+        "'add' is no element type\n  hint: such as f4, float64, i1",
+    ),
+    (
         lambda: mdt.tensordot(OBJECTS, OBJECTS, ([5], [0])),
         AxisError,
         "a has no axis 5, but 2 axes\n  a: (2, 3)    b: (2, 3)",

@@ -142,8 +142,7 @@ def wide_writes(
     """The stores of a whole tile, with those that move several elements."""
     written = {
         after.pointer: math.gcd(
-            lanes_along(frame, before.memory, before.strides),
-            *(coefficient for _, coefficient in before.offset.split()[0].terms),
+            lanes_along(frame, before.memory, before.strides), _multiple_of_names(before.offset)
         )
         for after, before in zip(placed, destinations, strict=True)
     }
@@ -170,8 +169,17 @@ def _lanes_of_stream(frame: Frame, number: int) -> int:
         return frame.lanes_in_tile(number)
     problem = frame.problem
     stream = problem.streams[number]
-    computed = any(r.computed for r in problem.all_reads if r.stream == number)
-    return 1 if computed else lanes_along(frame, problem.inputs[stream.buffer], stream.strides)
+    reads = [read for read in problem.all_reads if read.stream == number]
+    if any(read.computed for read in reads):
+        return 1
+    lanes = lanes_along(frame, problem.inputs[stream.buffer], stream.strides)
+    return math.gcd(lanes, *(_multiple_of_names(as_index(read.offset)) for read in reads))
+
+
+def _multiple_of_names(offset: Index) -> int:
+    """What the part of an offset that is known at launches alone is a multiple of; 0 without it."""
+    names, _ = offset.split()
+    return math.gcd(*(coefficient for _, coefficient in names.terms))
 
 
 def lanes_along(frame: Frame, memory: np.dtype, strides: Sequence[Index]) -> int:

@@ -45,9 +45,9 @@ def wide_loads(
     """The statements with wide loads where most of a group of neighbours is loaded.
 
     `buffers` has the lanes of the wide loads of each buffer; a group begins at a multiple of them,
-    counted from the part of the address that is no constant, or further by the buffer's phase.
-    Where names in an address may make that part no multiple, the load stays. All of a group lies on
-    the memory page on which one of its elements lies.
+    counted from the part of the address that is no constant, which must be such a multiple too;
+    or one that is further by the buffer's phase. All of a group lies on the memory page on which
+    one of its elements lies.
     """
     groups: dict[tuple[str, Index, int], set[int]] = {}
     for statement in statements:
@@ -135,9 +135,7 @@ def _store_key(
 
 def _key(
     buffer: str, index: Index, lanes: int, phases: Mapping[str, int]
-) -> tuple[str, Index, int, int] | None:
+) -> tuple[str, Index, int, int]:
     base, constant = index.split()
-    if any(coefficient % lanes for _, coefficient in base.terms):
-        return None
     constant += phases.get(buffer, 0)
     return buffer, base, constant // lanes, constant % lanes

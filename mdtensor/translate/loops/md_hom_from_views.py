@@ -20,7 +20,7 @@ from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.assigning_functions import parameters_of, results_of_assigning
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.python.expr_from_function import traced
+from mdtensor.translate.python.expr_from_function import no_function, traced
 from mdtensor.translate.python.source import Source
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import I64, Expr, as_expr
@@ -167,6 +167,8 @@ def _values(views: Views, elements: Mapping[str, list[Expr]]) -> list[Any]:
 
 
 def _check_count(function: Callable[..., Any], count: int) -> None:
+    if not callable(function):
+        raise no_function(function)
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:

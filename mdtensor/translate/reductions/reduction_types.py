@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DTypeError, count_of
-from mdtensor.specs import kind_of
+from mdtensor.specs import as_dtype, kind_of
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.scalar import BOOL, I64, Expr, cast
 
@@ -33,12 +33,12 @@ def natural_dtype(dtype: np.dtype, names: Sequence[str | None], *, counts: bool)
 def asked_dtypes(dtype: object, count: int) -> tuple[np.dtype, ...]:
     """One type for each result, from one for all or one for each.
 
-    Raises DTypeError where their number differs.
+    Raises DTypeError where their number differs, and for what is no type.
     """
     each: Any = dtype
     if not isinstance(dtype, tuple | list):
         each = (dtype,) * count
-    dtypes = tuple(np.dtype(given) for given in each)
+    dtypes = tuple(map(as_dtype, each))
     if len(dtypes) != count:
         raise DTypeError(f"{len(dtypes)} types for {count_of(count, 'result', 'results')}")
     return dtypes
