@@ -1,4 +1,4 @@
-"""`torch.compile` ends its graphs at calls of mdtensor, which then run as they do without it.
+"""Graph breaks for `torch.compile`: it does not trace calls of mdtensor, but runs them as they are.
 
 Its tracer, Dynamo, follows calls into all modules but those in a list of its own, which has
 standard ones and numpy. It would take mdtensor's Python for a part of the user's. torch is not

@@ -1,7 +1,8 @@
-"""Waits for OpenCL that the end of a process lets return.
+"""Blocking waits for OpenCL (`clFinish`) that daemon threads may be in when the process ends.
 
-They are without Python's lock. A daemon thread that takes it again while the process ends is
-unwound by Python, through C++ that catches whatever comes and has the process aborted.
+A wait releases Python's lock (GIL). A daemon thread that takes it again while the interpreter
+finalises is unwound by Python (`pthread_exit`), through C++ frames that abort the process. So the
+end of the process lets no thread begin a wait, and gives those that wait a few seconds to return.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _codes: set[CodeType] = set()  # what threads run while they wait
 
 
 def returning(wait: Callable[[], None]) -> Callable[[], None]:
-    """A wait that no thread but the main one begins once the process ends."""
+    """The same wait, which blocks every thread but the main one once the process ends."""
     ended = _ended
 
     def waits() -> None:

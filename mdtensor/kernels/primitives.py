@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from mdtensor.lower.nest.register_types import U8
 from mdtensor.lower.nest.statements import Let, Set, Statement, Store, When
 from mdtensor.lower.nest.values import Calc, Literal, Ref, Shift, Slice, Value
+from mdtensor.translate.graphs import postorder
 from mdtensor.translate.operations import COMPARISONS
 
 LEVELS = 32
@@ -83,10 +84,10 @@ class _Sharing:
     def spread(self, value: Value) -> tuple[list[Statement], Value]:
         if not isinstance(value, Calc):
             return [], value
-        for node in _in_order(value):
+        for node in postorder([value], _parts):
             self._one(node)  # whose parts are known then
         root = self._one(value)
-        listed = _in_order(root)
+        listed = postorder([root], _parts)
         self._count(listed)
         declared: list[Statement] = []
         names: dict[int, Value] = {}
@@ -147,23 +148,6 @@ class _Sharing:
             declared.append(Let(ref, result))
             return ref
         return result
-
-
-def _in_order(value: Value) -> list[Value]:
-    """The values that a value is made of and itself, each object once, behind its parts."""
-    found: dict[int, Value] = {}
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in found:
-            continue
-        behind = [part for part in _parts(node) if id(part) not in found]
-        if behind:
-            waiting.append(node)
-            waiting += behind[::-1]
-        else:
-            found[id(node)] = node
-    return [*found.values()]
 
 
 def _parts(value: Value) -> Sequence[Value]:

@@ -1,4 +1,4 @@
-"""Walks through directed acyclic graphs, which meet each node once, however deep it lies.
+"""Traversals of directed acyclic graphs that visit each node once, without deep recursion.
 
 A node has `args`, the nodes that it is made of, and a `depth`, the number of its levels.
 Expressions (`translate/scalar.py`) are such graphs, since trees grow exponentially with each level
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 RECURSIVE = 200
@@ -35,13 +36,18 @@ T = TypeVar("T")
 
 def in_order(roots: Sequence[N]) -> list[N]:
     """The nodes below some and these themselves, each object once, behind its arguments."""
-    found: dict[int, N] = {}
+    return postorder(roots, attrgetter("args"))
+
+
+def postorder(roots: Sequence[T], below: Callable[[T], Sequence[T]]) -> list[T]:
+    """The objects below some and these themselves, each once, behind those `below` it."""
+    found: dict[int, T] = {}
     waiting = [*roots[::-1]]
     while waiting:
         node = waiting.pop()
         if id(node) in found:
             continue
-        behind = [arg for arg in node.args if id(arg) not in found]
+        behind = [arg for arg in below(node) if id(arg) not in found]
         if behind:
             waiting.append(node)
             waiting += behind[::-1]

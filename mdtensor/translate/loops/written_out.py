@@ -1,4 +1,4 @@
-"""Iterations of a loop that is written out, as one assignment to several elements.
+"""Unrolled loops: their iterations become one assignment to several elements.
 
 What an iteration stores reaches the later ones as a value (store-to-load forwarding), so none of
 them waits for another, and all can be results of one kernel.
