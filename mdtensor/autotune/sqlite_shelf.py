@@ -97,8 +97,8 @@ class SqliteShelf:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.dropped = 0
-        if path is not None:  # by SQLite others might be allowed to write to it
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if path is not None:
+            _create_private(path)
         self._file = self._identity()
         self._log = f"{path or ''}-wal"
         # With the process that used each: over a fork they are inherited.
@@ -298,6 +298,16 @@ class SqliteShelf:
     def close(self) -> None:
         """Close the connections of this process; those that a fork inherited are not its own."""
         _close_own(self._idle)
+
+
+def _create_private(path: Path) -> None:
+    """Creates a file that only its user reads and writes, which SQLite would leave to the umask.
+
+    A file that is there is not opened: a process that closes one loses all its locks on it (POSIX),
+    those of SQLite too, and others then remove the log that its connections write to.
+    """
+    with _in_sqlite, suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _close_own(idle: list[tuple[sqlite3.Connection, int]]) -> None:

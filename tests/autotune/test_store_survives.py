@@ -12,6 +12,7 @@ import warnings
 import pytest
 
 from mdtensor.autotune.store import Store
+from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreWarning
 
 # Writes a trial and a winner in turn, and says so after each: what it said must survive.
@@ -119,3 +120,22 @@ def test_processes_share_a_store_without_errors_or_lost_rows(tmp_path, members):
         counts = {entry.environment: entry.trials for entry in store.ls()}
         assert counts == {"shared": 0, **{f"e{at}": 5 * rounds for at in range(members)}}
         assert store.winner("p", "shared").trials == rounds - 1
+
+
+OTHER = """
+import sys
+from mdtensor.autotune.store import Store
+with Store.open(sys.argv[1]) as store:
+    print(len(store.trials("p", "e")))
+"""
+
+
+def test_a_second_store_of_a_process_takes_no_locks_from_the_first(tmp_path):
+    """Else another process is the last one to close the file, and removes the log in use."""
+    path = tmp_path / "a.sqlite3"
+    with Store.open(path) as first, Store.open(path):
+        for count in range(1, 4):
+            first.record_trial("p", "e", {"tile": count}, Trial("ok", 1e-6))
+            words = [sys.executable, "-c", OTHER, str(path)]
+            said = subprocess.run(words, capture_output=True, text=True, check=True)
+            assert said.stdout == f"{count}\n"
