@@ -7,10 +7,17 @@ reduction. Sizes are numbers for a problem with fixed extents, and expressions f
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import reduce
 from typing import TypeVar
 
+import numpy as np
+
 from mdtensor.lower.index import Index, as_index
+from mdtensor.lower.nest.register_types import BOOL, U8, register_dtype
 from mdtensor.lower.problem import Problem, Read
+from mdtensor.translate.graphs import in_order
+from mdtensor.translate.scalar import Expr
 
 CELL = 8  # bytes that one partial result takes, whatever its type
 ALIGNMENT = 64  # bytes at whose multiples staged tiles begin
@@ -69,3 +76,39 @@ def whole_lines(size: Size) -> Size:
 def is_aligned(size: Index) -> bool:
     """Whether a size in bytes is a multiple of the alignment, whatever its names stand for."""
     return not any(factor % ALIGNMENT for _, factor in size.terms)
+
+
+def size_of_tile(problem: Problem, number: int, lengths: Sequence[Size], point: Size) -> Size:
+    """Size of a processor's staged tile, whose dims have these lengths, by that of a point."""
+    return reduce(lambda size, d: size * lengths[d], problem.used[number], point)
+
+
+def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:
+    """The type in which a staged tile is held: the one that the computation converts it to.
+
+    Where elements are used as they are, or converted to several types, or the tile is used as a
+    whole, it is their own.
+    """
+    own = problem.inputs[problem.streams[number].buffer]
+    if whole:
+        return own
+    positions = {position for position, read in enumerate(problem.reads) if read.stream == number}
+    places = [part.expr for read in problem.reads for part in read.computed]
+    used = _dtypes_of_uses([*problem.scalar.results, *places], positions)
+    if len(used) == 1 and BOOL not in used:
+        return register_dtype(used.pop())
+    return U8 if own == BOOL else own  # bytes that are not 0 have become 1
+
+
+def _dtypes_of_uses(exprs: Sequence[Expr], positions: set[int]) -> set[np.dtype]:
+    """The types in which the parameters at some positions are used."""
+
+    def is_meant(expr: Expr) -> bool:
+        return expr.op == "param" and expr.value in positions
+
+    found = {expr.dtype for expr in exprs if is_meant(expr)}
+    for node in in_order(exprs):
+        found |= {
+            node.dtype if node.op == "cast" else arg.dtype for arg in node.args if is_meant(arg)
+        }
+    return found

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
 from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest.register_types import BOOL, U8, register_dtype
 from mdtensor.lower.passes.early_tiles import early_dims
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.scratch import ALIGNMENT, Size
+from mdtensor.lower.scratch import ALIGNMENT, size_of_tile, staged_dtype
 from mdtensor.lower.side_by_side import places_as_source
 from mdtensor.lower.tiling import DimTiling
-from mdtensor.translate.scalar import Expr
 
 OUTER, FULL, INNER = "outer", "full", "inner"
 
@@ -184,39 +181,3 @@ def _layout(
     lengths = [tiling.blocks * tiling.block for tiling in tilings]
     size = size_of_tile(problem, number, lengths, as_index(len(places)))
     return Layout(number, region, memory, tuple(reversed(axes)), size, places=places)
-
-
-def size_of_tile(problem: Problem, number: int, lengths: Sequence[Size], point: Size) -> Size:
-    """Size of a processor's staged tile, whose dims have these lengths, by that of a point."""
-    return reduce(lambda size, d: size * lengths[d], problem.used[number], point)
-
-
-def staged_dtype(problem: Problem, number: int, *, whole: bool = False) -> np.dtype:
-    """The type in which a staged tile is held: the one that the computation converts it to.
-
-    Where elements are used as they are, or converted to several types, or the tile is used as a
-    whole, it is their own.
-    """
-    places = [part.expr for read in problem.reads for part in read.computed]
-    own = problem.inputs[problem.streams[number].buffer]
-    if whole:
-        return own
-    used = {
-        dtype
-        for position, read in enumerate(problem.reads)
-        if read.stream == number
-        for expr in (*problem.scalar.results, *places)
-        for dtype in _uses(expr, position)
-    }
-    if len(used) == 1 and BOOL not in used:
-        return register_dtype(used.pop())
-    return U8 if own == BOOL else own  # bytes that are not 0 have become 1
-
-
-def _uses(expr: Expr, position: int) -> set[np.dtype]:
-    """The types in which the parameter at a position is used."""
-    if expr.op == "param":
-        return {expr.dtype} if expr.value == position else set()
-    if expr.op == "cast" and expr.args[0].op == "param":
-        return {expr.dtype} if expr.args[0].value == position else set()
-    return set[np.dtype]().union(*(_uses(arg, position) for arg in expr.args))

@@ -13,10 +13,17 @@ from functools import lru_cache
 from operator import mul
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.passes.staged_layouts import size_of_tile, staged_dtype
 from mdtensor.lower.problem import Problem
 from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.scratch import ALIGNMENT, ALLOWANCE, CELL, most_scratch, whole_lines
+from mdtensor.lower.scratch import (
+    ALIGNMENT,
+    ALLOWANCE,
+    CELL,
+    most_scratch,
+    size_of_tile,
+    staged_dtype,
+    whole_lines,
+)
 from mdtensor.lower.tiling import division, whole_blocks
 
 
