@@ -25,8 +25,8 @@ from bench.host import bare
 from bench.machine import now
 from bench.timing import batch
 from bench.workload import Call
-from mdtensor.api.arguments import zeros_like_spec
-from mdtensor.api.counted import Counted
+from mdtensor.api.engine.launch_counter import Counted
+from mdtensor.api.plans.bound_arguments import zeros_like_spec
 
 ROUNDS = 9
 BATCH_SECONDS = 0.01
@@ -293,17 +293,17 @@ def main(arguments: list[str] | None = None) -> None:
                 case.call()
             print(f"{case.name:<24} {entered(case.call):4d} functions")
         return
-    from mdtensor.api import pipeline
+    from mdtensor.api.engine import registry
 
     for case in chosen:  # kernels are compiled, and what the background finds better
         case.call()
-    pipeline.engine_for().settle()
+    registry.engine_for().settle()
     found: dict[str, dict[str, float]] = {}
     for case in chosen:
         found[case.name] = timed(case)
         print(line_of(case.name, found[case.name]), flush=True)
     if options.out is not None:
-        target = pipeline.engine_for().target
+        target = registry.engine_for().target
         report = {
             "date": now(),
             "device": {"name": target.name, "cores": target.cores, "driver": target.driver},

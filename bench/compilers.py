@@ -21,10 +21,10 @@ import json, os, threading, time
 from pathlib import Path
 import numpy as np
 import mdtensor as mdt
-import mdtensor.api.compilers as compilers
-from mdtensor.api.choice import ranked
-from mdtensor.api.pipeline import engine_for
-from mdtensor.lower.problem import problem_from_md_hom
+import mdtensor.api.engine.compiler_process as compilers
+from mdtensor.api.engine.kernel_choice import ranked
+from mdtensor.api.engine.registry import engine_for
+from mdtensor.lower.problem.problem import problem_from_md_hom
 
 def private(pid="self"):
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

@@ -61,15 +61,15 @@ class Device:
         import cupy
         import torch
 
-        from mdtensor.api import pipeline
-        from mdtensor.backends.cuda_clock import CudaClock
+        from mdtensor.api.engine import registry
+        from mdtensor.backends.cuda.cuda_timer import CudaClock
 
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True  # cuDNN may search too
         self.cupy: Any = cupy
         self.torch: Any = torch
-        self.engine: Any = pipeline.engine_for("cupy")
+        self.engine: Any = registry.engine_for("cupy")
         self.clock = CudaClock(self.engine.device)
 
     def operands(self, workload: Workload) -> list[Any]:

@@ -118,8 +118,8 @@ def first_calls(makers: dict[str, Maker] | None = None, samples: int = SAMPLES) 
 
     `compilations` counts those that a call waited for.
     """
-    from mdtensor.api import pipeline
-    from mdtensor.backends.pyopencl import OpenCLDevice
+    from mdtensor.api.engine import registry
+    from mdtensor.backends.opencl.opencl_device import OpenCLDevice
 
     compiled = 0
     here = threading.get_ident()
@@ -130,7 +130,7 @@ def first_calls(makers: dict[str, Maker] | None = None, samples: int = SAMPLES) 
         compiled += threading.get_ident() == here
         return build(self, text, **options)
 
-    engine = pipeline.engine_for()
+    engine = registry.engine_for()
     other = np.ones(OTHER_BYTES, np.uint8)
     draw = random.Random(samples).randint
     times: dict[str, dict[str, list[float]]] = {}
@@ -203,9 +203,9 @@ def main(arguments: list[str] | None = None) -> None:
     found = first_calls(makers, options.samples)
     print(f"compilations: {found['compilations']}")
     if options.out is not None:
-        from mdtensor.api import pipeline
+        from mdtensor.api.engine import registry
 
-        target = pipeline.engine_for().target
+        target = registry.engine_for().target
         found |= {
             "date": now(),
             "device": {"name": target.name, "cores": target.cores, "driver": target.driver},

@@ -20,17 +20,17 @@ from typing import Any
 import cupy
 import numpy as np
 
-from mdtensor.api.engine import Engine
-from mdtensor.api.general_kernels import launch_sizes, without_parts
-from mdtensor.autotune.store import Store
-from mdtensor.backends.cuda_clock import CudaClock
-from mdtensor.backends.cupy import open_device
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.generic_selection import launch_sizes, without_parts
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.cuda.cuda_timer import CudaClock
+from mdtensor.backends.cuda.cupy_device import open_device
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.lower.candidates import estimated, gpu_schedule
-from mdtensor.lower.generalised import generalised
-from mdtensor.lower.gpu_general import general_candidates, in_parts
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates, in_parts
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import estimated, gpu_schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom

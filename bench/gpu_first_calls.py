@@ -66,11 +66,11 @@ class Measured:
     def __init__(self, make: Callable[[random.Random], Call]) -> None:
         import cupy
 
-        from mdtensor.api import pipeline
-        from mdtensor.backends.cuda_clock import CudaClock
+        from mdtensor.api.engine import registry
+        from mdtensor.backends.cuda.cuda_timer import CudaClock
 
         self.wait = cupy.cuda.get_current_stream().synchronize
-        self.engine: Any = pipeline.engine_for("cupy")
+        self.engine: Any = registry.engine_for("cupy")
         self.clock = CudaClock(self.engine.device)
         self.rng, self.make = random.Random(0), make
 

@@ -25,8 +25,8 @@ import cupy
 import numpy as np
 
 import mdtensor
-from mdtensor.backends import cuda_graphs
-from mdtensor.backends.cuda_graphs import WORTH_RECORDING
+from mdtensor.backends.cuda import cuda_graphs
+from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 
 Call = Callable[[], object]
 Calls = dict[str, Call]

@@ -24,14 +24,14 @@ from typing import Any
 import cupy
 import numpy as np
 
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.store import Store
-from mdtensor.backends.cuda_clock import CudaClock
-from mdtensor.backends.cupy import open_device
-from mdtensor.lower.candidates import ranked
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.work import bytes_moved
+from mdtensor.api.engine.engine import Engine
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.cuda.cuda_timer import CudaClock
+from mdtensor.backends.cuda.cupy_device import open_device
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.work import bytes_moved
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom

@@ -23,17 +23,17 @@ from typing import Any
 import cupy
 import numpy as np
 
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.store import Store
-from mdtensor.backends.cuda_clock import CudaClock
-from mdtensor.backends.cupy import CupyDevice, open_device
-from mdtensor.lower.candidates import ranked
-from mdtensor.lower.gpu_blocks import blocked
-from mdtensor.lower.gpu_candidates import can_stream, fits
-from mdtensor.lower.gpu_matrices import matrix_candidates
-from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.problem import points as points_of
-from mdtensor.lower.schedule import Schedule
+from mdtensor.api.engine.engine import Engine
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.cuda.cuda_timer import CudaClock
+from mdtensor.backends.cuda.cupy_device import CupyDevice, open_device
+from mdtensor.lower.gpu.candidates.block_shapes import blocked
+from mdtensor.lower.gpu.candidates.gpu_candidates import can_stream, fits
+from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_candidates
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem import points as points_of
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 

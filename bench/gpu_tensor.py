@@ -102,7 +102,7 @@ def _product(name: str, arrays: list[Any], tensors: list[Any], precision: str | 
     import cupy
     import torch
 
-    from mdtensor.api.operands import spec_of
+    from mdtensor.api.arrays.operands import spec_of
     from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
     text = CASES[name][0]
@@ -119,7 +119,7 @@ def _convolution(name: str, arrays: list[Any], tensors: list[Any]) -> Workload:
     import cupy
     import torch
 
-    from mdtensor.api.operands import spec_of
+    from mdtensor.api.arrays.operands import spec_of
     from mdtensor.translate.convolutions.convolution_layout import (
         Geometry,
         convolution_from_layout,
@@ -156,9 +156,9 @@ def _convolution(name: str, arrays: list[Any], tensors: list[Any]) -> Workload:
 
 def schedules_of(problem: Any, target: Any, most: int) -> list[Any]:
     """The cost model's choice, and candidates of every kind, no more than `most` of each."""
-    from mdtensor.lower.candidates import ranked
-    from mdtensor.lower.gpu_bulk import bulk_candidates
-    from mdtensor.lower.gpu_bulk_cost import bulk_estimate
+    from mdtensor.lower.gpu.candidates.tma_candidates import bulk_candidates
+    from mdtensor.lower.gpu.cost.tma_cost import bulk_estimate
+    from mdtensor.lower.search.candidates import ranked
 
     first = ranked(problem, target)[0][1]
     candidates = bulk_candidates(problem, target)
@@ -197,13 +197,13 @@ def measure(name: str, kind: str, most: int) -> None:
     import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
     import numpy as np
 
-    from mdtensor.api.choice import DIALECTS
-    from mdtensor.api.engine import Engine
-    from mdtensor.autotune.store import Store
-    from mdtensor.backends.cuda_clock import CudaClock
-    from mdtensor.backends.cupy import open_device
+    from mdtensor.api.engine.engine import Engine
+    from mdtensor.api.engine.kernel_choice import DIALECTS
+    from mdtensor.autotune.store.store import Store
+    from mdtensor.backends.cuda.cuda_timer import CudaClock
+    from mdtensor.backends.cuda.cupy_device import open_device
     from mdtensor.kernels.program import program_of
-    from mdtensor.lower.problem import problem_from_md_hom
+    from mdtensor.lower.problem.problem import problem_from_md_hom
 
     device = open_device(0)
     engine, clock = Engine(device, Store.in_memory), CudaClock(device)

@@ -57,8 +57,8 @@ class Limits:
     packages = ()
 
     def __init__(self) -> None:
-        from mdtensor.backends.memory import aligned_empty
-        from mdtensor.backends.pyopencl import devices, open_device
+        from mdtensor.backends.host.aligned_memory import aligned_empty
+        from mdtensor.backends.opencl.opencl_device import devices, open_device
 
         self.device = open_device(devices()[0][1])
         self.aligned_empty = aligned_empty

@@ -37,7 +37,7 @@ start = time.perf_counter()
 import mdtensor as mdt
 mdt.compile, mdt.einsum  # public names are imported when they are first used
 imported = time.perf_counter()
-from mdtensor.api.pipeline import engine_for
+from mdtensor.api.engine.registry import engine_for
 target = engine_for().target
 opened = time.perf_counter()
 plan = mdt.compile("ij,jk->ik", a, b)

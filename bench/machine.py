@@ -14,9 +14,9 @@ import numpy as np
 def facts() -> dict[str, Any]:
     """Date, device with its cores and driver, and versions, as a report of JSON begins."""
     import mdtensor
-    from mdtensor.api import pipeline
+    from mdtensor.api.engine import registry
 
-    target = pipeline.engine_for().target
+    target = registry.engine_for().target
     return {
         "date": now(),
         "device": {"name": target.name, "cores": target.cores, "driver": target.driver},

@@ -18,16 +18,16 @@ import numpy as np
 
 from bench.families import selected
 from bench.workloads import Contraction
-from mdtensor.api import pipeline
-from mdtensor.api.arena import Arena
-from mdtensor.api.clock import HostClock
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.space import Space
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.tuning.cpu_timer import HostClock
+from mdtensor.api.tuning.harness import Arena
+from mdtensor.autotune.space.space import Space
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.lower.candidates import broken_rule, estimated, ranked
-from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.space import configuration_from, parameters_of, schedule_from
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import broken_rule, estimated, ranked
+from mdtensor.lower.search.schedule_space import configuration_from, parameters_of, schedule_from
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 FAVOURITES, NEIGHBOURS, RANDOM = 14, 18, 12
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", help="names, parts of names or patterns, separated by commas")
     parser.add_argument("--out", type=Path, help="a file for schedules, estimates and times")
     options = parser.parse_args(arguments)
-    engine, rows = pipeline.engine_for("numpy"), dict[str, list[tuple[str, float, float]]]()
+    engine, rows = registry.engine_for("numpy"), dict[str, list[tuple[str, float, float]]]()
     for case in selected(options.only):
         assert isinstance(case, Contraction)
         problem = problem_from_md_hom(md_hom_from_einsum(case.subscripts, case.inputs))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import mdtensor as mdt
-from mdtensor.api import pipeline
+from mdtensor.api.engine import registry
 
 IMAGES, FILTERS = (32, 64, 112, 112), (64, 64, 3, 3)
 _PROCESS = Path("/proc/self")
@@ -40,7 +40,7 @@ def peak_of(call: Callable[[np.ndarray], np.ndarray]) -> tuple[int, int]:
     image = random_image()
     for _ in range(3):
         call(image)
-        pipeline.engine_for().settle()
+        registry.engine_for().settle()
     del image
     (_PROCESS / "clear_refs").write_text("5", encoding="ascii")
     before = int((_PROCESS / "statm").read_text(encoding="ascii").split()[1])

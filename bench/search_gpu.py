@@ -70,11 +70,11 @@ class Job:
 def search_case(case: str, seconds: float) -> dict[str, Any]:
     """Searches for the best schedules of a case's programs, and tells how it went."""
     from bench.search_watch import watched_search
-    from mdtensor.api import pipeline
+    from mdtensor.api.engine import registry
 
     started = time.monotonic()
-    engine = pipeline.engine_for("cupy")
-    device = pipeline.device_name("cupy")
+    engine = registry.engine_for("cupy")
+    device = registry.device_name("cupy")
     programs = watched_search(engine, device, _md_homs(case), seconds)
     return {
         "case": case,
@@ -106,9 +106,9 @@ def _md_homs(case: str) -> list[Any]:
 def compare_case(case: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Seconds of the winners of several searches, program by program, by turns."""
     from bench.search_watch import seconds_by_turns
-    from mdtensor.api import pipeline
+    from mdtensor.api.engine import registry
 
-    engine = pipeline.engine_for("cupy")
+    engine = registry.engine_for("cupy")
     schedules = [[each["winner"] for each in one["programs"]] for one in found]
     times = [
         seconds_by_turns(engine, md_hom, rivals, _ROUNDS, _TIMES)

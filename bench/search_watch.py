@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mdtensor.api.engine import Engine
-from mdtensor.api.measurer import Measurer
-from mdtensor.api.schedule_search import searched
-from mdtensor.api.trial import Benches
-from mdtensor.autotune import search as search_module
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.tuning.bench_worker import Benches
+from mdtensor.api.tuning.measurer import Measurer
+from mdtensor.api.tuning.schedule_search import searched
 from mdtensor.autotune.progress import Progress
+from mdtensor.autotune.search import search as search_module
 from mdtensor.autotune.trial import Trial
-from mdtensor.lower.key import problem_key
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 
 

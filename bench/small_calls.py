@@ -184,7 +184,7 @@ def _once(call: Call) -> float:
 
 def timed(case: Case, turns: int) -> dict[str, float]:
     """Seconds of the second call, and hot ones of every way."""
-    pipeline: Any = importlib.import_module("mdtensor.api.pipeline")
+    pipeline: Any = importlib.import_module("mdtensor.api.engine.registry")
     found = {"first": _once(case.call), "second": _once(case.call)}
     until = time.perf_counter() + WARM_SECONDS
     while time.perf_counter() < until:
@@ -222,7 +222,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="a part of the names of cases")
     parser.add_argument("--turns", type=int, default=TURNS)
     options = parser.parse_args(arguments)
-    pipeline: Any = importlib.import_module("mdtensor.api.pipeline")
+    pipeline: Any = importlib.import_module("mdtensor.api.engine.registry")
     torch: Any = importlib.import_module("torch")
     target = pipeline.engine_for().target
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}"

@@ -53,9 +53,9 @@ class Host:
 
     def device(self) -> Reply:
         """The device and the environment of mdtensor."""
-        from mdtensor.api import pipeline
+        from mdtensor.api.engine import registry
 
-        engine = pipeline.engine_for()
+        engine = registry.engine_for()
         return {
             "name": engine.target.name,
             "cores": engine.target.cores,
@@ -116,10 +116,10 @@ class Host:
 
     def _settle(self, calls: dict[str, Call]) -> None:
         """Waits for the better general kernels that first calls had compiled in the background."""
-        from mdtensor.api import pipeline
+        from mdtensor.api.engine import registry
 
         for _ in range(3):
-            pipeline.engine_for().settle()
+            registry.engine_for().settle()
             for call in calls.values():
                 call()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.backends.memory import aligned_empty
+from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.specs import TensorSpec
 
 SEED = 2002

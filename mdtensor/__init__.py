@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mdtensor import errors
-    from mdtensor.api import ndimage
-    from mdtensor.api.array_spec import spec
-    from mdtensor.api.compile import compile  # noqa: A004
-    from mdtensor.api.convolution import conv, conv_capsule
-    from mdtensor.api.correlation import convolve, correlate
-    from mdtensor.api.device import device, devices
-    from mdtensor.api.directive import mdh
-    from mdtensor.api.dsl import inp_view, md_hom, out_view
-    from mdtensor.api.einsum import einsum, einsum_path
-    from mdtensor.api.lazy import lazy
-    from mdtensor.api.operators import cc, operator, ps, pw
-    from mdtensor.api.plan import Plan
-    from mdtensor.api.reduce import reduce, scan
-    from mdtensor.api.statistics import stats
-    from mdtensor.api.stencil import stencil
-    from mdtensor.api.tensordot import tensordot
-    from mdtensor.api.tune import tune
-    from mdtensor.api.tuning_context import tuning
+    from mdtensor.api.arrays.array_spec import spec
+    from mdtensor.api.calls.statistics import stats
+    from mdtensor.api.devices import device, devices
+    from mdtensor.api.frontends.convolution import conv, conv_capsule
+    from mdtensor.api.frontends.correlation import convolve, correlate
+    from mdtensor.api.frontends.einsum.einsum import einsum, einsum_path
+    from mdtensor.api.frontends.einsum.tensordot import tensordot
+    from mdtensor.api.frontends.lazy.lazy import lazy
+    from mdtensor.api.frontends.loops.dsl import inp_view, md_hom, out_view
+    from mdtensor.api.frontends.loops.mdh import mdh
+    from mdtensor.api.frontends.ndimage import ndimage
+    from mdtensor.api.frontends.operators import cc, operator, ps, pw
+    from mdtensor.api.frontends.reduce import reduce, scan
+    from mdtensor.api.frontends.stencil import stencil
+    from mdtensor.api.plans.compile import compile  # noqa: A004
+    from mdtensor.api.plans.plan import Plan
+    from mdtensor.api.tuning.tune import tune
+    from mdtensor.api.tuning.tuning_context import tuning
 
 # Watches forks, which may come while a thread imports the rest.
 importlib.import_module("mdtensor.forks")
@@ -73,35 +73,35 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Plan": "api.plan",
-    "cc": "api.operators",
-    "compile": "api.compile",
-    "conv": "api.convolution",
-    "conv_capsule": "api.convolution",
-    "convolve": "api.correlation",
-    "correlate": "api.correlation",
-    "device": "api.device",
-    "devices": "api.device",
-    "einsum": "api.einsum",
-    "einsum_path": "api.einsum",
+    "Plan": "api.plans.plan",
+    "cc": "api.frontends.operators",
+    "compile": "api.plans.compile",
+    "conv": "api.frontends.convolution",
+    "conv_capsule": "api.frontends.convolution",
+    "convolve": "api.frontends.correlation",
+    "correlate": "api.frontends.correlation",
+    "device": "api.devices",
+    "devices": "api.devices",
+    "einsum": "api.frontends.einsum.einsum",
+    "einsum_path": "api.frontends.einsum.einsum",
     "errors": "errors",
-    "inp_view": "api.dsl",
-    "lazy": "api.lazy",
-    "md_hom": "api.dsl",
-    "mdh": "api.directive",
-    "ndimage": "api.ndimage",
-    "operator": "api.operators",
-    "out_view": "api.dsl",
-    "ps": "api.operators",
-    "pw": "api.operators",
-    "reduce": "api.reduce",
-    "scan": "api.reduce",
-    "spec": "api.array_spec",
-    "stats": "api.statistics",
-    "stencil": "api.stencil",
-    "tensordot": "api.tensordot",
-    "tune": "api.tune",
-    "tuning": "api.tuning_context",
+    "inp_view": "api.frontends.loops.dsl",
+    "lazy": "api.frontends.lazy.lazy",
+    "md_hom": "api.frontends.loops.dsl",
+    "mdh": "api.frontends.loops.mdh",
+    "ndimage": "api.frontends.ndimage.ndimage",
+    "operator": "api.frontends.operators",
+    "out_view": "api.frontends.loops.dsl",
+    "ps": "api.frontends.operators",
+    "pw": "api.frontends.operators",
+    "reduce": "api.frontends.reduce",
+    "scan": "api.frontends.reduce",
+    "spec": "api.arrays.array_spec",
+    "stats": "api.calls.statistics",
+    "stencil": "api.frontends.stencil",
+    "tensordot": "api.frontends.einsum.tensordot",
+    "tune": "api.tuning.tune",
+    "tuning": "api.tuning.tuning_context",
 }
 
 

@@ -3,7 +3,7 @@
 >>> from mdtensor.directive import Buffer, add, cc, combine_ops, fp32, inp, mdh, out, pw
 """
 
-from mdtensor.api.buffers import (
+from mdtensor.api.frontends.loops.buffer_types import (
     Buffer,
     Scalar,
     char,
@@ -19,7 +19,7 @@ from mdtensor.api.buffers import (
     uint32,
     uint64,
 )
-from mdtensor.api.clauses import (
+from mdtensor.api.frontends.loops.clauses import (
     add,
     combine_ops,
     inp,
@@ -29,8 +29,8 @@ from mdtensor.api.clauses import (
     out,
     pw_custom_func,
 )
-from mdtensor.api.directive import mdh
-from mdtensor.api.dsl import f_mul, inp_view, md_hom, out_view
+from mdtensor.api.frontends.loops.dsl import f_mul, inp_view, md_hom, out_view
+from mdtensor.api.frontends.loops.mdh import mdh
 from mdtensor.translate.operators.combination import cc, ps, pw
 
 # As Listing 45 of 002 writes them.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.machine import commit, now, processor
-from mdtensor.api import pipeline
+from mdtensor.api.engine import registry
 from mdtensor.errors import NoDeviceError
 
 TABLE = Path(__file__).parents[1] / "docs" / "machines.md"
@@ -64,7 +64,7 @@ def run_here(tests: str, passed: int, failed: int, *, on_gpu: bool) -> Run:
 
 def _cpu() -> str:
     try:
-        target = pipeline.engine_for().target
+        target = registry.engine_for().target
     except NoDeviceError as error:
         return str(error).splitlines()[0]
     return f"OpenCL {target.driver}"

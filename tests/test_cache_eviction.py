@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mdtensor import cache_eviction, errors
-from mdtensor.backends.attempts import Attempts
-from mdtensor.backends.compiled import Files, folder_of_kept
+from mdtensor.backends.host.binary_cache import Files, folder_of_kept
+from mdtensor.backends.host.crash_journal import Attempts
 from mdtensor.errors import CompilerFailedError, StoreWarning
 
 DAY = 86_400

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mdtensor import errors, paths
-from mdtensor.autotune.store import Store
-from mdtensor.backends import opencl_runtime
-from mdtensor.backends.compiled import Binaries, MachineCode, folder_of_kept
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.host.binary_cache import Binaries, MachineCode, folder_of_kept
+from mdtensor.backends.opencl import opencl_runtime
 from mdtensor.errors import NotPrivateError, StoreWarning
 
 CODE = MachineCode(b"code", 1, 2)

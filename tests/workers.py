@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mdtensor.backends.hardware import core_count
+from mdtensor.backends.host.hardware import core_count
 
 BATCH = 50
 SECONDS = 60  # without a sign of life from a worker, once it has begun

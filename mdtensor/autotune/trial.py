@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from mdtensor.errors import TuningError
 
 if TYPE_CHECKING:
-    from mdtensor.autotune.space import Configuration
+    from mdtensor.autotune.space.space import Configuration
 
 Status: TypeAlias = Literal["ok", "wrong", "crashed", "timeout", "compile_error", "rejected"]
 STATUSES: tuple[Status, ...] = get_args(Status)

@@ -42,7 +42,7 @@ def found_devices() -> list[Found]:
         reasons.append(error.message)
     found += _cuda_devices()
     if not found:
-        from mdtensor.backends import opencl_runtime
+        from mdtensor.backends.opencl import opencl_runtime
 
         raise NoDeviceError(
             "no device to compute on: no OpenCL implementation and no CUDA device was found",
@@ -53,20 +53,20 @@ def found_devices() -> list[Found]:
 
 
 def _opencl_devices() -> list[Found]:
-    from mdtensor.backends import pyopencl
+    from mdtensor.backends.opencl import opencl_device
 
     def opener(device: Any) -> Callable[[], Device]:
-        return lambda: pyopencl.open_device(device)
+        return lambda: opencl_device.open_device(device)
 
-    return [Found(label, "numpy", opener(device)) for label, device in pyopencl.devices()]
+    return [Found(label, "numpy", opener(device)) for label, device in opencl_device.devices()]
 
 
 def _cuda_devices() -> list[Found]:
-    from mdtensor.backends import cupy
+    from mdtensor.backends.cuda import cupy_device
 
     return [
-        Found(label, "cupy", lambda number=number: cupy.open_device(number))
-        for number, label in cupy.devices()
+        Found(label, "cupy", lambda number=number: cupy_device.open_device(number))
+        for number, label in cupy_device.devices()
     ]
 
 
@@ -96,10 +96,10 @@ def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
 def open_compiler(description: Mapping[str, str]) -> Compiler:
     """The compiler that a device describes (see `Device.compiler`)."""
     if description["kind"] == "nvrtc":
-        from mdtensor.backends.nvrtc import Nvrtc
+        from mdtensor.backends.cuda.nvrtc import Nvrtc
 
         return Nvrtc(description["architecture"])
-    from mdtensor.backends import pyopencl
+    from mdtensor.backends.opencl import opencl_device
 
-    found = (device for label, device in pyopencl.devices() if label == description["device"])
-    return pyopencl.open_device(next(found))
+    found = (device for label, device in opencl_device.devices() if label == description["device"])
+    return opencl_device.open_device(next(found))

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.kernels.groups import cluster_attribute, taken_number, told
+from mdtensor.kernels.group_exchange import cluster_attribute, taken_number, told
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.kernels.local_memory_pool import entry_of, pooled
 from mdtensor.kernels.matrix_product import matrix_product_lines
 from mdtensor.kernels.panel_product import panel_lines
-from mdtensor.kernels.pool import entry_of, pooled
 from mdtensor.kernels.primitives import in_primitives
-from mdtensor.kernels.source import KernelSource
 from mdtensor.kernels.value_text import ValueText
 from mdtensor.kernels.vector_text import lanes_text
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest.bulk_statements import BulkStatement
-from mdtensor.lower.nest.group_statements import (
+from mdtensor.lower.ir.group_statements import (
     Arrive,
     Atomic,
     Await,
@@ -34,9 +32,10 @@ from mdtensor.lower.nest.group_statements import (
     Post,
     ShowCopies,
 )
-from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.nest.register_types import BOOL, register_dtype
-from mdtensor.lower.nest.statements import (
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.ir.register_types import BOOL, register_dtype
+from mdtensor.lower.ir.statements import (
     Allocate,
     Block,
     Comment,
@@ -55,7 +54,8 @@ from mdtensor.lower.nest.statements import (
     Store,
     When,
 )
-from mdtensor.lower.nest.values import Load
+from mdtensor.lower.ir.tma_statements import BulkStatement
+from mdtensor.lower.ir.values import Load
 
 _FLAG = register_dtype(BOOL)  # of accumulators that say whether there was anything
 

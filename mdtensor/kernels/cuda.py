@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdtensor.kernels.cuda_matrices import MATRIX_FUNCTIONS
+from mdtensor.kernels.cuda_mma import MATRIX_FUNCTIONS
 from mdtensor.kernels.dialect import Dialect, ShortFloat
 
 # Without headers, which NVRTC would have to find: half floats are their bits, converted in PTX.

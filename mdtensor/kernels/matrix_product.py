@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.nest.group_statements import MatrixOperand, MatrixProduct
-from mdtensor.lower.nest.register_types import F32, F64
+from mdtensor.lower.ir.group_statements import MatrixOperand, MatrixProduct
+from mdtensor.lower.ir.register_types import F32, F64
 
 PIECE_BYTES = 16  # of a row in a fragment that is loaded as a matrix
 QUAD = 4  # work-items that hold a row's fragment, each an element where elements are loaded singly

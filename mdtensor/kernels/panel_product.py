@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest.bulk_statements import (
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.tma_statements import (
     AwaitProducts,
     AwaitSignal,
     AwaitStores,
@@ -20,7 +20,7 @@ from mdtensor.lower.nest.bulk_statements import (
     Signals,
     WarpBarrier,
 )
-from mdtensor.lower.nest.values import Ref
+from mdtensor.lower.ir.values import Ref
 
 _ROW = 128  # bytes of a panel's row
 _GROUP = 8 * _ROW

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mdtensor.lower.nest.register_types import U8
-from mdtensor.lower.nest.statements import Let, Set, Statement, Store, When
-from mdtensor.lower.nest.values import Calc, Literal, Ref, Shift, Slice, Value
+from mdtensor.lower.ir.register_types import U8
+from mdtensor.lower.ir.statements import Let, Set, Statement, Store, When
+from mdtensor.lower.ir.values import Calc, Literal, Ref, Shift, Slice, Value
 from mdtensor.translate.graphs import postorder
 from mdtensor.translate.operations import COMPARISONS
 

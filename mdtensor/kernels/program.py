@@ -8,14 +8,14 @@ from dataclasses import replace
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.dialect import Dialect
-from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.any_alignment import for_any_alignment
-from mdtensor.lower.joined import Wired, joined
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.narrow_indices import have_narrow_indices
-from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.lower.codegen.base.index_width import have_narrow_indices
+from mdtensor.lower.codegen.fuse_kernels import Wired, joined
+from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.gpu.candidates.unaligned import for_any_alignment
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.rewrites.total_operators import forgets
 
 

@@ -11,10 +11,10 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.primitives import is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest.register_types import BOOL, F16, F32, U8
-from mdtensor.lower.nest.statements import IndexCalc
-from mdtensor.lower.nest.values import (
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.register_types import BOOL, F16, F32, U8
+from mdtensor.lower.ir.statements import IndexCalc
+from mdtensor.lower.ir.values import (
     Calc,
     FromIndex,
     Gather,

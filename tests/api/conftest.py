@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from mdtensor.api import pipeline
+from mdtensor.api.engine import registry
 from tests.api.executors import EXECUTORS, use_reference
 
 
@@ -29,6 +29,6 @@ def executed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread finds better kernels in the background, for which tables would be emptied."""
-    engine = pipeline.engine_for()
+    engine = registry.engine_for()
     engine.settle(timeout=600)
     monkeypatch.setattr(engine.improvement, "ask", lambda served: None)

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from mdtensor.api import trial
+from mdtensor.api.tuning import bench_worker
 
 _SOURCE = """
 extern "C" __global__ void hang(volatile int* flag) { while (*flag == 0) {} }
@@ -16,7 +16,7 @@ extern "C" __global__ void stray(int* place) { place[1ll << 40] = 1; }
 
 def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The real bench; before some candidates it runs a kernel that does what none should."""
-    benches: trial.Benches = trial.open_bench(payload).__self__  # type: ignore[attr-defined]
+    benches: bench_worker.Benches = bench_worker.open_bench(payload).__self__  # type: ignore[attr-defined]
     device: Any = benches.engine.device
     module = device.cupy.cuda.function.Module()
     module.load(device.nvrtc.kept(_SOURCE).code)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api import dispatch, pipeline
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.engine import registry
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 
-# What `dispatch` knows of CuPy once it is there.
+# What `invalidation` knows of CuPy once it is there.
 OF_CUPY = (
     "cupy_array",
     "current_device",
@@ -131,7 +132,7 @@ ENGINE = SimpleNamespace(
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What launchers were made, on a machine of several devices with what stands for CuPy."""
     found: list[str] = []
-    choose, open_engine = pipeline.choice_for, pipeline.engine_for
+    choose, open_engine = registry.choice_for, registry.engine_for
 
     def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:
         if arrays != "cupy":
@@ -142,14 +143,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return ENGINE if arrays == "cupy" else open_engine(arrays)
 
     monkeypatch.setitem(sys.modules, "cupy", module())
-    monkeypatch.setattr(pipeline, "choice_for", choice_for)
-    monkeypatch.setattr(pipeline, "engine_for", engine_for)
-    monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
+    monkeypatch.setattr(registry, "choice_for", choice_for)
+    monkeypatch.setattr(registry, "engine_for", engine_for)
+    monkeypatch.setattr(registry, "choose_ahead", lambda md_homs, arrays: None)
     for name in OF_CUPY:
-        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
-    monkeypatch.setattr(dispatch, "cupy_array", None)
+        monkeypatch.setattr(invalidation, name, getattr(invalidation, name))
+    monkeypatch.setattr(invalidation, "cupy_array", None)
     use(0)
-    dispatch.clear()
+    invalidation.clear()
     yield found
     use(0)
-    dispatch.clear()
+    invalidation.clear()

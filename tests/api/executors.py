@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-import mdtensor.api.einsum as einsum
-from mdtensor.api import computation, dispatch
+import mdtensor.api.frontends.einsum.einsum as einsum
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import computation
 from mdtensor.translate import reference
 
 EXECUTORS = ("kernels", "reference")
@@ -24,6 +25,6 @@ def executions(
 
 def use_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the reference interpreter compute instead of kernels, also what they computed before."""
-    dispatch.clear()
+    invalidation.clear()
     for module in (einsum, computation):
         monkeypatch.setattr(module, "executor", reference.compute)

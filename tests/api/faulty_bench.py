@@ -9,17 +9,17 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from mdtensor.api import trial
+from mdtensor.api.tuning import bench_worker
 
 
 def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The real bench, with a fault chosen by the schedule's text."""
-    return faulty(trial.open_bench(payload).__self__)  # type: ignore[attr-defined]
+    return faulty(bench_worker.open_bench(payload).__self__)  # type: ignore[attr-defined]
 
 
 def open_slow_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A bench that takes a minute to make the reference of a problem."""
-    benches = trial.open_bench(payload).__self__  # type: ignore[attr-defined]
+    benches = bench_worker.open_bench(payload).__self__  # type: ignore[attr-defined]
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         if "open" in request:
@@ -29,7 +29,7 @@ def open_slow_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[
     return handle
 
 
-def faulty(benches: trial.Benches) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def faulty(benches: bench_worker.Benches) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A handler of real benches that sometimes fails."""
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def faulty(benches: trial.Benches) -> Callable[[dict[str, Any]], dict[str, Any]]
     return handle
 
 
-def _corrupted(benches: trial.Benches, request: dict[str, Any]) -> str:
+def _corrupted(benches: bench_worker.Benches, request: dict[str, Any]) -> str:
     """What the check says when one element of the result is off."""
     benches.handle({**request, "best": None})
     arena = benches.bench_of(request["problem"]).arena

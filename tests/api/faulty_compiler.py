@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mdtensor.api import compilers, trial
-from mdtensor.api.packed import packed, unpacked
-from mdtensor.backends.compiled import MachineCode
+from mdtensor.api.engine import compiler_process
+from mdtensor.api.engine.pickling import packed, unpacked
+from mdtensor.api.tuning import bench_worker
+from mdtensor.backends.host.binary_cache import MachineCode
 
 
 def open_hanging(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -37,7 +38,7 @@ def open_crashing(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[st
 
 def open_killed_once(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A compiler that somebody kills, but not again; a file tells."""
-    compiler, was_killed = compilers.open_compiler(payload), Path(os.environ["WAS_KILLED"])
+    compiler, was_killed = compiler_process.open_compiler(payload), Path(os.environ["WAS_KILLED"])
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         if not was_killed.exists():
@@ -55,10 +56,10 @@ def open_killed(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str,
 
 def open_working(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A compiler that never ends and takes all of a core, where little of one is allowed."""
-    compilers._MOST_WORKING = 1
+    compiler_process._MOST_WORKING = 1
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
-        compilers._limit()
+        compiler_process._limit()
         while True:
             pass
 
@@ -67,7 +68,7 @@ def open_working(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str
 
 def open_refusing(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A compiler that makes what no device takes."""
-    compilations = trial.open_compiler(payload)
+    compilations = bench_worker.open_compiler(payload)
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         reply = compilations(request)

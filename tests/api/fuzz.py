@@ -69,23 +69,23 @@ def on_cupy() -> Iterator[None]:
 @contextlib.contextmanager
 def eager(draw: Draw) -> Iterator[None]:
     """In some cases, small problems get what large ones do: threads, kernels of their own."""
-    from mdtensor.api import background, engine, improvement
-    from mdtensor.lower import divisions
+    from mdtensor.api.engine import background_worker, cpu_tier, engine
+    from mdtensor.lower.cpu import parallelism
 
-    least, own, pause = engine.WORTH_THREADS, engine.WORTH_OWN_KERNEL, background._PAUSE
+    least, own, pause = engine.WORTH_THREADS, engine.WORTH_OWN_KERNEL, background_worker._PAUSE
     if draw.chance(0.3):
-        engine.WORTH_THREADS = divisions.WORTH_THREADS = 1e-7
+        engine.WORTH_THREADS = parallelism.WORTH_THREADS = 1e-7
         draw.say("eager to divide")
     if draw.chance(0.3):
-        engine.WORTH_OWN_KERNEL = improvement.WORTH_OWN_KERNEL = 1e-7
-        background._PAUSE = 0.0
+        engine.WORTH_OWN_KERNEL = cpu_tier.WORTH_OWN_KERNEL = 1e-7
+        background_worker._PAUSE = 0.0
         draw.say("eager to compile")
     try:
         yield
     finally:
-        engine.WORTH_THREADS = divisions.WORTH_THREADS = least
-        engine.WORTH_OWN_KERNEL = improvement.WORTH_OWN_KERNEL = own
-        background._PAUSE = pause
+        engine.WORTH_THREADS = parallelism.WORTH_THREADS = least
+        engine.WORTH_OWN_KERNEL = cpu_tier.WORTH_OWN_KERNEL = own
+        background_worker._PAUSE = pause
 
 
 def describe(name: str) -> str:

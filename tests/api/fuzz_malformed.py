@@ -230,7 +230,7 @@ class _Compiles:
         self.count = 0
 
     def __enter__(self) -> None:
-        from mdtensor.backends.pyopencl import OpenCLDevice
+        from mdtensor.backends.opencl.opencl_device import OpenCLDevice
 
         self._build = OpenCLDevice.build
 
@@ -241,7 +241,7 @@ class _Compiles:
         OpenCLDevice.build = build  # type: ignore[method-assign]
 
     def __exit__(self, *_: object) -> None:
-        from mdtensor.backends.pyopencl import OpenCLDevice
+        from mdtensor.backends.opencl.opencl_device import OpenCLDevice
 
         OpenCLDevice.build = self._build  # type: ignore[method-assign]
 
@@ -253,7 +253,8 @@ def _nothing(*_: object) -> None:
 @contextlib.contextmanager
 def not_computed() -> Iterator[None]:
     """Calls go as far as the kernels, which don't run."""
-    from mdtensor.api import computation, einsum
+    from mdtensor.api.calls import computation
+    from mdtensor.api.frontends.einsum import einsum
 
     kept = einsum.executor, computation.executor
     einsum.executor = computation.executor = _nothing
@@ -266,7 +267,9 @@ def not_computed() -> Iterator[None]:
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
     """What takes long or goes far is left out: searches, benchmarks, other folders."""
-    from mdtensor.api import cli, cli_tune, compare, demo, plan, tune
+    from mdtensor.api.cli import compare, demo, main, tune_command
+    from mdtensor.api.plans import plan
+    from mdtensor.api.tuning import tune
 
     class ReachedError(MdtensorError):
         """A command that would begin now."""
@@ -276,10 +279,10 @@ def contained() -> Iterator[None]:
 
     places: list[tuple[Any, str]] = [
         (tune, "_tuned"),
-        (cli_tune, "tune_expressions"),
+        (tune_command, "tune_expressions"),
         (compare, "compare"),
         (demo, "run"),
-        (cli, "_run_benchmarks"),
+        (main, "_run_benchmarks"),
         (plan.Plan, "explain"),
     ]
     kept = [getattr(place, name) for place, name in places]

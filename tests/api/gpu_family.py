@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mdtensor.api import trial
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.store import Store
-from mdtensor.backends.pyopencl import OpenCLDevice, devices
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.tuning import bench_worker
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.opencl.opencl_device import OpenCLDevice, devices
 from mdtensor.specs import Target
 from tests.api import faulty_bench
 from tests.targets import H200
@@ -21,7 +21,7 @@ class GpuOnProcessor(OpenCLDevice):
     target: Target
 
     def __init__(self) -> None:
-        from mdtensor.backends.opencl_runtime import load_pyopencl
+        from mdtensor.backends.opencl.opencl_runtime import load_pyopencl
 
         super().__init__(load_pyopencl(), devices()[0][1])
         self.target = replace(
@@ -31,12 +31,12 @@ class GpuOnProcessor(OpenCLDevice):
 
 def open_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A worker's entry: the bench of such a device."""
-    return trial.Benches(Engine(GpuOnProcessor(), Store.in_memory)).handle
+    return bench_worker.Benches(Engine(GpuOnProcessor(), Store.in_memory)).handle
 
 
 def open_faulty_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The same, with candidates that hang, crash and compute wrongly."""
-    return faulty_bench.faulty(trial.Benches(Engine(GpuOnProcessor(), Store.in_memory)))
+    return faulty_bench.faulty(bench_worker.Benches(Engine(GpuOnProcessor(), Store.in_memory)))
 
 
 class FaultError(Exception):
@@ -58,4 +58,4 @@ def open_lost_bench(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[
         return load(compiled)
 
     device.load = faulty_load  # type: ignore[method-assign]
-    return trial.Benches(Engine(device, Store.in_memory)).handle
+    return bench_worker.Benches(Engine(device, Store.in_memory)).handle

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-import mdtensor.api.einsum as einsum
-from mdtensor.api import computation, pipeline
+import mdtensor.api.frontends.einsum.einsum as einsum
+from mdtensor.api.calls import computation
+from mdtensor.api.engine import registry
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from tests.api import executors
 from tests.api.fronts.on_cupy import Journey
 
 OF_PROCESSORS = {
-    "tests/api/test_convolution.py::test_peak_memory_is_that_of_operands_and_result",
+    "tests/api/frontends/test_convolution.py::test_peak_memory_is_that_of_operands_and_result",
     "tests/api/test_einsum_affine.py::test_a_plan",
 }
 """Tests that need a device for NumPy's arrays, which a machine with a GPU may lack."""
@@ -31,7 +32,7 @@ def compute_there(md_hom: MDHom, inputs: tuple[Any, ...], outputs: tuple[Any, ..
         reference.compute(md_hom, inputs, outputs)
         return
     journey = Journey()
-    pipeline.compute(md_hom, journey.there(inputs), journey.there(outputs))
+    registry.compute(md_hom, journey.there(inputs), journey.there(outputs))
     written = {id(array) for array in outputs}
     for here, there in journey.arrays:
         if id(here) in written:

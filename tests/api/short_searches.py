@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mdtensor.api import schedule_search
+from mdtensor.api.tuning import schedule_search
 from mdtensor.autotune.trial import Measured
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import engine as engine_module
-from mdtensor.api import pipeline
-from mdtensor.api.engine import Engine
-from mdtensor.backends import opencl_program
+from mdtensor.api.engine import engine as engine_module
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.backends.opencl import opencl_program
 
 MOST = 4
 x = np.arange(1.0, 10.0)
@@ -26,7 +26,7 @@ def scaled(factor: int) -> Any:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    found = pipeline.engine_for()
+    found = registry.engine_for()
     monkeypatch.setattr(found, "structures", {})
     monkeypatch.setattr(engine_module, "MOST_STRUCTURES", MOST)
     return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from mdtensor.api import cli
-from mdtensor.api.cli import app
+from mdtensor.api.cli import main
+from mdtensor.api.cli.main import app
 
 PRODUCT = ("ij,jk->ik", "8,8", "8,8")
 
@@ -29,7 +29,7 @@ def test_a_budget_that_is_no_time_is_told_the_forms(command: tuple[str, ...], bu
 
 def test_budgets_have_the_forms_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     budgets: list[float] = []
-    monkeypatch.setattr("mdtensor.api.demo.run", lambda budget_s, **_: budgets.append(budget_s))
+    monkeypatch.setattr("mdtensor.api.cli.demo.run", lambda budget_s, **_: budgets.append(budget_s))
     for words in ([], ["--budget", "90"], ["--budget", "1.5min"]):
         assert CliRunner().invoke(app, ["demo", *words]).exit_code == 0
     assert budgets == [60, 90, 90]
@@ -44,7 +44,7 @@ def test_bench_refuses_an_unknown_option_itself(words: tuple[str, ...]) -> None:
 
 def test_the_benchmarks_take_what_follows_two_dashes(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
-    monkeypatch.setattr(cli, "_run_benchmarks", lambda words: given.append(words) or 0)
+    monkeypatch.setattr(main, "_run_benchmarks", lambda words: given.append(words) or 0)
     for words in ([], ["--", "--family", "kernels"]):
         assert CliRunner().invoke(app, ["bench", *words]).exit_code == 0
     assert given == [[], ["--family", "kernels"]]

@@ -27,10 +27,10 @@ HEAD = """
     import os, signal, sys, threading, time
     import numpy as np
     import mdtensor as mdt
-    import mdtensor.api.compilers as compilers
-    import mdtensor.api.pipeline as pipeline
-    from mdtensor.api.compilers import CompilerApart, CompilerHere
-    from mdtensor.lower.plain import plain
+    import mdtensor.api.engine.compiler_process as compilers
+    import mdtensor.api.engine.registry as pipeline
+    from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
+    from mdtensor.lower.schedule.default_schedule import plain
     a = np.random.default_rng(0).random((24, 24), np.float32)
     engine = pipeline.engine_for()
     (md_hom,) = mdt.compile("ij,jk->ik", a, a).md_homs
@@ -120,7 +120,7 @@ def test_no_compiler_outlives_a_process_that_is_killed(number: signal.Signals) -
 def test_a_process_ends_at_once_while_something_compiles() -> None:
     out = shown("""
         compilers.COMPILER = "tests.api.faulty_compiler:open_hanging"
-        import mdtensor.api.improvement as improvement
+        import mdtensor.api.engine.cpu_tier as improvement
         improvement.WORTH_OWN_KERNEL = improvement.WORTH_COMPILING = 0.0
         engine.untuned(problem)
         apart = engine.improvement._compiler

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import pipeline
-from mdtensor.api.statistics import stats
-from mdtensor.backends.cuda_graphs import WORTH_RECORDING
+from mdtensor.api.calls.statistics import stats
+from mdtensor.api.engine import registry
+from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from tests.cases import CASES, DTYPES, Case, operands, tolerance
 
 pytestmark = pytest.mark.gpu
@@ -224,7 +224,7 @@ def test_a_new_shape_begins_by_a_general_kernel_and_is_captured_with_its_own(
     cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))  # where no shape has a kernel
-    rng, engine = np.random.default_rng(9), pipeline.engine_for("cupy")
+    rng, engine = np.random.default_rng(9), registry.engine_for("cupy")
 
     def operands(rows: int, columns: int) -> tuple[Any, Any]:
         shapes = (rows, 96), (96, columns)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import pipeline
-from mdtensor.backends.cuda_graphs import WORTH_RECORDING
+from mdtensor.api.engine import registry
+from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
 from mdtensor.errors import DeviceError
 from tests.hurried import at_once
 
@@ -134,6 +134,6 @@ def test_arrays_of_the_second_device_are_tuned_there(cupy: Any) -> None:
     (report,) = plan.tune(8, quiet=True, again=True)
     assert report.trials > report.failed
     with cupy.cuda.Device(1):
-        engine = pipeline.engine_for("cupy")
+        engine = registry.engine_for("cupy")
     assert engine.device.number == 1  # type: ignore[attr-defined]
     np.testing.assert_array_equal(on(plan(*moved(cupy, 1, LEFT, RIGHT)), 1), LEFT @ RIGHT)

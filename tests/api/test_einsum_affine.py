@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api.compile import compile as compiled
-from mdtensor.api.einsum import einsum
+from mdtensor.api.frontends.einsum.einsum import einsum
+from mdtensor.api.plans.compile import compile as compiled
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 from tests.cases import tolerance, values
 

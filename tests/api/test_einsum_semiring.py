@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdtensor.api.einsum import einsum
-from mdtensor.api.einsum_reduction import with_output
-from mdtensor.api.semiring import SEMIRINGS, in_stages
+from mdtensor.api.frontends.einsum.einsum import einsum
+from mdtensor.api.frontends.einsum.generalized_einsum import with_output
+from mdtensor.api.frontends.einsum.semiring import SEMIRINGS, in_stages
 from mdtensor.errors import DTypeError, SubscriptError, TranslationError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.contraction import resolve

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.api import pipeline
-from mdtensor.backends import hardware
-from mdtensor.lower.plain import plain
-from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.api.engine import registry
+from mdtensor.backends.host import hardware
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
@@ -30,7 +30,7 @@ def test_results_at_any_place_of_a_cache_line_have_the_same_bits() -> None:
         streaming=True,
         peel=True,
     )
-    program = pipeline.engine_for().specialised(problem, schedule, "test", 0.0).program
+    program = registry.engine_for().specialised(problem, schedule, "test", 0.0).program
     rng = np.random.default_rng(0)
     operands = [rng.standard_normal(spec.shape) for spec in specs]
     memory = np.empty(ROWS * COLUMNS + 8)

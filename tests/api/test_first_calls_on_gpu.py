@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api import pipeline
-from mdtensor.api.choice import Choice
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.store import Store
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.autotune.store.store import Store
 from mdtensor.errors import LoweringError
-from mdtensor.lower import candidates
+from mdtensor.lower.search import candidates
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.md_hom import MDHom
@@ -131,9 +131,9 @@ def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPat
         return SimpleNamespace(problem=md_hom, origin="cost model")
 
     monkeypatch.setattr(engine, "choose", choose)
-    monkeypatch.setattr(pipeline, "engine_for", lambda arrays: engine)
-    monkeypatch.setattr(pipeline, "_programs", {})
-    pipeline.choose_ahead([product(text) for text in (*texts, texts[0])], "cupy")
-    found = [pipeline.choice_for(product(text), "cupy") for text in texts[:2]]
+    monkeypatch.setattr(registry, "engine_for", lambda arrays: engine)
+    monkeypatch.setattr(registry, "_programs", {})
+    registry.choose_ahead([product(text) for text in (*texts, texts[0])], "cupy")
+    found = [registry.choice_for(product(text), "cupy") for text in texts[:2]]
     assert [choice.problem for choice in found] == [product(text) for text in texts[:2]]
-    assert len(pipeline._programs) == 2
+    assert len(registry._programs) == 2

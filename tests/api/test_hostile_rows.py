@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import pipeline
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.rows import WinnerRow
-from mdtensor.autotune.store import Store
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.autotune.store.rows import WinnerRow
+from mdtensor.autotune.store.store import Store
 from mdtensor.errors import LoweringError
-from mdtensor.lower.key import problem_key
-from mdtensor.lower.plain import plain
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import MOST_VECTORS, Schedule
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.schedule.schedule import MOST_VECTORS, Schedule
 from mdtensor.plain_data import data_of
 from tests.autotune.hostile_schedules import hostile_texts
 
@@ -32,7 +32,7 @@ def store() -> Store:
 
 @pytest.fixture(scope="module")
 def engine(store: Store) -> Engine:
-    return Engine(pipeline.engine_for().device, lambda: store)
+    return Engine(registry.engine_for().device, lambda: store)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def problem(engine: Engine) -> Problem:
     return engine.problem_of(MD_HOM)
 
 
-PLAIN = plain(pipeline.engine_for().problem_of(MD_HOM))
+PLAIN = plain(registry.engine_for().problem_of(MD_HOM))
 SCHEDULE = PLAIN.to_json()
 TEXTS = dict(hostile_texts(data_of(PLAIN)))
 
@@ -80,7 +80,7 @@ def test_a_hostile_winner_is_dropped_and_the_call_goes_on(
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_hostile_hints_and_trials_are_passed_over(name: str, problem: Problem) -> None:
-    from mdtensor.api.stored_schedules import with_schedules
+    from mdtensor.api.engine.stored_schedules import with_schedules
 
     rows = [WinnerRow("p", "e", text, 1.0, 1, 1.0, True) for text in (TEXTS[name], SCHEDULE)]
     found = [row.schedule for row, _ in with_schedules(problem, rows)]

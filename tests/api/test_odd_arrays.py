@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.tensors import is_on_gpu, shared
+from mdtensor.api.arrays.dlpack import is_on_gpu, shared
 from mdtensor.directive import (
     Buffer,
     cc,

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.arena import Arena
-from mdtensor.api.engine import Engine
-from mdtensor.api.flat import Flat
-from mdtensor.autotune.store import Store
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.tuning.flat_buffer import Flat
+from mdtensor.api.tuning.harness import Arena
+from mdtensor.autotune.store.store import Store
 from mdtensor.backends.select import open_device
 from mdtensor.errors import ShapeError, TranslationError
-from mdtensor.lower.gpu_candidates import ranked_on_gpu
-from mdtensor.lower.key import problem_key
-from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.zero_filled import zero_filled
+from mdtensor.lower.gpu.candidates.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,
@@ -29,7 +29,7 @@ from mdtensor.translate.convolutions.convolution_layout import (
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import md_homs_from_convolution
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
-from tests.lower.test_gpu_bulk import HOPPER
+from tests.lower.gpu.candidates.test_tma_candidates import HOPPER
 
 RNG = np.random.default_rng(11)
 A = RNG.random((40, 60), np.float32) - np.float32(0.5)

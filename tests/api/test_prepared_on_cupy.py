@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import computation, pipeline
+from mdtensor.api.calls import computation
+from mdtensor.api.engine import registry
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ShapeError
 from mdtensor.translate.md_hom import MDHom
@@ -155,8 +156,8 @@ def test_a_padded_convolution_is_one_kernel_where_zeros_outside_cost_nothing(
         asked.append(md_hom)
         return fills
 
-    engine, others = SimpleNamespace(fills_with_zeros=fills_with_zeros), pipeline.engine_for
-    monkeypatch.setattr(pipeline, "engine_for", lambda a: engine if a == "cupy" else others(a))
+    engine, others = SimpleNamespace(fills_with_zeros=fills_with_zeros), registry.engine_for
+    monkeypatch.setattr(registry, "engine_for", lambda a: engine if a == "cupy" else others(a))
     monkeypatch.setattr(computation, "_table", Bounded(64))
     rng = np.random.default_rng(7)
     img, flt = (rng.random(shape, np.float32) for shape in ((2, 9, 8, 4), (5, 3, 3, 4)))

@@ -128,10 +128,12 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
     ("where", "name"),
     [
         pytest.param(
-            "mdtensor.api.pipeline", "open_device", id="while another thread opens the device"
+            "mdtensor.api.engine.registry",
+            "open_device",
+            id="while another thread opens the device",
         ),
         pytest.param(
-            "mdtensor.api.engine",
+            "mdtensor.api.engine.engine",
             "without_parts",
             id="while another thread makes a structure's first kernel",
         ),

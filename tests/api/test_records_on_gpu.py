@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import computation, dispatch, pipeline
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import computation
+from mdtensor.api.engine import registry
 from mdtensor.errors import DTypeError
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
@@ -107,17 +109,17 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     found.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: stream)
     monkeypatch.setitem(sys.modules, "cupy", found)
     for name in OF_CUPY:
-        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
-    monkeypatch.setattr(dispatch, "cupy_array", None)
-    choose = pipeline.choice_for
+        monkeypatch.setattr(invalidation, name, getattr(invalidation, name))
+    monkeypatch.setattr(invalidation, "cupy_array", None)
+    choose = registry.choice_for
 
     def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Any:
         if arrays != "cupy":
             return choose(md_hom, arrays)
         return SimpleNamespace(program=Program(md_hom))
 
-    monkeypatch.setattr(pipeline, "choice_for", choice_for)
-    monkeypatch.setattr(pipeline, "choose_ahead", lambda md_homs, arrays: None)
+    monkeypatch.setattr(registry, "choice_for", choice_for)
+    monkeypatch.setattr(registry, "choose_ahead", lambda md_homs, arrays: None)
     computation.forget()
     yield found
     computation.forget()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdtensor.api.reduce import reduce, scan
+from mdtensor.api.frontends.reduce import reduce, scan
 from mdtensor.translate.operators.combination import Combination, cc, ps, pw
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.api.reduce import scan
+from mdtensor.api.frontends.reduce import scan
 from mdtensor.errors import MdtensorError, SubscriptError, TranslationError
 from tests.cases import close, values
 

@@ -14,10 +14,10 @@ from mdtensor.directive import mdh
 from mdtensor.errors import TranslationError
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.generalised import generalised
-from mdtensor.lower.key import problem_key
-from mdtensor.lower.plain import plain
-from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction

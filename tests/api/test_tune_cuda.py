@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import measurer, pipeline
-from mdtensor.autotune.store import Store
-from mdtensor.backends.cuda_comparison import CudaComparison
-from mdtensor.backends.cupy import open_device
-from mdtensor.lower.key import problem_key
-from mdtensor.lower.schedule import Schedule
+from mdtensor.api.engine import registry
+from mdtensor.api.tuning import measurer
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.cuda.cuda_comparison import CudaComparison
+from mdtensor.backends.cuda.cupy_device import open_device
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
 
 pytestmark = pytest.mark.gpu
 
@@ -34,10 +35,10 @@ def own_store(cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     """A store of this test's own."""
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
     store = Store.open()
-    monkeypatch.setattr(pipeline.engine_for("cupy"), "_open_store", lambda: store)
-    pipeline.forget()
+    monkeypatch.setattr(registry.engine_for("cupy"), "_open_store", lambda: store)
+    registry.forget()
     yield store
-    pipeline.forget()
+    registry.forget()
 
 
 SECOND_PROCESS = """
@@ -91,7 +92,7 @@ def test_a_hanging_kernel_costs_its_process_only(
     a, b = cupy.ones((64, 64), "f4"), cupy.ones((64, 96), "f4")
     plan = mdt.compile("ij,jk->ik", a, b)
     plan.tune(14, quiet=True)
-    engine = pipeline.engine_for("cupy")
+    engine = registry.engine_for("cupy")
     rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
     statuses = {row.status for row in rows}
     assert {"ok", "timeout", "crashed"} <= statuses
@@ -101,14 +102,14 @@ def test_a_hanging_kernel_costs_its_process_only(
 
 
 def test_hot_calls_go_by_the_table_of_the_current_device(own_store: Store, cupy: Any) -> None:
-    from mdtensor.api import dispatch
+    from mdtensor.api.arrays import invalidation
 
-    dispatch.clear()
+    invalidation.clear()
     a, b = cupy.ones((8, 16), "f4"), cupy.ones((16, 4), "f4")
     mdt.einsum("ij,jk->ik", a, b)
     left, right = ((x.shape, True, x.dtype, 0) for x in (a, b))  # in C order, on device 0
     key = ("ij,jk->ik", *left, *right, 0)
-    assert [key] == [key for table in dispatch.tables for key in table]
+    assert [key] == [key for table in invalidation.tables for key in table]
     np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).get(), np.full((8, 4), 16))
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api import measurer, pipeline
-from mdtensor.api.engine import Engine
-from mdtensor.autotune.store import Store
-from mdtensor.lower import gpu_candidates
-from mdtensor.lower.key import problem_key
-from mdtensor.lower.schedule import Schedule
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.tuning import measurer
+from mdtensor.autotune.store.store import Store
+from mdtensor.lower.gpu.candidates import gpu_candidates
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
 from tests.api.gpu_family import GpuOnProcessor
 from tests.api.short_searches import search_trials, search_until
 
@@ -28,14 +29,14 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """The engine of a GPU that a processor stands for, with a store of its own."""
     store = Store.open(tmp_path)
     engine = Engine(GpuOnProcessor(), lambda: store)
-    monkeypatch.setitem(pipeline._engines, "numpy", engine)
+    monkeypatch.setitem(registry._engines, "numpy", engine)
     monkeypatch.setattr(measurer, "BENCH", f"{BENCHES}:open_bench")
     # Short texts: compilers for processors take seconds for the large register tiles of GPUs.
     monkeypatch.setattr(gpu_candidates, "MOST_COMPUTATIONS", 32)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    pipeline.forget()
+    registry.forget()
     yield engine
-    pipeline.forget()
+    registry.forget()
 
 
 def plan_of(m: int, k: int, n: int) -> mdt.Plan:

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from mdtensor.autotune.progress import Progress, format_duration, format_time
-from mdtensor.autotune.search import search
-from mdtensor.autotune.space import Space
+from mdtensor.autotune.search.search import search
+from mdtensor.autotune.space.space import Space
 from mdtensor.autotune.trial import Measured, Trial
-from mdtensor.lower.parameter import Parameter
+from mdtensor.lower.schedule.parameter import Parameter
 
 
 class Terminal(io.StringIO):

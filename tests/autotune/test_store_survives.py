@@ -11,14 +11,14 @@ import warnings
 
 import pytest
 
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreWarning
 
 # Writes a trial and a winner in turn, and says so after each: what it said must survive.
 WRITER = """
 import os, sys
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 store = Store.open(sys.argv[1])
 at = len(store.trials("p", "e"))
@@ -33,7 +33,7 @@ while True:
 MEMBER = """
 import sys, warnings
 warnings.simplefilter("error")
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 sys.stdin.readline()
 for at in range(int(sys.argv[3])):
@@ -124,7 +124,7 @@ def test_processes_share_a_store_without_errors_or_lost_rows(tmp_path, members):
 
 OTHER = """
 import sys
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store.store import Store
 with Store.open(sys.argv[1]) as store:
     print(len(store.trials("p", "e")))
 """

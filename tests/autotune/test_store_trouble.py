@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from mdtensor import errors
-from mdtensor.autotune import store as store_module
-from mdtensor.autotune.files_shelf import FilesShelf, is_on_network
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store import store as store_module
+from mdtensor.autotune.store.files_backend import FilesShelf, is_on_network
+from mdtensor.autotune.store.store import Store
 from mdtensor.autotune.trial import Trial
 from mdtensor.errors import StoreError, StoreWarning
 
@@ -68,7 +68,7 @@ def test_a_read_only_store_still_serves_its_winners(tmp_path, monkeypatch):
 
 FULL_DISK = """
 import resource, sys, warnings
-from mdtensor.autotune.store import Store
+from mdtensor.autotune.store.store import Store
 from mdtensor.errors import StoreWarning
 from mdtensor.autotune.trial import Trial
 warnings.simplefilter("always")

@@ -199,7 +199,7 @@ def test_checks_run_every_file_of_tests_that_need_a_gpu() -> None:
 
 
 def test_checks_of_front_ends_leave_out_what_is_of_processors() -> None:
-    files = ("tests/api/test_convolution.py", "tests/api/test_einsum_affine.py")
+    files = ("tests/api/frontends/test_convolution.py", "tests/api/test_einsum_affine.py")
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "tests.api.on_cupy"]
     said = subprocess.run(
         [*command, *files], cwd=ROOT, capture_output=True, text=True, check=True

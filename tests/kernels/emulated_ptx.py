@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mdtensor.kernels.source import ALIGNMENT, Entry, KernelSource
+from mdtensor.kernels.kernel_source import ALIGNMENT, Entry, KernelSource
 from tests.kernels.mma_fragments import (
     LANES,
     factors_of_registers,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.program import program_of
-from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom

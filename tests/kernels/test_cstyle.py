@@ -10,12 +10,12 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.kernel_source import numbered
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
-from mdtensor.kernels.source import numbered
-from mdtensor.lower.index import Index, as_index, name
-from mdtensor.lower.nest.group_statements import AwaitCopies, CommitCopies, CopyAsync
-from mdtensor.lower.nest.loop_nest import Argument, LoopNest
-from mdtensor.lower.nest.statements import (
+from mdtensor.lower.ir.group_statements import AwaitCopies, CommitCopies, CopyAsync
+from mdtensor.lower.ir.index import Index, as_index, name
+from mdtensor.lower.ir.loop_nest import Argument, LoopNest
+from mdtensor.lower.ir.statements import (
     Allocate,
     Declare,
     If,
@@ -28,7 +28,7 @@ from mdtensor.lower.nest.statements import (
     Step,
     Store,
 )
-from mdtensor.lower.nest.values import Calc, Literal, Load, Pack, Ref, Slice, Value
+from mdtensor.lower.ir.values import Calc, Literal, Load, Pack, Ref, Slice, Value
 
 F4, F2, I1, U1, I4, I8, U8, F8 = (
     np.dtype(t) for t in ("f4", "f2", "i1", "u1", "i4", "i8", "u8", "f8")

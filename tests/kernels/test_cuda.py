@@ -10,8 +10,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.plain import plain
-from mdtensor.lower.problem import problem_from_md_hom
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
 from tests.kernels.kernel_cases import CASES, GPU_CASES, source

@@ -13,7 +13,7 @@ from mdtensor.kernels.program import program_of
 from tests.kernels.emulated_ptx import EmulatedGpu
 from tests.kernels.kernel_cases import Case, matmul
 from tests.lower import fuzz
-from tests.lower.passes.test_matrix_tile import CASES, TF32
+from tests.lower.codegen.register_blocking.test_tensor_core_tile import CASES, TF32
 from tests.lower.running import MismatchError
 
 HALVES = (

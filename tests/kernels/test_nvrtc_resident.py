@@ -9,12 +9,12 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu_blocks import blocked
-from mdtensor.lower.gpu_candidates import ranked_on_gpu
+from mdtensor.lower.gpu.candidates.block_shapes import blocked
+from mdtensor.lower.gpu.candidates.gpu_candidates import ranked_on_gpu
 from tests.kernels.nvrtc_compiler import compiled
 from tests.lower import fuzz
+from tests.lower.gpu.candidates.test_gpu_candidates import problem_of
 from tests.lower.random_resident import random_resident_schedule
-from tests.lower.test_gpu_candidates import problem_of
 from tests.targets import H200
 
 

@@ -11,9 +11,9 @@ from numpy.testing import assert_array_equal
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.md_hom import Dim, MDHom

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.kernel_source import ALIGNMENT
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.kernels.source import ALIGNMENT
 from tests.kernels.kernel_cases import CASES
 from tests.lower import fuzz
-from tests.lower.test_resident import CASES as RESIDENT
+from tests.lower.codegen.register_blocking.test_register_blocking import CASES as RESIDENT
 
 
 @pytest.mark.parametrize("dialect", [OPENCL, CUDA], ids=lambda dialect: dialect.name)

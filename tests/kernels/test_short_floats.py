@@ -10,7 +10,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.nest.register_types import F16, F32, register_dtype
+from mdtensor.lower.ir.register_types import F16, F32, register_dtype
 from mdtensor.specs import is_short_float
 from tests.kernels.kernel_cases import einsum, gpu
 from tests.kernels.nvrtc_compiler import ARCHITECTURES, compiled

@@ -22,10 +22,10 @@ _LEFT = 0x5A
 
 def cases() -> dict[str, Any]:
     """All named cases."""
-    from tests.lower.passes import bulk_convolutions, test_bulk_tiles
+    from tests.lower.codegen.tma import test_wgmma_loop, tma_convolutions
 
-    products = {name: _Product(case) for name, case in test_bulk_tiles.CASES.items()}
-    return products | bulk_convolutions.CASES
+    products = {name: _Product(case) for name, case in test_wgmma_loop.CASES.items()}
+    return products | tma_convolutions.CASES
 
 
 class _Product:
@@ -47,7 +47,7 @@ def check(name: str) -> float:
     import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
     import numpy as np
 
-    from mdtensor.backends.cupy import open_device
+    from mdtensor.backends.cuda.cupy_device import open_device
     from mdtensor.kernels.cuda import CUDA
     from mdtensor.kernels.program import program_of
 

@@ -20,10 +20,10 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.generalised import generalised
-from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.rules.rows import rows_across
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.rules.row_stores import rows_across
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
 from mdtensor.translate.rewrites.stages import Stage

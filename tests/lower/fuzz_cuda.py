@@ -33,17 +33,17 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from mdtensor.autotune.space import Space
+from mdtensor.autotune.space.space import Space
 from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.kernels.source import KernelSource
-from mdtensor.lower.gpu_candidates import misfit
-from mdtensor.lower.gpu_kinds import kinds_of
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.rules.valid import is_valid
-from mdtensor.lower.schedule import MOST_OF_CLUSTER, Schedule
-from mdtensor.lower.space import parameters_of, schedule_from
+from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
+from mdtensor.lower.gpu.space.gpu_kinds import kinds_of
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.rules.valid import is_valid
+from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER, Schedule
+from mdtensor.lower.search.schedule_space import parameters_of, schedule_from
 from mdtensor.specs import Target
 from tests.lower import fuzz
 from tests.lower.md_hom_cases import MDHomCase
@@ -61,7 +61,7 @@ class OnGpu:
     """A CUDA device whose programs take NumPy arrays: copies there and back, gaps included."""
 
     def __init__(self) -> None:
-        from mdtensor.backends.cupy import open_device
+        from mdtensor.backends.cuda.cupy_device import open_device
 
         self.device = open_device(0)
         # Memory of a pool goes on where an array ends, and compute-sanitizer would not know.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest.statements import IndexCalc, LetIndex, Statement
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.statements import IndexCalc, LetIndex, Statement
 
 
 def number(index: Index, known: Mapping[str, int]) -> int:

@@ -12,10 +12,10 @@ from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.generalised import generalised
-from mdtensor.lower.narrow_places import with_narrow_places
-from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.narrow_tuples import with_narrow_places
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.combine import Combine, Concat
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.reference import compute, run

@@ -10,15 +10,15 @@ import sys
 
 from mdtensor.kernels.cuda import CUDA
 from tests.lower import fuzz
+from tests.lower.codegen.base.test_early_tiles import CASES as EARLY
+from tests.lower.codegen.groups.test_cluster_reduction import CASES as CLUSTERS
+from tests.lower.codegen.register_blocking.test_register_blocking import CASES as RESIDENT
+from tests.lower.codegen.register_blocking.test_tensor_core_tile import CASES as MATRICES
+from tests.lower.codegen.register_blocking.test_tensor_core_tile import TF32
+from tests.lower.codegen.streaming.test_pointwise import CASES as POINTS
+from tests.lower.codegen.test_matrices_of_doubles import CASES as DOUBLES
 from tests.lower.fuzz_cuda import gpu
-from tests.lower.passes.test_cluster import CASES as CLUSTERS
-from tests.lower.passes.test_early_tiles import CASES as EARLY
-from tests.lower.passes.test_matrices_of_doubles import CASES as DOUBLES
-from tests.lower.passes.test_matrix_tile import CASES as MATRICES
-from tests.lower.passes.test_matrix_tile import TF32
 from tests.lower.running import MismatchError
-from tests.lower.test_pointwise import CASES as POINTS
-from tests.lower.test_resident import CASES as RESIDENT
 
 RUNS = 3
 

@@ -6,9 +6,9 @@ import math
 import random
 from dataclasses import replace
 
-from mdtensor.lower.planes import plane_dim
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.codegen.streaming.planes import plane_dim
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
 
 UNROLLED = 32
 ITEMS = 64

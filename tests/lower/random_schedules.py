@@ -7,14 +7,14 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from mdtensor.lower.asm import asm_of
-from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.lanes import LONG, most_lanes
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.rules.rows import rows_across
-from mdtensor.lower.rules.valid import is_valid
-from mdtensor.lower.schedule import TAILS, Schedule
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scatter_pattern import selection_of
+from mdtensor.lower.problem.simd_lanes import LONG, most_lanes
+from mdtensor.lower.schedule.machine_model import asm_of
+from mdtensor.lower.schedule.rules.row_stores import rows_across
+from mdtensor.lower.schedule.rules.valid import is_valid
+from mdtensor.lower.schedule.schedule import TAILS, Schedule
 
 UNROLLED = 48  # computations in one register tile, which bounds what the compiler has to do
 # The same where work-items combine their results: Intel's compiler crashes on kernels of some

@@ -8,9 +8,9 @@ from functools import cache, partial
 
 import numpy as np
 
-from mdtensor.lower.generalised import generalised
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.reference import run
 from tests.lower.random_problems import Placed, guarded
@@ -19,7 +19,7 @@ from tests.workers import MismatchError
 
 @cache
 def device():
-    from mdtensor.backends.pyopencl import devices, open_device
+    from mdtensor.backends.opencl.opencl_device import devices, open_device
 
     found = open_device(devices()[0][1])
     found.scratch = partial(guarded_scratch, found)

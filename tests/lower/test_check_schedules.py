@@ -11,18 +11,18 @@ from typing import Any, cast
 import pytest
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest.group_statements import (
+from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.ir.group_statements import (
     AwaitCopies,
     Barrier,
     Exchange,
     MatrixProduct,
 )
-from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.nest.statements import If, Loop, Set, Store
-from mdtensor.lower.nest.values import Load
-from mdtensor.lower.plain import plain
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.ir.statements import If, Loop, Set, Store
+from mdtensor.lower.ir.values import Load
+from mdtensor.lower.schedule.default_schedule import plain
 from tests.lower.check_schedules import run
 from tests.lower.checker.memory import FaultError
 from tests.lower.checker.pairs import (

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.passes.staged_layouts import staged_dtype
-from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.codegen.base.staged_layouts import staged_dtype
+from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.problem.scatter_pattern import selection_of
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Concat, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, MDHom

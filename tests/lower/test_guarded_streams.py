@@ -10,11 +10,11 @@ import pytest
 
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
-from mdtensor.lower.gpu_blocks import blocked
-from mdtensor.lower.gpu_candidates import gpu_candidates
-from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.zero_filled import zero_filled
+from mdtensor.lower.gpu.candidates.block_shapes import blocked
+from mdtensor.lower.gpu.candidates.gpu_candidates import gpu_candidates
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.problem.zero_padding import zero_filled
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,

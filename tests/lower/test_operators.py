@@ -10,9 +10,9 @@ import pytest
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.cstyle import render
 from mdtensor.kernels.opencl import OPENCL
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.problem import problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Operator, Pointwise, named
 from mdtensor.translate.md_hom import Dim, MDHom

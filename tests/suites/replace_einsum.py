@@ -11,9 +11,9 @@ import os
 import numpy as np
 import pytest
 
-import mdtensor.api.einsum as module
-from mdtensor.api.statistics import stats
-from mdtensor.api.tensordot import tensordot
+import mdtensor.api.frontends.einsum.einsum as module
+from mdtensor.api.calls.statistics import stats
+from mdtensor.api.frontends.einsum.tensordot import tensordot
 from mdtensor.translate import reference
 
 if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":

@@ -13,9 +13,9 @@ import pytest
 import scipy.ndimage
 from scipy._lib._array_api import xp_capabilities_table
 
-import mdtensor.api.computation as module
-from mdtensor.api import ndimage
-from mdtensor.api.statistics import stats
+import mdtensor.api.calls.computation as module
+from mdtensor.api.calls.statistics import stats
+from mdtensor.api.frontends.ndimage import ndimage
 from mdtensor.translate import reference
 
 if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":

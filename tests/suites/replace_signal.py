@@ -16,9 +16,9 @@ import pytest
 import scipy.signal
 import scipy.signal.tests
 
-import mdtensor.api.computation as module
-from mdtensor.api import correlation
-from mdtensor.api.statistics import stats
+import mdtensor.api.calls.computation as module
+from mdtensor.api.calls.statistics import stats
+from mdtensor.api.frontends import correlation
 from mdtensor.translate import reference
 
 if os.environ.get("MDTENSOR_SUITE_EXECUTOR") == "reference":

@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mdtensor.api import computation, dispatch
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import computation
 from mdtensor.errors import TranslationError
 from mdtensor.translate import reference
 from tests.translate.programs import data, loops, reductions, stencils
@@ -44,7 +45,7 @@ def outcome(name: str) -> str:
     """Checks a program; raises what is wrong with it. A typed refusal is counted by its class."""
     _, front, number = name.split("/")
     is_compiled = int(number) % COMPILED == 0
-    dispatch.clear()
+    invalidation.clear()
     computation.executor = None if is_compiled else reference.compute
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -10,7 +10,7 @@ from typing import Any
 
 from mdtensor.errors import TranslationError
 from mdtensor.translate.loop_nests.affine_conditions import affine_conditions, at_least_zero
-from mdtensor.translate.loop_nests.loop_nest import Loop, Loops, Nest, Read, Store
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
 from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
 from mdtensor.translate.python.cases import Cases
 from mdtensor.translate.python.functions import conjunction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from mdtensor.errors import ProgramError
-from mdtensor.translate.loop_nests.loop_nest import Loop
+from mdtensor.translate.loop_nests.source_loop_nest import Loop
 
 E = TypeVar("E", bound=ProgramError)
 

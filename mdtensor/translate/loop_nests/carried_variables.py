@@ -11,11 +11,11 @@ import numpy as np
 from mdtensor.translate.loop_nests.accesses import Accesses
 from mdtensor.translate.loop_nests.affine_conditions import at_least_zero
 from mdtensor.translate.loop_nests.carried import CarriedError, as_carried
-from mdtensor.translate.loop_nests.loop_nest import Carried, Loop
 from mdtensor.translate.loop_nests.reductions import reduction
+from mdtensor.translate.loop_nests.source_loop_nest import Carried, Loop
 from mdtensor.translate.loop_nests.updates import identity, update_of
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.interpreter import Undecided
-from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr, apply, as_expr, select
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from mdtensor.errors import TranslationError
 from mdtensor.translate.loop_nests.affine_conditions import difference
 from mdtensor.translate.loop_nests.affine_from_expr import added, affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Loop, Loops
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops
 from mdtensor.translate.scalar import I64, Expr, as_expr
 from mdtensor.translate.views import AffineIndex
 

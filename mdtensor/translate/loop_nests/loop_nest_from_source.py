@@ -15,11 +15,11 @@ from mdtensor.translate.loop_nests.allocations import allocated, is_allocation
 from mdtensor.translate.loop_nests.carried import LengthyError, retyped
 from mdtensor.translate.loop_nests.carried_variables import CarriedVariables, assigned
 from mdtensor.translate.loop_nests.loop_from_range import loop_from_range
-from mdtensor.translate.loop_nests.loop_nest import Loop, Nest
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest
 from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.functions import negation
 from mdtensor.translate.python.interpreter import Interpreter, Undecided, merge
-from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr
 
 UNROLLED = 4096

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from mdtensor.specs import computed_dtype
-from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read, Reduced
 from mdtensor.translate.loop_nests.updates import operator
 from mdtensor.translate.scalar import Expr, apply, cast
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from mdtensor.errors import ProgramError
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.carried import as_carried
-from mdtensor.translate.loop_nests.loop_nest import Loop, Loops, Nest, Read, Store
 from mdtensor.translate.loop_nests.reductions import reduction
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
 from mdtensor.translate.loop_nests.updates import update_of
 from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated
-from mdtensor.translate.python.source import Source
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, apply, param
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import AffineIndex

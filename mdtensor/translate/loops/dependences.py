@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mdtensor.translate.loop_nests.loop_nest import Loop, Loops
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops
 from mdtensor.translate.loops.integer_points import Linear, may_hold
 from mdtensor.translate.views import AffineIndex
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Read, Reduced
 from mdtensor.translate.loop_nests.updates import identity
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.scalar import Expr, apply, cast

@@ -13,15 +13,15 @@ from mdtensor.errors import TranslationError
 from mdtensor.specs import TensorSpec, computed_dtype
 from mdtensor.translate.combine import CC, Combine, Operator, Pointwise, PrefixSum
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Loops, Nest, Read
+from mdtensor.translate.loop_nests.source_loop_nest import Loops, Nest, Read
 from mdtensor.translate.loops.dependences import Touch, repeated
 from mdtensor.translate.loops.md_hom_from_assignment import Reader, name_of, out_of_reach
 from mdtensor.translate.md_hom import Dim, MDHom
 from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.operators.operators import OperatorFunction, operator_of
+from mdtensor.translate.operators.combine_operators import OperatorFunction, operator_of
 from mdtensor.translate.operators.positions import Origin, operators_by_dim
-from mdtensor.translate.python.source import Source
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, as_expr, cast
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_substituted, dims_in

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
-from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.fusion import version_of
 from mdtensor.translate.loops.md_hom_from_assignment import (
@@ -20,7 +20,7 @@ from mdtensor.translate.loops.md_hom_from_assignment import (
     md_hom_from_assignment,
 )
 from mdtensor.translate.md_hom import Dim, MDHom
-from mdtensor.translate.python.source import Source
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, const, index_of
 from mdtensor.translate.scalar_function import identity_function
 from mdtensor.translate.trees import dims_in, params_in, substitute

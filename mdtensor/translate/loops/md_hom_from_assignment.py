@@ -14,11 +14,11 @@ from mdtensor.errors import shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC, Pointwise, named
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Entry, Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Entry, Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
 from mdtensor.translate.loops.dependences import stays_inside
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
-from mdtensor.translate.python.source import Source
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import I64, Expr, cast, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.trees import all_substituted, params_in, substitute

@@ -18,8 +18,8 @@ from mdtensor.translate.loop_nests.symbolic_buffers import OpenBuffer
 from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md_hom_of_results
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.interpreter import LocalFunction
-from mdtensor.translate.python.source import Source
 
 
 def md_hom_from_loops(

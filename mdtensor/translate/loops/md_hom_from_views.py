@@ -14,14 +14,14 @@ import numpy as np
 
 from mdtensor.errors import TranslationError, count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.loop_nests.loop_nest import Loop, Nest, Read
+from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest, Read
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.loop_results import Given, Result, combines_of, md_hom_of_results
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.assigning_functions import parameters_of, results_of_assigning
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.expr_from_function import no_function, traced
-from mdtensor.translate.python.source import Source
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import I64, Expr, as_expr
 

@@ -12,15 +12,15 @@ from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.carried import CarriedError, LengthyError, retyped
 from mdtensor.translate.loop_nests.loop_arguments import bind
-from mdtensor.translate.loop_nests.loop_nest import Loop
 from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
+from mdtensor.translate.loop_nests.source_loop_nest import Loop
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.assignments import Assignment, assignments
 from mdtensor.translate.loops.fusion import fused
 from mdtensor.translate.loops.loop_steps import Apart, LoopProgram, Planner, without_dead
 from mdtensor.translate.loops.written_out import joined
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.interpreter import LocalFunction
-from mdtensor.translate.python.source import Source
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.scalar import const
 from mdtensor.translate.views import AffineIndex

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 
 from mdtensor.translate.graphs import count_of_nodes
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.loop_nest import Nest, Read, Reduced
+from mdtensor.translate.loop_nests.source_loop_nest import Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
-from mdtensor.translate.python.source import Source
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, cast
 from mdtensor.translate.trees import params_in, substitute
 from mdtensor.translate.views import AffineIndex

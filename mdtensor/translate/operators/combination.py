@@ -10,7 +10,7 @@ class Combination:
     """How one dim is combined: `cc` keeps it, `pw(op)` reduces it, `ps(op)` makes prefix sums.
 
     The kinds are those of 002, section 4.2.2, Examples 1 and 2, and appendix .2; `operator` is as
-    `operators.operator_of` takes it.
+    `combine_operators.operator_of` takes it.
 
     >>> cc, pw("add"), ps(max)
     (cc, pw('add'), ps(max))

@@ -10,7 +10,7 @@ from typing import Any
 from mdtensor.errors import FieldError, ProgramError
 from mdtensor.translate.operators.assigning_functions import assigns, operator_from_assigning
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.operators.operators import OperatorFunction
+from mdtensor.translate.operators.combine_operators import OperatorFunction
 from mdtensor.translate.python.expr_from_function import traced
 from mdtensor.translate.python.tuples import as_tuple
 from mdtensor.translate.trees import all_substituted

@@ -14,7 +14,7 @@ import numpy as np
 from mdtensor.errors import TranslationError
 from mdtensor.translate.combine import NAMES, PAIR_NAMES, Operator, named
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.operators.operators import operator_name
+from mdtensor.translate.operators.combine_operators import operator_name
 from mdtensor.translate.scalar import param
 from mdtensor.translate.trees import all_substituted, substitute
 

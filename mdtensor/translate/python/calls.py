@@ -13,6 +13,7 @@ from typing import Any
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.doubts import CHANGES
 from mdtensor.translate.python.expressions import Expressions
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.functions import (
     is_symbolic,
     meaning,
@@ -27,7 +28,6 @@ from mdtensor.translate.python.local_functions import (
     is_plain,
     local_function,
 )
-from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.tracing import while_tracing
 

@@ -24,10 +24,10 @@ from mdtensor.errors import (
 )
 from mdtensor.specs import as_dtype
 from mdtensor.translate.python.doubts import Doubt, doubt_of, python_function
+from mdtensor.translate.python.function_source import Source, source_of
 from mdtensor.translate.python.functions import is_sequence
 from mdtensor.translate.python.interpreter import Interpreter
 from mdtensor.translate.python.local_functions import is_own
-from mdtensor.translate.python.source import Source, source_of
 from mdtensor.translate.scalar import Expr, as_expr, cast, index_of, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.tracing import while_tracing

@@ -15,15 +15,15 @@ import numpy as np
 from mdtensor.errors import MdtensorError, PassedOverError, ProgramError, count_of, shown
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
+from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.functions import (
     conjunction,
     disjunction,
     is_symbolic,
     negation,
 )
-from mdtensor.translate.python.operators import binary, compared, unary
+from mdtensor.translate.python.python_operators import binary, compared, unary
 from mdtensor.translate.python.refusals import refusal_of
-from mdtensor.translate.python.source import Source
 from mdtensor.translate.scalar import ATTRIBUTES, Expr, truth
 from mdtensor.translate.tracing import SymbolError, while_tracing
 

@@ -20,7 +20,7 @@ from mdtensor.translate.python.branches import NoChoiceError, Undecided, merge
 from mdtensor.translate.python.calls import Calls
 from mdtensor.translate.python.functions import conjunction, negation
 from mdtensor.translate.python.local_functions import LocalFunction, bound, local_function
-from mdtensor.translate.python.operators import binary
+from mdtensor.translate.python.python_operators import binary
 from mdtensor.translate.scalar import Expr
 
 __all__ = ["Interpreter", "LocalFunction", "Undecided", "local_function", "merge"]

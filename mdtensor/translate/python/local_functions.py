@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mdtensor.translate.python.source import Source, source_of
+from mdtensor.translate.python.function_source import Source, source_of
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 

@@ -11,7 +11,7 @@ from mdtensor.options import is_one_of
 from mdtensor.translate.combine import NAMES, PAIR_NAMES
 from mdtensor.translate.einsum.index_space import IndexSpace
 from mdtensor.translate.operators.combination import Combination, cc, ps, pw
-from mdtensor.translate.operators.operators import OperatorFunction, operator_name
+from mdtensor.translate.operators.combine_operators import OperatorFunction, operator_name
 
 # A name, a function or an Operator for all dims, or one (or a Combination) for each of some dims.
 Said = Any

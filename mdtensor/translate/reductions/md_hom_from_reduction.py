@@ -25,7 +25,7 @@ from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.einsum.views_from_index_space import affine_access, views_from_index_space
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.operators.combination import Combination
-from mdtensor.translate.operators.operators import operator_name, operator_of
+from mdtensor.translate.operators.combine_operators import operator_name, operator_of
 from mdtensor.translate.operators.positions import Origin, operators_by_dim
 from mdtensor.translate.python.expr_from_function import scalar_function
 from mdtensor.translate.reductions.combinations_of_dims import (

@@ -13,7 +13,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 import mdtensor as mdt
-from mdtensor.api import cli
+from mdtensor.api.cli import main
 from mdtensor.directive import (
     Buffer,
     add,
@@ -532,7 +532,7 @@ def _command(rng: random.Random) -> Call:
     def typed(*words: Any) -> Any:
         """A command line, whose words are texts without zeros."""
         line = [str(word).replace("\0", "").encode("utf-8", "replace").decode() for word in words]
-        result = CliRunner().invoke(cli.app, line, catch_exceptions=False)
+        result = CliRunner().invoke(main.app, line, catch_exceptions=False)
         assert "Traceback" not in result.output, result.output
         return result.exit_code
 

@@ -29,7 +29,7 @@ _READER = """
 known()
 known()
 new()
-from mdtensor.api.pipeline import store
+from mdtensor.api.engine.registry import store
 print(sum(entry.trials for entry in store().ls()))
 """
 

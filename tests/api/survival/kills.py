@@ -14,14 +14,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from mdtensor.autotune.store import FILE_NAME, Store
-from mdtensor.lower.schedule import Schedule
+from mdtensor.autotune.store.store import FILE_NAME, Store
+from mdtensor.lower.schedule.schedule import Schedule
 from tests.api.survival.programs import ended, started
 
 VICTIM = """
 import sys
 import mdtensor as mdt
-from mdtensor.autotune.store import FILE_NAME, Store
+from mdtensor.autotune.store.store import FILE_NAME, Store
 
 record = Store.record_trial
 count = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from mdtensor.lower.gpu_matrices import matrix_blocked, matrix_dims
-from mdtensor.lower.gpu_scatters import can_scatter_together, scattered_dim
-from mdtensor.lower.passes.matrix_tile import matrices_of
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.codegen.register_blocking.tensor_core_tile import matrices_of
+from mdtensor.lower.gpu.candidates.scatter_candidates import can_scatter_together, scattered_dim
+from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_blocked, matrix_dims
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
 from tests.lower.fuzz_cuda import of_cluster
 from tests.lower.md_hom_cases import UNROLLED
 from tests.lower.random_problems import Einsum, Operand

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest.group_statements import (
+from mdtensor.lower.ir.group_statements import (
     Arrive,
     Atomic,
     Await,
@@ -29,8 +28,9 @@ from mdtensor.lower.nest.group_statements import (
     Post,
     ShowCopies,
 )
-from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.nest.statements import (
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.ir.statements import (
     EXCHANGE,
     Allocate,
     Block,
@@ -50,7 +50,7 @@ from mdtensor.lower.nest.statements import (
     Store,
     When,
 )
-from mdtensor.lower.nest.values import Ref, Value
+from mdtensor.lower.ir.values import Ref, Value
 from tests.lower.checker.arithmetic import as_float, as_integer, cast_text, operation
 from tests.lower.checker.memory import POISON, Copies, CopiesOut, FaultError, array_of
 from tests.lower.checker.value_text import NotInterpretedError, Place, ValueText

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
-from mdtensor.lower.index import Index
-from mdtensor.lower.nest.group_statements import (
+from mdtensor.lower.ir.group_statements import (
     Arrive,
     AwaitCluster,
     Barrier,
@@ -19,8 +18,9 @@ from mdtensor.lower.nest.group_statements import (
     MatrixProduct,
     MeetCluster,
 )
-from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.nest.statements import Statement
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.ir.statements import Statement
 from tests.lower.checker.kernel_text import kernel_function
 from tests.lower.checker.memory import (
     POISON,

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.any_alignment import for_any_alignment
-from mdtensor.lower.generalised import generalised
-from mdtensor.lower.lowering import lowered
-from mdtensor.lower.nest.loop_nest import LoopNest
-from mdtensor.lower.problem import Problem
-from mdtensor.lower.schedule import Schedule
-from mdtensor.lower.selection import selection_of
+from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.gpu.candidates.unaligned import for_any_alignment
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scatter_pattern import selection_of
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.combine import PrefixSum
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.stages import stages

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.lower.narrow_places import with_narrow_places
-from mdtensor.lower.plain import plain
-from mdtensor.lower.problem import Problem, problem_from_md_hom
-from mdtensor.lower.schedule import Schedule
+from mdtensor.lower.problem.narrow_tuples import with_narrow_places
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.rewrites.stages import stages
 from tests.lower.random_md_homs import Drawn, drawn
 from tests.lower.random_problems import Einsum, Operand

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.lower.index import Index, as_index
-from mdtensor.lower.nest.statements import IndexCalc
-from mdtensor.lower.nest.values import (
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.ir.statements import IndexCalc
+from mdtensor.lower.ir.values import (
     Calc,
     FromIndex,
     Gather,

@@ -6,15 +6,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.api import computation
-from mdtensor.api.directive import mdh
+from mdtensor.api.calls import computation
+from mdtensor.api.frontends.loops.mdh import mdh
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
 from mdtensor.translate import reference
 from mdtensor.translate.combine import Operator
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
 from mdtensor.translate.loop_nests.loop_arguments import program_of
-from mdtensor.translate.loop_nests.loop_nest import Loop
+from mdtensor.translate.loop_nests.source_loop_nest import Loop
 from mdtensor.translate.loop_nests.updates import update_of
 from mdtensor.translate.loops.dependences import Touch, carried_backwards, repeated, stays_inside
 from mdtensor.translate.loops.fusion import simplified

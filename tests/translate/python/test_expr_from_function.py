@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mdtensor.errors import ProgramError
-from mdtensor.translate.operators.operators import operator as operator_function
+from mdtensor.translate.operators.combine_operators import operator as operator_function
 from mdtensor.translate.python.expr_from_function import scalar_function, traced
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.trees import evaluate

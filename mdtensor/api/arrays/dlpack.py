@@ -1,0 +1,57 @@
+"""Tensors of other libraries in a GPU's memory, which CuPy's arrays can share."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import DTypeError
+
+# CuPy's array or another library's tensor.
+Array = Any
+
+# Kinds of memory (dlpack.h): CUDA's, and what CUDA manages.
+_OF_CUDA = (2, 13)
+
+
+def is_on_gpu(array: object) -> bool:
+    """Whether an array is CuPy's, or a tensor in a GPU's memory, by DLPack or CUDA's interface."""
+    kind = type(array)
+    if kind is np.ndarray:
+        return False
+    if kind.__module__.partition(".")[0] == "cupy":
+        return True
+    try:
+        if hasattr(kind, "__dlpack_device__"):
+            given: Any = array
+            return int(given.__dlpack_device__()[0]) in _OF_CUDA
+        return hasattr(kind, "__cuda_array_interface__")
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return False
+
+
+def cupy_for(array: object) -> Any:
+    """CuPy, which an array on a GPU needs; NoDeviceError where it is not installed."""
+    if type(array).__module__.partition(".")[0] == "cupy":
+        return importlib.import_module("cupy")
+    return importlib.import_module("mdtensor.backends.cuda.cupy_device").load_cupy()
+
+
+def shared(name: str, tensor: Any, cupy: Any) -> Array:
+    """CuPy's array in the memory of a tensor on a GPU, ordered behind what fills it.
+
+    Raises DTypeError where the tensor cannot be shared, as one that wants a gradient.
+    """
+    if type(tensor) is cupy.ndarray:
+        return tensor
+    try:
+        if hasattr(tensor, "__dlpack__"):
+            return cupy.from_dlpack(tensor)
+        return cupy.asarray(tensor)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise DTypeError(
+            f"{name} is a {type(tensor).__name__} that {cupy.__name__} does not take: {error}",
+            hint=f"convert it to an array of {cupy.__name__} first",
+        ) from error

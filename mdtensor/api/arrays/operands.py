@@ -1,0 +1,379 @@
+"""What a caller handed over: arrays of one library, and a string that says what to do."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import string
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
+from mdtensor.api.arrays.memory_overlap import check_distinct, is_apart
+from mdtensor.api.arrays.torch_tensors import host_array, is_tensor
+from mdtensor.backends.host.aligned_memory import aligned_allocator
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError, is_ours, shown
+from mdtensor.options import beginning
+from mdtensor.specs import TensorSpec
+
+# Arrays of NumPy or CuPy, known by their attributes alone.
+Array = Any
+
+# The types that kernels compute with: bool, integers, half to double, and their complex pairs.
+COMPUTED = frozenset("?bBhHiIlLqQefdFD")
+# Bytes from which the place of an array in memory matters more than the time to allocate it.
+LARGE = 1 << 16
+BYTE_ORDER = "byte order"
+_MOST_INDICES = 64  # of one array, as NumPy has it
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def split(operands: Sequence[object]) -> tuple[str, tuple[Any, ...]]:
+    """The einsum string and the arrays, also from the interleaved form.
+
+    >>> split([[[1, 2]], [0, 1], [3, 4], [1], [0]])
+    ('AB,B->A', ([[1, 2]], [3, 4]))
+    """
+    if operands and isinstance(operands[0], bytes):
+        operands = (operands[0].decode("ascii", "replace"), *operands[1:])
+    if len(operands) < 2:
+        raise SubscriptError(
+            "einsum needs an einsum string and at least one operand",
+            hint="einsum('ij,jk->ik', a, b), or einsum(a, [0, 1], b, [1, 2], [0, 2])",
+        )
+    if isinstance(operands[0], str):
+        return operands[0], tuple(operands[1:])
+    pairs = len(operands) // 2
+    text = ",".join(_term(operands[2 * n + 1]) for n in range(pairs))
+    if len(operands) % 2:
+        text += "->" + _term(operands[-1])
+    return text, tuple(operands[2 * n] for n in range(pairs))
+
+
+def _term(indices: object) -> str:
+    if not isinstance(indices, Iterable):
+        raise DTypeError(
+            f"{shown(indices)} is no list of indices",
+            hint="every array is followed by a list of ints and Ellipsis, or begin with a string",
+        )
+    listed: Iterable[object] = indices  # pyright: ignore[reportUnknownVariableType]
+    try:
+        letters = [_letter(index) for index in beginning(listed, _MOST_INDICES)]
+    except NotImplementedError:  # of memory with several axes
+        raise DTypeError(f"{shown(listed)} is no list of indices") from None
+    if len(letters) > _MOST_INDICES:
+        raise SubscriptError(
+            f"{shown(listed)} has more than {_MOST_INDICES} indices",
+            hint="begin with a string: 'ij,jk->ik', A, B",
+        )
+    return "".join(letters)
+
+
+def _letter(index: Any) -> str:
+    if index is Ellipsis:
+        return "..."
+    try:
+        number = operator.index(index)
+    except TypeError:
+        raise DTypeError(
+            f"index {shown(index)} is neither an int nor Ellipsis",
+            hint="begin with a string: 'ij,jk->ik', A, B",
+        ) from None
+    if not 0 <= number < len(_LETTERS):
+        raise SubscriptError(f"index {shown(number)} is not between 0 and {len(_LETTERS) - 1}")
+    return _LETTERS[number]
+
+
+def array_module(arrays: Iterable[object]) -> Any:
+    """CuPy where any array is CuPy's or in a GPU's memory, otherwise NumPy."""
+    for array in arrays:
+        if type(array) is not np.ndarray and is_on_gpu(array):
+            return cupy_for(array)
+    return np
+
+
+def as_arrays(operands: Sequence[object], xp: Any) -> list[Array]:
+    """The operands as arrays of one library.
+
+    Numbers and lists go wherever the arrays are; arrays of NumPy and CuPy do not mix.
+    """
+    if xp is not np and any(isinstance(o, np.ndarray) and o.ndim for o in operands):
+        raise DTypeError(
+            f"arrays of NumPy and of {xp.__name__} in one call",
+            hint=f"copy with {xp.__name__}.asarray(…) or .get() first",
+        )
+    return [as_array(f"operand {n}", operand, xp) for n, operand in enumerate(operands)]
+
+
+def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None) -> Array:
+    """An operand as an array of NumPy or CuPy, in its own memory where that can be read.
+
+    `dtype` is for lists and numbers, which have no type of their own. Tensors of other libraries
+    are read by `__array__`, or by `__dlpack__` where they have no other way.
+
+    Raises DTypeError for what the library does not take, ShapeError for lists whose parts differ
+    in length.
+    """
+    if type(operand) is xp.ndarray:
+        return operand
+    if operand is None:
+        raise DTypeError(f"{name} is None", hint="pass an array, a list or a number")
+    if isinstance(operand, TensorSpec):
+        raise DTypeError(
+            f"{name} is a spec, not an array", hint="mdtensor.compile makes plans of specs"
+        )
+    if xp is not np and is_on_gpu(operand):
+        return shared(name, operand, xp)
+    if xp is np and is_tensor(operand):
+        return host_array(name, operand)
+    try:
+        if hasattr(operand, "__dlpack__") and not hasattr(operand, "__array__"):
+            return xp.from_dlpack(operand)
+        return xp.asarray(operand, dtype=dtype)
+    except (BufferError, OverflowError, RuntimeError, TypeError) as error:
+        raise DTypeError(
+            f"{name} is a {type(operand).__name__} that {xp.__name__} does not take: {error}",
+            hint=f"convert it to an array of {xp.__name__} first",
+        ) from error
+    except ValueError as error:
+        raise ShapeError(
+            f"{name} is a {type(operand).__name__} that is no array: {error}",
+            hint="nested lists have one length on each level",
+        ) from error
+
+
+def as_computed(operands: Sequence[object], xp: Any) -> list[Array]:
+    """The operands as kernels read them: copies where elements lie or are written otherwise.
+
+    Raises DTypeError for types without kernels, and for masks, which no kernel sees.
+    """
+    for number, operand in enumerate(operands):
+        check_mask(f"operand {number}", operand)
+    arrays = as_arrays(operands, xp)
+    check_types([array.dtype for array in arrays], on_gpu=xp is not np)
+    return [array if _is_readable(array) else _copied(array) for array in arrays]
+
+
+def check_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> None:
+    """Raises DTypeError for element types without kernels; any byte order will do."""
+    if reason := reason_of_types([dtype.newbyteorder("=") for dtype in types], on_gpu=on_gpu):
+        raise no_kernels(reason)
+
+
+def _has_objects(array: Array) -> bool:
+    return array.dtype.hasobject
+
+
+def has_layout(operand: Any) -> bool:
+    """Whether an operand tells shape, strides and type as arrays of NumPy and CuPy do."""
+    if isinstance(operand, TensorSpec) or not hasattr(operand, "strides"):
+        return False
+    return isinstance(getattr(operand, "dtype", None), np.dtype)
+
+
+def no_kernels(reason: str, more: str = "") -> DTypeError:
+    """The error for a reason that `reason_of_types` gave."""
+    hint = "convert the arrays to bool, integers, float16 to float64 or complex numbers"
+    if reason == BYTE_ORDER:
+        reason = "a foreign byte order"
+        hint = "convert the arrays by a.astype(a.dtype.newbyteorder('='))"
+    if "bfloat16" in reason:
+        hint = "processors compute with float32: a.astype('float32'); CuPy arrays may be bfloat16"
+    return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
+
+
+def computed_by_numpy(
+    compute: Callable[[], Any], reason: str, operands: Sequence[object], whose: str = "NumPy"
+) -> Any:
+    """What NumPy or scipy computes of operands that have no kernels for a reason.
+
+    Raises DTypeError with their words. What elements that are objects raise is their own, and so is
+    what arrays raise that answer NumPy's functions themselves.
+    """
+    try:
+        return compute()
+    except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        are_objects = any(isinstance(each, np.ndarray) and _has_objects(each) for each in operands)
+        is_an_elements = type(error) is TypeError and are_objects
+        if is_an_elements or any(answers_itself(each) and not is_ours(each) for each in operands):
+            raise
+        raise no_kernels(reason, f", and {whose} says: {error}") from error
+
+
+def check_native(types: Iterable[np.dtype]) -> None:
+    """Raises DTypeError for a result in a foreign byte order."""
+    for dtype in types:
+        if not dtype.isnative:
+            raise DTypeError(
+                f"kernels write no elements of {dtype.str!r}",
+                hint=f"compute {dtype.newbyteorder('=').name}; an out= may have any byte order",
+            )
+
+
+def no_array(name: str, given: object) -> DTypeError:
+    """The error for what is written, but is no array of NumPy or CuPy."""
+    return DTypeError(
+        f"{name} is {type(given).__name__}, not an array",
+        hint="numpy.asarray of many other objects shares their memory",
+    )
+
+
+def as_output(name: str, given: object, xp: Any) -> Array:
+    """The array that a result is written to, which may share a tensor's memory on a GPU.
+
+    Raises DTypeError for what is no array of NumPy or CuPy, and shares no memory with one, and
+    ShapeError where elements share memory with each other.
+    """
+    array = given
+    if not isinstance(given, xp.ndarray):
+        if xp is np and is_tensor(given):
+            array = host_array(name, given, written=True)
+        elif xp is np or not is_on_gpu(given):
+            raise no_array(name, given)
+        else:
+            array = shared(name, given, xp)
+    check_distinct(name, array)
+    return array
+
+
+def read_only(name: str, text: str | None = None) -> ShapeError:
+    """The error for an array that cannot be written to."""
+    return ShapeError(f"{name} is read-only", text=text, hint=f"pass {name}.copy(), or none")
+
+
+def check_mask(name: str, operand: object) -> None:
+    """Raises DTypeError for a masked array: a kernel would read what lies under the mask."""
+    if type(operand) is not np.ndarray and isinstance(operand, np.ma.MaskedArray):
+        raise DTypeError(
+            f"{name} is a masked array, and kernels see no masks",
+            hint="fill it by a.filled(…) with what does not count, or compute with a.mask too",
+        )
+
+
+def _is_readable(array: Array) -> bool:
+    return addressable(array) and array.dtype.isnative
+
+
+def _copied(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
+    """Why the classes of operands leave a call to NumPy, or an empty string."""
+    for operand in operands:
+        if type(operand) is np.ndarray:
+            continue
+        name = type(operand).__name__
+        if answers_itself(operand):
+            return f"{name} overrides NumPy's functions"
+        if optimized and isinstance(operand, np.ndarray):
+            return f"subclass {name} with optimize"
+    return ""
+
+
+def answers_itself(operand: object) -> bool:
+    """Whether a class says itself what NumPy's functions do; CuPy's arrays have kernels."""
+    if type(operand).__module__.partition(".")[0] == "cupy":
+        return False
+    override = getattr(type(operand), "__array_function__", None)
+    return override is not None and override is not np.ndarray.__array_function__
+
+
+def reason_of_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> str:
+    """Why element types leave a call to NumPy, or an empty string.
+
+    `on_gpu`, kernels read and write bfloat16 too, a type that `ml_dtypes` brings.
+    """
+    for given in types:
+        if given.char not in COMPUTED and not (on_gpu and given.name == "bfloat16"):
+            return f"dtype {given.name}"
+        if not given.isnative:
+            return BYTE_ORDER
+    return ""
+
+
+def holds(array: Array, spec: TensorSpec, others: Iterable[Array], xp: Any) -> bool:
+    """Whether a kernel can write a result of a spec to an array itself, while it reads others."""
+    return addressable(array) and spec_of(array) == spec and is_apart(array, others, xp)
+
+
+def addressable(array: Array) -> bool:
+    """Whether every element lies at a whole number of elements from the first."""
+    size = array.dtype.itemsize
+    aligned = not isinstance(array, np.ndarray) or array.flags.aligned
+    return aligned and all(stride % size == 0 for stride in array.strides)
+
+
+def addressable_copy(array: Array, xp: Any) -> Array:
+    """A copy that is addressable, whose axes lie in memory in the order of the array's.
+
+    As in the array, all indices of an axis with stride 0 are one element.
+    """
+    once = array[tuple(slice(None if stride else 1) for stride in array.strides)]
+    return xp.broadcast_to(once.copy(order="K"), array.shape)
+
+
+def spec_of(array: Array) -> TensorSpec:
+    """The spec of an addressable array."""
+    size = array.dtype.itemsize
+    return TensorSpec(array.dtype, tuple(array.shape), tuple(s // size for s in array.strides))
+
+
+def allocator(spec: TensorSpec, xp: Any) -> Callable[[], Array]:
+    """A function that makes arrays with the shape and the order of axes of a spec, without gaps.
+
+    Large NumPy arrays begin on a 64-byte boundary: on others every store of a whole vector
+    touches two cache lines, which halved the speed of some kernels.
+    """
+    if not spec.is_contiguous:
+        axes = sorted(range(len(spec.shape)), key=lambda axis: -abs(spec.strides[axis]))
+        base = allocator(TensorSpec.of([spec.shape[axis] for axis in axes], spec.dtype), xp)
+        order = tuple(np.argsort(axes).tolist())
+        return lambda: base().transpose(order)
+    if xp is np:
+        return _numpy_allocator(spec.shape, spec.dtype)
+    return _cupy_allocator(spec.shape, spec.dtype, xp.ndarray)
+
+
+def _cupy_allocator(shape: tuple[int, ...], dtype: np.dtype, array_of: Any) -> Callable[[], Array]:
+    """A function that makes CuPy's arrays in C order.
+
+    It does what CuPy's class does, without the Python in that: a third of the time. CuPy knows its
+    own types soonest by their letters.
+    """
+    if not hasattr(array_of.__base__, "_init"):
+        return functools.partial(array_of, shape, dtype)
+    anew = array_of.__base__.__new__
+    of = dtype.char if dtype.isbuiltin == 1 and dtype.isnative else dtype
+
+    def allocate() -> Array:
+        array = anew(array_of)
+        array._init(shape, of)
+        return array
+
+    return allocate
+
+
+def ordered_allocator(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype
+) -> Callable[[], np.ndarray]:
+    """A function that makes arrays of NumPy with axes that lie in memory in another order.
+
+    `shape` has their extents in the order in memory, `axes` says where each axis is there.
+    """
+    base = _numpy_allocator(shape, dtype)
+    return base if axes == (*range(len(axes)),) else lambda: base().transpose(axes)
+
+
+def _numpy_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
+    if math.prod(shape) * dtype.itemsize >= LARGE:
+        return aligned_allocator(shape, dtype)
+    return functools.partial(np.empty, shape, dtype)
+
+
+def allocate(spec: TensorSpec, xp: Any) -> Array:
+    """One such array."""
+    return allocator(spec, xp)()

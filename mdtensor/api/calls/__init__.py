@@ -1,0 +1,1 @@
+"""The way of every call: the call cache, the computation behind it, and shape families."""

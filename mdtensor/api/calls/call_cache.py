@@ -1,0 +1,409 @@
+"""Recall: a call like one made before goes from what its caller wrote straight to its kernels.
+
+Every front end is wrapped in `recalled`. A call's key is what the caller wrote: layouts of arrays,
+values of everything else, functions by what they say. The first call with a key is made in full,
+and what it ran is noted; where that was one computation on arrays that the caller gave, later calls
+with this key run its kernels and nothing else. Tables are emptied whenever better kernels may
+exist, see `invalidation.clear`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, ParamSpec, cast
+
+import numpy as np
+
+from mdtensor.api.arrays import device_scope, invalidation
+from mdtensor.api.arrays.torch_tensors import taken
+from mdtensor.api.calls.call_recorder import OUT, REFUSED, Launch, Noted, launch_of
+from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.engine import tuning_mode
+from mdtensor.bounded import Bounded
+from mdtensor.translate.operators.combination import Combination
+from mdtensor.translate.operators.combine_operators import OperatorFunction
+
+P = ParamSpec("P")
+Array = Any
+# From the arguments of a call to what runs it, where that takes no call in full.
+AtOnce = Callable[[Sequence[Any], Mapping[str, Any]], Launch | None]
+# From the arguments of a call to its key, and the arrays among them.
+Described = Callable[[Sequence[Any], Mapping[str, Any]], tuple[tuple[object, ...], list[Any]]]
+
+SIZE = 4096  # calls that a front end's table holds
+_LONGEST = 64  # elements of tuples and lists in keys
+_ndarray = np.ndarray
+_type_of: Any = type
+NO_TENSORS = object()  # what is given of a call without tensors of torch
+_NO_STORE = object()  # stands in keys of calls that leave winners in the store
+_NAMED = object()  # stands between positional and named arguments
+
+# Arguments of these classes mean the same whenever they are equal.
+_PLAIN: frozenset[Any] = frozenset(
+    (
+        int,
+        bool,
+        bytes,
+        type(None),
+        type(...),
+        type,
+        np.ufunc,
+        BuiltinFunctionType,
+        _type_of(np.max),
+    )
+)
+_FUNCTIONS = frozenset((FunctionType, OperatorFunction))
+
+
+# What the calls of this context have run so far, where one of them may be recalled later.
+_recording: ContextVar[list[Noted | None] | None] = ContextVar("recording", default=None)
+_active = invalidation.watchers
+
+
+def note(noted: Noted) -> None:
+    """Tells the call that is being made what it ran."""
+    if _active and (notes := _recording.get()) is not None:
+        notes.append(noted)
+
+
+def is_noting() -> bool:
+    """Whether somebody wants to know what this call runs."""
+    return bool(_active) and _recording.get() is not None
+
+
+def _is_seen() -> bool:
+    """Whether the call that is made may not be recalled: somebody wants to know what it runs."""
+    return bool(_active) and (_recording.get() is not None or tuning_mode.is_watching())
+
+
+def in_full() -> None:
+    """Has the call that is being made be made in full every time, as one that warns must be."""
+    if _active and (notes := _recording.get()) is not None:
+        notes += None, None
+
+
+class _NotPlainError(Exception):
+    """An argument whose meaning no key holds."""
+
+
+def recalled(
+    function: Callable[P, Any],
+    of: Callable[[Any], Hashable] | None = None,
+    *,
+    numbers: bool = False,
+    at_once: AtOnce | None = None,
+) -> Callable[P, Any]:
+    """A function of arrays and options whose calls are recalled.
+
+    `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
+    says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
+    `at_once` gives what runs a call with a new key on the arrays in it, if it knows that.
+    """
+    whole: Callable[..., Any] = function
+    known = Bounded[tuple[object, ...], Launch](SIZE)
+    known_get = known.get
+    invalidation.tables.append(known)
+
+    def described(
+        args: Sequence[Any], options: Mapping[str, Any]
+    ) -> tuple[tuple[object, ...], list[Any]]:
+        """The key of a call, and the arrays in it."""
+        parts: list[Any] = []
+        arrays: list[Any] = []
+        if of is not None:
+            parts.append(of(args[0]))
+            args = args[1:]
+        for value in args:
+            if type(value) is _ndarray:
+                parts += value.shape, value.strides, value.dtype
+                arrays.append(value)
+            elif type(value) is str:
+                parts.append(value)
+            else:
+                _describe(value, parts, arrays, numbers)
+        if options:
+            parts.append(_NAMED)
+            for name, value in options.items():
+                parts.append(name)
+                if type(value) is str:
+                    parts.append(value)
+                elif type(value) is _ndarray:
+                    parts += value.shape, value.strides, value.dtype
+                    arrays.append(value)
+                else:
+                    _describe(value, parts, arrays, numbers)
+        if _active and not tuning_mode.uses_store():
+            parts.append(_NO_STORE)
+        if invalidation.cupy_array is not None:
+            _add_place(parts, arrays)
+        return tuple(parts), arrays
+
+    def kept_at_once(
+        key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Launch | None:
+        """What runs a call with a new key, which is known from now on."""
+        assert at_once is not None
+        generation = invalidation.generation()
+        launch = at_once(args, options)
+        if launch is not None:
+            _keep(known, key, launch, generation)
+        return launch
+
+    def kept_for(
+        device: int, key: tuple[object, ...], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        """A call on arrays of another device than the current one, which are the key's last."""
+        generation = invalidation.generation()
+        with device_scope.at(device):
+            result = called(*args, **options)
+        launch = known_get((*key[:-1], device))
+        if launch is not None:
+            _keep(known, key, device_scope.launched_at(device, launch), generation)
+        return result
+
+    def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """A call on arrays in the place of torch's tensors; NO_TENSORS where there are none."""
+        given = taken(args, options)
+        if given is not None and given.on_cuda:
+            launch, arrays = None, []
+            with suppress(_NotPlainError, TypeError, RecursionError):  # beside the tensors
+                key, arrays = described(given.args, given.options)
+                launch = known_get(key)
+            if launch is not None and not (_active and _is_seen()):
+                result = launch(*arrays)
+                if result is OUT:
+                    return options["out"]
+                if result is not REFUSED:
+                    return given.returned(result)
+        if given is None or given.on_cuda:
+            given = taken(args, options, owned=True)  # made in full, a call may keep an array
+        if given is None:
+            return NO_TENSORS
+        return given.returned(called(*given.args, **given.options))
+
+    @functools.wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        if len(args) == 3 and not options:
+            first, second, third = args
+            if type(first) is str and type(second) is type(third) is _ndarray and not _active:
+                # Most calls; what follows does the same, here and below.
+                # fmt: off
+                launch = known_get((
+                    first, second.shape, second.strides, second.dtype,
+                    third.shape, third.strides, third.dtype,
+                ))
+                # fmt: on
+                if launch is not None:
+                    result = launch(second, third)
+                    if result is not REFUSED:
+                        return result
+        key = _typical(args)
+        if options and key is not None:
+            key = _with_out(key, options)
+        if key is not None and not _active:
+            launch = known_get(key)
+            if launch is None and at_once is not None:
+                launch = kept_at_once(key, args, options)
+            if launch is not None:
+                if options:
+                    result = launch(*args[1:], options["out"])
+                    if result is OUT:
+                        return options["out"]
+                else:
+                    result = launch(*args[1:])
+                if result is not REFUSED:
+                    return result
+        if invalidation.has_tensors and (found := on_tensors(args, options)) is not NO_TENSORS:
+            return found
+        try:
+            key, arrays = described(args, options)
+            launch = known_get(key)
+        except (_NotPlainError, TypeError, RecursionError):  # no hash, or it holds itself
+            key, arrays, launch = None, [], None
+        if key is None and (found := on_tensors(args, options)) is not NO_TENSORS:
+            return found
+        if key is None:  # out of the handler: what is raised now has nothing to do with keys
+            return device_scope.called_there(whole, args, options)
+        if launch is not None and not (_active and _is_seen()):
+            result = launch(*arrays)
+            if result is OUT:
+                return options["out"]
+            if result is not REFUSED:
+                return result
+        if is_noting():  # a part of the call that is being made
+            return whole(*args, **options)
+        device = None if invalidation.cupy_array is None else device_scope.elsewhere(args, options)
+        if device is not None:
+            return kept_for(device, key, args, options)
+        if at_once is not None:
+            launch = kept_at_once(key, args, options)
+            if launch is not None:
+                return launch(*arrays)
+        return _in_full(whole, known, described, args, options)
+
+    return cast("Callable[P, Any]", called)
+
+
+# fmt: off
+def _typical(args: tuple[Any, ...]) -> tuple[object, ...] | None:
+    """The key of a call on a string and one to three arrays of NumPy, or two of CuPy's; or None.
+
+    It is what `described` gives for them.
+    """
+    count = len(args)
+    if count == 3:
+        first, second, third = args
+        kind = _type_of(second)
+        if type(first) is str and kind is type(third):
+            if kind is _ndarray:
+                return (
+                    first, second.shape, second.strides, second.dtype,
+                    third.shape, third.strides, third.dtype,
+                )
+            if kind is invalidation.cupy_array:
+                order = invalidation.order_of
+                return (
+                    first, second.shape, order(second) or second.strides, second.dtype,
+                    second.data.device_id, third.shape, order(third) or third.strides,
+                    third.dtype, third.data.device_id, invalidation.current_device(),
+                )
+    elif count == 2:
+        first, second = args
+        if type(first) is str and type(second) is _ndarray:
+            return first, second.shape, second.strides, second.dtype
+    elif count == 4:
+        first, second, third, fourth = args
+        if type(first) is str and type(second) is type(third) is type(fourth) is _ndarray:
+            return (
+                first, second.shape, second.strides, second.dtype,
+                third.shape, third.strides, third.dtype,
+                fourth.shape, fourth.strides, fourth.dtype,
+            )
+    return None
+# fmt: on
+
+
+def _with_out(key: tuple[object, ...], options: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """The key of a call that has but an `out` of NumPy's besides; or None."""
+    out = options.get("out") if len(options) == 1 else None
+    if type(out) is not _ndarray:
+        return None
+    return *key, _NAMED, "out", out.shape, out.strides, out.dtype
+
+
+def _describe(value: Any, parts: list[Any], arrays: list[Any], numbers: bool) -> None:
+    """Adds what an argument is to a key, and arrays to a list.
+
+    What is added begins with a tuple for an array, with a class for what is neither array nor
+    string, so no two lists of arguments have the same key.
+    """
+    kind = _type_of(value)
+    if kind is _ndarray:
+        parts += value.shape, value.strides, value.dtype
+        arrays.append(value)
+    elif kind is invalidation.cupy_array:
+        order = invalidation.order_of(value) or value.strides
+        parts += value.shape, order, value.dtype, value.data.device_id
+        arrays.append(value)
+    elif kind is str:
+        parts.append(value)
+    elif kind in _PLAIN:
+        parts += kind, value
+    elif kind is float or kind is complex:
+        if numbers:
+            parts += (), kind
+            arrays.append(value)
+        else:
+            parts += kind, repr(value)  # -0.0 equals 0.0
+    elif kind is tuple or kind is list:
+        if len(value) > _LONGEST:
+            raise _NotPlainError
+        parts += kind, len(value)
+        for part in value:
+            _describe(part, parts, arrays, numbers=False)
+    elif kind is dict:
+        parts += kind, len(value)
+        for name, part in value.items():
+            _describe(name, parts, arrays, numbers=False)
+            _describe(part, parts, arrays, numbers=False)
+    elif kind is Combination:
+        parts += kind, value.kind
+        _describe(value.operator, parts, arrays, numbers=False)
+    elif kind in _FUNCTIONS:
+        parts += kind, function_key(value)
+    elif isinstance(value, np.generic):
+        parts += (), kind
+        arrays.append(value)
+    elif isinstance(value, np.dtype):
+        parts += np.dtype, value
+    else:
+        raise _NotPlainError
+
+
+def _add_place(parts: list[Any], arrays: Sequence[Any]) -> None:
+    """Adds the current device to the key of a call on CuPy's arrays."""
+    if any(type(array) is invalidation.cupy_array for array in arrays):
+        parts.append(invalidation.current_device())
+
+
+def _in_full(
+    whole: Callable[..., Any],
+    known: Bounded[tuple[object, ...], Launch],
+    described: Described,
+    args: tuple[Any, ...],
+    options: Mapping[str, Any],
+) -> Any:
+    """A call that is made in full; the next one with its key is recalled, where that can be."""
+    args, options, originals = _told_apart(args, options)
+    key, arrays = described(args, options)
+    notes: list[Noted | None] = []
+    generation = invalidation.generation()
+    token = _recording.set(notes)
+    _active.append(None)
+    try:
+        result = whole(*args, **options)
+    finally:
+        _active.pop()
+        _recording.reset(token)
+    noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None
+    if noted is not None and len(set(map(id, arrays))) == len(arrays):
+        launch = launch_of(noted, arrays, result, options.get("out"), known.get(key))
+        if launch is not None:
+            _keep(known, key, launch, generation)
+    return originals.get(id(result), result)
+
+
+def _keep(
+    known: Bounded[tuple[object, ...], Launch],
+    key: tuple[object, ...],
+    launch: Launch,
+    generation: int,
+) -> None:
+    """Keeps a launch that was chosen in a generation, as long as there is no later one."""
+    if generation == invalidation.generation():
+        known.keep(key, launch)
+
+
+def _told_apart(
+    args: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, Array]]:
+    """Arguments in which no array stands twice: views of one, by what they are views of.
+
+    So what becomes of each argument can be seen.
+    """
+    seen: set[int] = set()
+    originals: dict[int, Array] = {}
+
+    def apart(value: Any) -> Any:
+        if type(value) is _ndarray and id(value) in seen:
+            original, value = value, value.view()
+            originals[id(value)] = original
+        seen.add(id(value))
+        return value
+
+    args = tuple(map(apart, args))
+    return args, {name: apart(value) for name, value in options.items()}, originals

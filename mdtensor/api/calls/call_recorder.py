@@ -1,0 +1,212 @@
+"""Noted: what a call ran, and the launch that does the same on other arrays of these layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+
+Array = Any
+Launch = Callable[..., Any]
+
+REFUSED: Any = object()
+"""What a launch gives that may not run on these arrays."""
+OUT: Any = object()
+"""What a launch gives for the tuple of arrays that its caller gave as `out`."""
+
+_MOST_BYTES = 4096  # of arrays that count by their content
+_MOST_CONTENTS = 64
+_WRITEABLE, _OWNED_AND_WRITEABLE = 0x400, 0x404  # bits of `flags.num`
+_ndarray = np.ndarray
+_may_share_memory = np.may_share_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A computation that a call ran on `operands`, into `targets`, and its `result`.
+
+    `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
+    those for the results. `constants` are operands behind these, which follow from the arguments
+    that are no operands.
+    """
+
+    new: Callable[..., Any]
+    into: Callable[..., object]
+    operands: Sequence[Any]
+    targets: Sequence[Array]
+    result: Any
+    constants: tuple[Array, ...] = ()
+
+
+def launch_of(
+    noted: Noted, given: Sequence[Any], returned: Any, out: Any, before: Launch | None
+) -> Launch | None:
+    """What runs a call like the one that was noted; None where it did more than run that.
+
+    The arrays that it was given and did not hand to kernels count by what they contain.
+    """
+    numbers = {id(array): number for number, array in enumerate(given)}
+    reads = [numbers.get(id(operand)) for operand in noted.operands]
+    writes = [numbers.get(id(target)) for target in noted.targets]
+    order = [n for n in reads if n is not None]
+    targets = [n for n in writes if n is not None]
+    if len(order) < len(reads) or len(targets) < len(writes) or set(order) & set(targets):
+        return None
+    launch = _direct(noted, given, order, targets, returned, out)
+    others = tuple(sorted({*range(len(given))}.difference(order, targets)))
+    if launch is None or not others:
+        return launch
+    return _by_content(launch, given, others, before)
+
+
+def _direct(
+    noted: Noted,
+    given: Sequence[Any],
+    order: Sequence[int],
+    targets: Sequence[int],
+    returned: Any,
+    out: Any,
+) -> Launch | None:
+    """What runs the computation on arguments in the order in which they were given."""
+    scalars = frozenset(n for n in order if _is_scalar(given[n]))
+    if scalars and any(type(array) is invalidation.cupy_array for array in given):
+        return None
+    if targets:
+        return _into_given(noted, given, order, targets, scalars, returned, out)
+    if returned is not noted.result and not _same_parts(returned, noted.result):
+        return None
+    new, constants = noted.new, noted.constants
+    if list(order) == list(range(len(given))) and not constants and not scalars:
+        return new
+    return lambda *arrays: new(*_operands(arrays, order, scalars), *constants)
+
+
+def _into_given(
+    noted: Noted,
+    given: Sequence[Any],
+    order: Sequence[int],
+    targets: Sequence[int],
+    scalars: Collection[int],
+    returned: Any,
+    out: Any,
+) -> Launch | None:
+    """The same for results that are written into arrays of the caller's, who gets these back."""
+    gives = next((n for n in targets if returned is given[n]), None)
+    if gives is None and returned is not None and returned is not out:
+        return None
+    answer = None if returned is None else OUT
+    into, constants = noted.into, noted.constants
+    last = len(given) - 1
+    is_typical = (*order, *targets) == (*range(last + 1),) and not constants and not scalars
+    is_typical = is_typical and len(targets) == 1 and gives is not None
+    if is_typical and type(out) is invalidation.cupy_array:
+
+        def launch_into_on_device(*arrays: Array) -> Any:
+            target = arrays[last]
+            for array in arrays[:last]:
+                if invalidation.may_share_memory(target, array):
+                    return REFUSED
+            into(*arrays)
+            return target
+
+        return launch_into_on_device
+
+    if is_typical and type(out) is _ndarray:
+
+        def launch_into(*arrays: Array) -> Any:
+            # Most calls; what follows does the same.
+            target = arrays[last]
+            owns = target.flags.num & _OWNED_AND_WRITEABLE
+            if not owns & _WRITEABLE:
+                return REFUSED
+            for array in arrays[:last]:
+                # Arrays that are no part of another one have memory of their own.
+                is_apart = owns == _OWNED_AND_WRITEABLE and array.base is None
+                if (not is_apart or array is target) and _may_share_memory(target, array):
+                    return REFUSED
+            into(*arrays)
+            return target
+
+        return launch_into
+
+    def launch(*arrays: Array) -> Any:
+        for n in targets:
+            others = (array for m, array in enumerate(arrays) if m != n)
+            if not _is_writeable(arrays[n]) or not all(_is_free(arrays[n], o) for o in others):
+                return REFUSED
+        into(*_operands(arrays, order, scalars), *constants, *[arrays[n] for n in targets])
+        return answer if gives is None else arrays[gives]
+
+    return launch
+
+
+def _operands(arrays: Sequence[Any], order: Sequence[int], scalars: Collection[int]) -> list[Array]:
+    if not scalars:
+        return [arrays[n] for n in order]
+    return [np.asarray(arrays[n]) if n in scalars else arrays[n] for n in order]
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether an argument is a number, of Python or NumPy, that is handed to kernels."""
+    return isinstance(value, np.generic | float | complex)
+
+
+def _same_parts(returned: Any, result: Any) -> bool:
+    """Whether several results are returned as they are, in a tuple of their own."""
+    return (
+        type(returned) is tuple is type(result)
+        and len(returned) == len(result)
+        and all(a is b for a, b in zip(returned, result, strict=True))
+    )
+
+
+def _is_writeable(array: Array) -> bool:
+    return bool(getattr(array.flags, "writeable", True))  # CuPy has no such flag
+
+
+def _is_free(target: Array, array: Any) -> bool:
+    """Whether an array that is written has no memory in common with another argument."""
+    if _is_scalar(array):
+        return True
+    if type(target) is _ndarray:
+        return not _may_share_memory(target, array)
+    return not invalidation.may_share_memory(target, array)
+
+
+class _ByContent:
+    """The launches of calls that differ in what some arrays contain, such as a filter's weights."""
+
+    def __init__(self, positions: tuple[int, ...]) -> None:
+        self.positions = positions
+        self.known: dict[tuple[object, ...], Launch] = {}
+
+    def __call__(self, *arrays: Any) -> Any:
+        launch = self.known.get(tuple([_content(arrays[n]) for n in self.positions]))
+        return REFUSED if launch is None else launch(*arrays)
+
+
+def _content(array: Any) -> object:
+    return array.tobytes() if hasattr(array, "tobytes") else repr(array)
+
+
+def _by_content(
+    launch: Launch, given: Sequence[Any], positions: tuple[int, ...], before: Launch | None
+) -> Launch | None:
+    apart = [given[n] for n in positions]
+    if any(type(array) is invalidation.cupy_array for array in apart):
+        return None
+    if sum(getattr(array, "nbytes", 0) for array in apart) > _MOST_BYTES:
+        return None
+    if any(getattr(array, "dtype", np.dtype("?")).hasobject for array in apart):
+        return None
+    table = before
+    if not isinstance(table, _ByContent) or table.positions != positions:
+        table = _ByContent(positions)
+    if len(table.known) >= _MOST_CONTENTS:
+        table.known.clear()
+    table.known[tuple(map(_content, apart))] = launch
+    return table

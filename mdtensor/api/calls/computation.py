@@ -1,0 +1,403 @@
+"""Computation: what a front end makes of a call: `md_hom`s in order, and the arrays they share.
+
+Front ends other than einsum hand a key and a builder to `call`, which does the rest: the table of
+computations that were built, the arrays, the kernels, the counting.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.operands import (
+    Array,
+    allocate,
+    allocator,
+    array_module,
+    as_computed,
+    as_output,
+    check_native,
+    check_types,
+    holds,
+    read_only,
+    spec_of,
+)
+from mdtensor.api.async_steps import Begun, Chain, Step
+from mdtensor.api.calls import call_cache, statistics
+from mdtensor.api.calls.executable import Ready, Run
+from mdtensor.api.calls.shape_families import Families, Member
+from mdtensor.api.engine import tuning_mode
+from mdtensor.backends.protocol import Program
+from mdtensor.bounded import Bounded
+from mdtensor.errors import DTypeError, ShapeError, count_of
+from mdtensor.specs import TensorSpec
+from mdtensor.translate import reference
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.stages import stages
+
+Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
+
+# Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
+# interpreter here.
+executor: Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """Steps over numbered slots: operands first, then results, then temporaries.
+
+    `operands` is their number. `fills` are values that results are filled with before the first
+    step, or None for results that the steps write whole. `whole` gives the one step that takes the
+    place of all, if there is one, for devices that read zeros outside of arrays at no cost.
+    """
+
+    operands: int
+    results: tuple[TensorSpec, ...]
+    temporaries: tuple[TensorSpec, ...]
+    steps: tuple[Step, ...]
+    fills: tuple[float | None, ...] = ()
+    whole: Callable[[], Step | None] | None = None
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """Specs of results and temporaries."""
+        return (*self.results, *self.temporaries)
+
+
+def single(md_hom: MDHom) -> Computation:
+    """The computation of one `md_hom`: its inputs are the operands, its outputs the results."""
+    count = len(md_hom.inputs)
+    results = tuple(range(count, count + len(md_hom.outputs)))
+    step = Step(md_hom, tuple(range(count)), results)
+    return Computation(count, tuple(b.spec for b in md_hom.outputs), (), (step,))
+
+
+def staged(computation: Computation) -> Computation:
+    """The same computation in steps of one operator each (see `translate.stages`)."""
+    temporaries = list(computation.temporaries)
+    first = computation.operands + len(computation.results)
+    steps: list[Step] = []
+    for step in computation.steps:
+        before: tuple[int, ...] = ()
+        chain = stages(step.md_hom)
+        for stage in chain:
+            reads = tuple(step.operands[n] if n >= 0 else before[-1 - n] for n in stage.inputs)
+            writes = step.results
+            if stage is not chain[-1]:
+                writes = tuple(
+                    first + len(temporaries) + n for n in range(len(stage.md_hom.outputs))
+                )
+                temporaries += [buffer.spec for buffer in stage.md_hom.outputs]
+            steps.append(Step(stage.md_hom, reads, writes))
+            before = writes
+    return replace(computation, temporaries=tuple(temporaries), steps=tuple(steps))
+
+
+# What plans the calls of this context instead of running them: it gets a computation, its operands
+# and the caller's `out`, and returns what stands for the results.
+Planner = Callable[[Computation, Sequence[Any], Any], Any]
+planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
+
+_TABLE_SIZE = 4096
+_table = Bounded[Hashable, Computation](_TABLE_SIZE)
+_ready = Bounded[Hashable, Ready](_TABLE_SIZE)
+
+
+def _engine() -> Any:
+    return importlib.import_module("mdtensor.api.engine.registry").engine_for()
+
+
+families: Families[Computation] = Families(_engine)
+
+
+def forget() -> None:
+    """Drops the launches of this module; better kernels may exist."""
+    _ready.clear()
+
+
+class _Launches:
+    def forget(self) -> None:
+        forget()
+
+
+_launches = _Launches()
+invalidation.when_cleared(_launches)
+
+
+def _place(xp: Any) -> int | None:
+    """The number of the device that holds CuPy's arrays; None for NumPy's."""
+    if xp is np:
+        return None
+    if invalidation.cupy_array is None:
+        invalidation.knows_cupy(xp)
+    return invalidation.current_device()
+
+
+def _several(out: Any) -> tuple[Array, ...]:
+    return cast("tuple[Array, ...]", out) if isinstance(out, tuple) else (out,)
+
+
+def call(
+    key: Hashable,
+    operands: Sequence[object],
+    build: Build,
+    out: Array | tuple[Array, ...] | None = None,
+    constants: int = 0,
+    moment: Callable[[], Hashable] = lambda: None,
+) -> Any:
+    """Runs a front end's computation on arrays; one result, or a tuple of several.
+
+    `key` holds all that shapes the computation besides the operands' layouts; equal keys and
+    layouts take the computation that was built before. `build` makes it from the operands' specs.
+    So many `constants`, the last operands, follow from what the front end was given besides the
+    arrays that are the other operands. `moment` gives what `build` looks at besides: what was built
+    for some layouts stays what it is, but for others it is built anew where that has changed.
+
+    Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
+    `out` that does not fit.
+    """
+    given = () if out is None else _several(out)
+    generation = invalidation.generation()
+    xp = array_module((*operands, *given))
+    arrays = as_computed(operands, xp)
+    written = tuple([as_output("out", target, xp) for target in given])
+    if any(array is not target for array, target in zip(written, given, strict=True)):
+        call(key, operands, build, written, constants)
+        return out
+    check_types([target.dtype for target in given], on_gpu=xp is not np)
+    layouts = tuple([(a.shape, a.strides, a.dtype) for a in arrays])
+    seen = (key, layouts)
+    place = _place(xp), tuning_mode.uses_store()
+    is_watched = executor is not None or tuning_mode.is_watching() or planner.get() is not None
+    found = None if is_watched else _ready.get((place, seen))
+    if found is None:
+        alike = None if is_watched or xp is not np else lambda: (key, moment())
+        found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
+        if isinstance(found, Computation) and found.whole is not None and xp is not np:
+            found = _suited(found, seen, xp)
+    if isinstance(found, Computation) and (plans := planner.get()) is not None:
+        return plans(found, operands, out)
+    results = _allocated(found.results, arrays, given, xp)
+    if isinstance(found, Computation) and is_watched:
+        ready = None
+        _run(found, arrays, results, xp)
+    else:
+        ready = found if isinstance(found, Ready) else ready_for(found, xp)
+        if (
+            ready is not found and generation == invalidation.generation()
+        ):  # else perhaps out of date
+            _ready.keep((place, seen), ready)
+        ready.into(*arrays, *results)
+    is_direct = True
+    for target, result in zip(given, results, strict=False):
+        if target is not result:
+            is_direct = False
+            xp.copyto(target, result, casting="same_kind")
+    finished: Any = out
+    if out is None:
+        several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
+        finished = several[0] if len(several) == 1 else several
+    if ready is not None and is_direct and call_cache.is_noting():
+        _note(ready, operands, arrays, constants, given, finished)
+    return finished
+
+
+def _member_or_built(
+    seen: Hashable,
+    alike: Callable[[], Hashable] | None,
+    specs: tuple[TensorSpec, ...],
+    build: Build,
+) -> Computation | Member[Computation]:
+    """The computation on operands of these specs: built before, of a family, or built now.
+
+    `alike` gives what computations of a family have in common; None where there shall be none.
+    """
+    computation = _table.get(seen)
+    if computation is not None:
+        return computation
+    of_family = None if alike is None else alike()
+    if of_family is not None and (member := families.member(of_family, specs)) is not None:
+        return member
+
+    def built(specs: tuple[TensorSpec, ...]) -> Computation:
+        return staged(build(specs))
+
+    computation = built(specs)
+    check_native([spec.dtype for spec in computation.results])
+    _table.keep(seen, computation)
+    if of_family is not None:
+        families.learn(of_family, computation, specs, built)
+    return computation
+
+
+def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
+    """What runs a computation on arrays of NumPy, or of CuPy's current device."""
+    if isinstance(found, Member):
+        return _ready_with(found.computation, xp, found.programs)
+    computation = found
+    if len(computation.steps) > 1 and executor is None and xp is not np:
+        pipeline = importlib.import_module("mdtensor.api.engine.registry")
+        compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
+        pipeline.choose_ahead(compiled, _arrays_of(xp))
+    return _ready_with(computation, xp)
+
+
+def _ready_with(
+    computation: Computation, xp: Any, programs: Sequence[Program] | None = None
+) -> Ready:
+    """What runs a computation by programs, or by those that its steps have."""
+    steps = computation.steps
+
+    def launch(step: Step) -> Run:
+        return _launch(step, xp) if programs is None else programs[0].launcher()
+
+    def begun(step: Step, *, behind: bool = False) -> Begun:
+        if programs is None:
+            return _begun(step, xp, behind=behind)
+        number = next(n for n, other in enumerate(steps) if other is step)
+        return programs[number].beginner(behind=behind)
+
+    count, pipeline = computation.operands, importlib.import_module("mdtensor.api.engine.registry")
+    chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
+    whole, counted = None, None
+    if xp is np and len(steps) > 1 and not any(_interpreted(step) for step in steps):
+        whole, counted = pipeline.joined(chain), functools.partial(pipeline.counted, chain)
+    return Ready(
+        chain,
+        computation.results,
+        [allocator(spec, xp) for spec in computation.temporaries],
+        computation.fills,
+        xp,
+        lambda spec: allocator(spec, xp),
+        launch,
+        begun,
+        None if whole is None else whole.launcher(),
+        counted,
+    )
+
+
+def _note(
+    ready: Ready,
+    operands: Sequence[object],
+    arrays: Sequence[Array],
+    constants: int,
+    targets: Sequence[Array],
+    result: Any,
+) -> None:
+    """Lets the call be recalled, where kernels read what it was given and not a copy."""
+    count = len(operands) - constants
+    pairs = list(zip(operands, arrays, strict=True))
+    if all(o is a or isinstance(o, np.generic | float | complex) for o, a in pairs[:count]):
+        kept = tuple(arrays[count:])
+        call_cache.note(
+            call_cache.Noted(ready.new, ready.into, operands[:count], targets, result, kept)
+        )
+
+
+def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
+    """The computation as one step, where the arrays' device reads zeros outside of them."""
+    key = (_place(xp), seen)
+    found = _table.get(key)
+    if found is None:
+        pipeline = importlib.import_module("mdtensor.api.engine.registry")
+        found, whole = computation, computation.whole and computation.whole()
+        if (
+            executor is None
+            and whole
+            and pipeline.engine_for("cupy").fills_with_zeros(whole.md_hom)
+        ):
+            found = replace(computation, steps=(whole,), temporaries=())
+        _table.keep(key, found)
+    return found
+
+
+def _allocated(
+    due: Sequence[TensorSpec], arrays: Sequence[Array], given: Sequence[Array], xp: Any
+) -> list[Array]:
+    """The results: new arrays, or the caller's where a kernel may write to them."""
+    if given and len(given) != len(due):
+        arrays_given = count_of(len(given), "array", "arrays")
+        results_due = count_of(len(due), "result", "results")
+        raise ShapeError(f"{arrays_given} in out for {results_due}")
+    results: list[Array] = []
+    for number, spec in enumerate(due):
+        target = given[number] if given else None
+        if target is not None and tuple(target.shape) != spec.shape:
+            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
+        if target is not None and not np.can_cast(spec.dtype, target.dtype, "same_kind"):
+            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
+        if target is not None and xp is np and not target.flags.writeable:
+            raise read_only("out")
+        if target is not None and holds(target, spec, (*arrays, *results), xp):
+            results.append(target)
+        else:
+            results.append(allocate(spec, xp))
+    return results
+
+
+def _run(computation: Computation, arrays: list[Array], results: list[Array], xp: Any) -> None:
+    for fill, result in zip(computation.fills, results, strict=False):
+        if fill is not None:
+            result.fill(fill)
+    slots = [*arrays, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
+    if tuning_mode.is_watching():
+        pipeline = importlib.import_module("mdtensor.api.engine.registry")
+        pipeline.saw_call(computation.steps, _arrays_of(xp))
+    for step in computation.steps:
+        _launch(step, xp)(*(slots[n] for n in (*step.operands, *step.results)))
+    statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
+
+
+def _launch(step: Step, xp: Any) -> Run:
+    """A function of inputs and outputs that runs one step."""
+    return _interpreted(step) or _program(step, xp).launcher()
+
+
+def _begun(step: Step, xp: Any, *, behind: bool) -> Begun:
+    """A function that begins one step, and what waits for it, if needed."""
+    if (run := _interpreted(step)) is not None:
+        return run, None
+    return _program(step, xp).beginner(behind=behind)
+
+
+def _program(step: Step, xp: Any) -> Program:
+    pipeline = importlib.import_module("mdtensor.api.engine.registry")
+    arrays = _arrays_of(xp)
+    pipeline.saw(step.md_hom, arrays)
+    return pipeline.choice_for(step.md_hom, arrays).program
+
+
+def _arrays_of(xp: Any) -> str:
+    return "numpy" if xp is np else "cupy"
+
+
+def _interpreted(step: Step) -> Run | None:
+    """What runs a step without kernels: where tests ask for that, and over nothing."""
+    md_hom = step.md_hom
+    count = len(md_hom.inputs)
+    if executor is None and 0 not in md_hom.extents.values():
+        return None
+    compute = executor or _on_host
+
+    def interpreted(*arrays: Array) -> None:
+        compute(md_hom, arrays[:count], arrays[count:])
+
+    return interpreted
+
+
+def _on_host(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+    """An empty index space: nothing to compute, or identities to write."""
+    if all(isinstance(array, np.ndarray) for array in (*inputs, *outputs)):
+        reference.compute(md_hom, inputs, outputs)
+        return
+    hosted = tuple(array.get() for array in outputs)
+    reference.compute(md_hom, [array.get() for array in inputs], hosted)
+    for array, result in zip(outputs, hosted, strict=True):
+        array.set(result)

@@ -1,0 +1,242 @@
+"""Families of computations: what shapes of one kind have in common is found once.
+
+A computation that was built for some layouts is built once more on numbers that are watched (see
+`traced_ints`): extents and strides of its operands. This gives a program from these numbers to the
+sizes that the kernels of its steps take, and to the layouts of its results. A first call on other
+layouts runs the program, and needs no translation, where every comparison ends as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from mdtensor.api.async_steps import Step
+from mdtensor.api.calls.traced_ints import Numbers, Watch, filled
+from mdtensor.api.engine import tuning_mode
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.generic_kernels import Reference
+from mdtensor.api.engine.kernel_choice import Kernels
+from mdtensor.backends.protocol import Program
+from mdtensor.bounded import Bounded
+from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.specs import TensorSpec
+
+_MOST_KINDS = 1024  # that are remembered,
+_MOST_FAMILIES = 8  # with so many families each,
+_MOST_ATTEMPTS = 16  # for which computations were built on watched numbers so often
+
+
+class Computed(Protocol):
+    """What a family is made of: a `Computation`."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps in order."""
+        ...
+
+    @property
+    def results(self) -> tuple[TensorSpec, ...]:
+        """The specs of the results."""
+        ...
+
+    @property
+    def temporaries(self) -> tuple[TensorSpec, ...]:
+        """The specs of arrays between steps."""
+        ...
+
+
+C = TypeVar("C", bound=Computed)
+Build = Callable[[tuple[TensorSpec, ...]], C]
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Generic[C]):
+    """A computation for some layouts, and the programs of its steps.
+
+    The `md_hom`s of its steps are its own where there are several, which may overlap.
+    """
+
+    computation: C
+    programs: tuple[Program, ...]
+
+    @property
+    def results(self) -> tuple[TensorSpec, ...]:
+        """The specs of the results."""
+        return self.computation.results
+
+
+@dataclass(frozen=True, slots=True)
+class Family(Generic[C]):
+    """Computations that differ in numbers only.
+
+    `numbers` gives the sizes of each step's kernel, then shapes and strides of results and
+    temporaries; `computation` and `problems` have watched numbers, `by_name` gives all of these.
+    """
+
+    engine: Engine
+    computation: C
+    problems: tuple[Problem, ...]
+    structures: tuple[Reference[Kernels], ...]
+    numbers: Numbers
+    by_name: Numbers
+
+    def gives(self, numbers: Sequence[int], computation: C) -> bool:
+        """Whether this computation was built for operands of these extents and strides."""
+        generals, sizes = _generalised(computation, self.engine)
+        is_same = [structure.general for structure in self.structures] == [*generals]
+        return is_same and self.numbers(*numbers) == (sizes, _layouts(computation))
+
+    def member(self, numbers: Sequence[int]) -> Member[C] | None:
+        """The computation for operands of these extents and strides.
+
+        None where it differs in more than numbers, or where the engine must look at a problem.
+        """
+        found = self.numbers(*numbers)
+        if found is None:
+            return None
+        sizes, layouts = found
+        use_store = tuning_mode.uses_store()
+        programs: list[Program] = []
+        for n, structure in enumerate([refer() for refer in self.structures]):
+            problem = Later(self, n, numbers)
+            program = self.engine.at_once(structure, sizes[n], problem, use_store=use_store)
+            if program is None:
+                return None
+            programs.append(program)
+        computation: Any = self.computation
+        steps = self.computation.steps
+        if len(steps) > 1:
+            values = self.by_name(*numbers)
+            steps = tuple([replace(s, md_hom=filled(s.md_hom, values)) for s in steps])
+        before = (*self.computation.results, *self.computation.temporaries)
+        pairs = zip(before, layouts, strict=True)
+        specs = tuple([TensorSpec(spec.dtype, *layout) for spec, layout in pairs])
+        count = len(self.computation.results)
+        changed: C = replace(
+            computation, steps=steps, results=specs[:count], temporaries=specs[count:]
+        )
+        return Member(changed, tuple(programs))
+
+
+def family_of(
+    computation: C, specs: Sequence[TensorSpec], build: Build[C], engine: Engine
+) -> Family[C] | None:
+    """The family of a computation that `build` made of these specs; None where it has none."""
+    watch = Watch()
+    generals, _ = _generalised(computation, engine)
+    try:
+        again = build(tuple([_watched(spec, watch) for spec in specs]))
+        if any(0 in step.md_hom.extents.values() for step in again.steps):
+            return None
+        problems = tuple([engine.problem_of(step.md_hom) for step in again.steps])
+        named = tuple(map(generalised, problems))
+        is_same = tuple([general for general, _ in named]) == generals
+        results = tuple([of_step for _, of_step in named]), _layouts(again)
+        numbers, by_name = watch.program(results), watch.by_name()
+    except Exception:  # watched numbers are numbers to most code, not to all
+        return None
+    if not is_same:
+        return None
+    structures = tuple([Reference(engine.structure(each), engine.structure) for each in generals])
+    family = Family(engine, again, problems, structures, numbers, by_name)
+    return family if family.gives(numbers_of(specs), computation) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The problem of a step, for who looks at it later."""
+
+    family: Family[Any]
+    step: int
+    numbers: Sequence[int]
+
+    def __call__(self) -> Problem:
+        """That problem."""
+        return filled(self.family.problems[self.step], self.family.by_name(*self.numbers))
+
+
+def _generalised(
+    computation: Computed, engine: Engine
+) -> tuple[tuple[Problem, ...], tuple[tuple[int, ...], ...]]:
+    """The structures of all steps, and their sizes."""
+    found = [generalised(engine.problem_of(step.md_hom)) for step in computation.steps]
+    return tuple([general for general, _ in found]), tuple([sizes for _, sizes in found])
+
+
+def numbers_of(specs: Sequence[TensorSpec]) -> tuple[int, ...]:
+    """Extents and strides, operand after operand."""
+    return tuple([number for spec in specs for number in (*spec.shape, *spec.strides)])
+
+
+def _watched(spec: TensorSpec, watch: Watch) -> TensorSpec:
+    shape, strides = (tuple(map(watch.number, each)) for each in (spec.shape, spec.strides))
+    return TensorSpec(spec.dtype, shape, strides)
+
+
+def _layouts(computation: Computed) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """Shapes and strides of results and temporaries."""
+    specs = (*computation.results, *computation.temporaries)
+    return tuple([(spec.shape, spec.strides) for spec in specs])
+
+
+@dataclass(slots=True)
+class _Kind(Generic[C]):
+    """Computations of one key on operands of given types and numbers of axes.
+
+    `before` is the one that was built last, for these extents and strides.
+    """
+
+    before: tuple[tuple[int, ...], C]
+    attempts: int = 0
+    families: tuple[Family[C], ...] = ()
+
+
+class Families(Generic[C]):
+    """The families of a front end's computations, by what these have in common."""
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+        self._kinds = Bounded[Hashable, _Kind[C]](_MOST_KINDS)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def member(self, key: Hashable, specs: Sequence[TensorSpec]) -> Member[C] | None:
+        """The computation of a key on arrays of NumPy; None where no family has it."""
+        known = self._kinds.get(_kind(key, specs))
+        if known is None:
+            return None
+        engine, numbers = self._engine(), numbers_of(specs)
+        for family in known.families:
+            if family.engine is engine and (found := family.member(numbers)) is not None:
+                return found
+        return None
+
+    def learn(
+        self, key: Hashable, computation: C, specs: Sequence[TensorSpec], build: Build[C]
+    ) -> None:
+        """Lets computations like one that was built do without a translation, where that can be.
+
+        It takes two that agree, so the first one of its kind teaches nothing.
+        """
+        kind, numbers = _kind(key, specs), numbers_of(specs)
+        known = self._kinds.get(kind)
+        if known is None:
+            self._kinds.keep(kind, _Kind((numbers, computation)))
+            return
+        engine = self._engine()
+        known.before, before = (numbers, computation), known.before
+        is_known = any(f.engine is engine and f.numbers(*numbers) for f in known.families)
+        if is_known or known.attempts >= _MOST_ATTEMPTS or numbers == before[0]:
+            return
+        known.attempts += 1
+        family = family_of(computation, specs, build, engine)
+        if family is not None and family.gives(*before):
+            known.families = (family, *known.families[: _MOST_FAMILIES - 1])
+
+
+def _kind(key: Hashable, specs: Sequence[TensorSpec]) -> Hashable:
+    return key, *[(spec.dtype, len(spec.shape)) for spec in specs]

@@ -1,0 +1,1 @@
+"""The command line: `mdtensor` and its commands, such as `tune` and `explain`."""

@@ -1,0 +1,120 @@
+"""`mdtensor cache`: what the store of tuning results holds, and moving it about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mdtensor.autotune.store.rows import Entry
+from mdtensor.errors import LoweringError, StoreError, count_of
+
+_MOST_SHOWN = 10  # of lines that are refused
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="List, move and prune what tuning found.",
+)
+
+
+@app.command("ls")
+def ls() -> None:
+    """List every tuned problem with its best time, the last updated last."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from mdtensor.api.cli.tables import ago, show
+    from mdtensor.api.engine.registry import store
+    from mdtensor.autotune.progress import format_time
+
+    table = Table("problem", "environment", box=None, header_style="bold")
+    for heading in ("best", "trials", "failed", "updated"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    opened = store()
+    entries = opened.ls()
+    for entry in entries:
+        best = format_time(entry.winner.seconds) if entry.winner else "-"
+        counts = str(entry.trials), str(entry.trials - entry.ok)
+        names = escape(entry.problem), escape(entry.environment)
+        table.add_row(*names, best, *counts, ago(entry.updated))
+    if entries:
+        show(table)
+    else:
+        typer.echo("nothing is tuned yet: see mdtensor tune --help", err=True)
+    if unusable := opened.dropped + sum(not _is_usable(entry) for entry in entries):
+        typer.echo(f"{count_of(unusable, 'row is', 'rows are')} damaged and not used", err=True)
+
+
+def _is_usable(entry: Entry) -> bool:
+    """Whether an entry's winner, if it has one, holds a schedule."""
+    from mdtensor.lower.schedule.schedule import Schedule
+
+    try:
+        return entry.winner is None or bool(Schedule.from_json(entry.winner.schedule))
+    except LoweringError:
+        return False
+
+
+@app.command("path")
+def path() -> None:
+    """Print where the store is."""
+    from mdtensor.api.engine.registry import store
+
+    opened = store()
+    if opened.path is None:
+        raise opened.trouble or StoreError("the store is in memory")
+    typer.echo(opened.path)
+
+
+@app.command("export")
+def export(file: Annotated[Path, typer.Argument(help="File to write.")]) -> None:
+    """Write all trials and winners to FILE, as lines of JSON."""
+    from mdtensor.api.engine.registry import store
+
+    typer.echo(f"{store().export(file)} rows written to {file}")
+
+
+@app.command("import")
+def import_(file: Annotated[Path, typer.Argument(help="File that export wrote.")]) -> None:
+    """Add the trials and winners of FILE; of two winners, the better tuned one stays."""
+    from mdtensor.api.engine.registry import store
+    from mdtensor.lower.schedule.schedule import Schedule
+
+    found = store().import_(file, Schedule.from_json)
+    typer.echo(f"{found.rows} rows read from {file}")
+    if found.refused:
+        count = count_of(len(found.refused), "line is no row and was", "lines are no rows and were")
+        typer.echo(f"{count} left out:", err=True)
+        for each in found.refused[:_MOST_SHOWN]:
+            typer.echo(f"  line {each.line}: {each.reason}", err=True)
+
+
+@app.command("prune")
+def prune(
+    older_than: Annotated[
+        float | None, typer.Option(metavar="DAYS", min=0, help="Remove what was measured before.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="Remove all there is.")] = False,
+) -> None:
+    """Remove trials and winners from the store; with --everything, kept programs too.
+
+    Without either, what the cache does by itself: the files that were not used for longest go,
+    until it is within its limit.
+    """
+    from mdtensor import cache_eviction
+    from mdtensor.api.engine.registry import store
+    from mdtensor.backends.host.binary_cache import remove_kept
+
+    if older_than is not None and everything:
+        raise typer.BadParameter("say either --older-than DAYS or --everything")
+    if older_than is None and not everything:
+        store().make_room()
+        typer.echo(f"{cache_eviction.prune()} files removed")
+        return
+    age = None if older_than is None else older_than * 86_400
+    removed = store().prune(older_than_s=age, everything=everything)
+    if everything:
+        remove_kept()
+    typer.echo(f"{removed} rows removed")

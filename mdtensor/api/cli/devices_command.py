@@ -1,0 +1,48 @@
+"""The table of `mdtensor devices`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mdtensor.api.cli.tables import size
+from mdtensor.backends.select import found_devices, open_device
+from mdtensor.errors import NoDeviceError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mdtensor.specs import Target
+
+
+def table_of_devices() -> Table:
+    """All devices with the facts that schedules depend on; NoDeviceError where there is none."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("device", "arrays", "kind", box=None, header_style="bold")
+    for heading in ("cores", "vector", "L1", "L2", "L3", "local"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("default")
+    found = found_devices()
+    default = _default()
+    for device in found:
+        target = device.open().target
+        memories = target.l1_bytes, target.l2_bytes, target.l3_bytes, target.local_bytes
+        table.add_row(
+            escape(device.name),
+            device.arrays,
+            target.kind,
+            str(target.cores),
+            f"{8 * target.vector_bytes} bit",
+            *map(size, memories),
+            "yes" if target == default else "",
+        )
+    return table
+
+
+def _default() -> Target | None:
+    """The device that computes NumPy arrays; none where only others are found."""
+    try:
+        return open_device().target
+    except NoDeviceError:
+        return None

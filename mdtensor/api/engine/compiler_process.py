@@ -1,0 +1,240 @@
+"""Compilers: in this process where a call waits, in one of their own where nobody does.
+
+A compiler that crashes takes its process along (ADR 4). What is compiled in the background costs
+a kernel then, and not the user's process; what a call waits for is marked, so that no process
+after this one ends by the same program.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mdtensor.api.engine.pickling import packed, unpacked
+from mdtensor.backends.host.binary_cache import Compiled, MachineCode, folder_of_kept
+from mdtensor.backends.host.crash_journal import Attempts
+from mdtensor.backends.protocol import Device, Program
+from mdtensor.errors import CompileError, CompilerFailedError, TuningError
+from mdtensor.forks import keep_over_forks
+from mdtensor.kernels.kernel_source import KernelSource
+
+if TYPE_CHECKING:
+    from mdtensor.autotune.worker.worker import Worker
+
+VARIABLE = "MDTENSOR_COMPILER_PROCESS"
+# What the process loads.
+COMPILER = "mdtensor.api.engine.compiler_process:open_compiler"
+_ENVIRONMENT = {VARIABLE: "0"}
+# Seconds of processor time after which a compilation hangs, and of any time, for one that sleeps.
+# Eleven are the most that was seen; beside much other work they take ten times as long.
+_MOST_WORKING, _MOST_WAITING = 60, 600.0
+# How often a program is begun that something else than the compiler puts an end to.
+_TRIES = 2
+_ENDED_BY_OTHERS = ("SIGHUP", "SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM")
+# The user's threads come first.
+_NICE = 5
+
+
+class CompilerApart:
+    """Compiles for a device in a process of its own, begun when first needed.
+
+    Where there can be none, or `MDTENSOR_COMPILER_PROCESS` is 0, it compiles in this process. Safe
+    for many threads, and forks.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.target = device.target
+        self._device = device
+        self.attempts = Attempts(folder_of_kept())
+        self._worker: Worker | None = None
+        self._process = 0  # the one that the worker is for
+        self._lock = threading.Lock()
+        keep_over_forks(self._lock)
+        self._is_refused = self._is_closed = False
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+        """The program, bound to run-time sizes, compiled now or by an earlier process.
+
+        Raises CompileError where the source is refused, a CompilerFailedError where the compiler
+        fails, or failed before.
+        """
+        key = self._device.machine_code_key(source)
+        if (program := self.kept(key, source, sizes)) is not None:
+            return program
+        if (failure := self.attempts.failure(key)) is not None:
+            raise failure
+        worker = self._opened()
+        if worker is None:
+            self.attempts.forget(key)
+            with self.attempts.begun(key):
+                return self._device.compile(source, sizes)
+        machine = self._machine_code(worker, key, source)
+        self._device.binaries.put(key, machine)
+        return self._device.load(Compiled(source, machine), sizes)
+
+    def kept(self, key: str, source: KernelSource, sizes: Sequence[int]) -> Program | None:
+        """The program that an earlier process compiled; None where there is none."""
+        machine = self._device.binaries.get(key)
+        if machine is not None:
+            with suppress(CompileError):  # another driver by the same name and number
+                return self._device.load(Compiled(source, machine), sizes)
+        return None
+
+    def rest(self) -> None:
+        """Ends the process; the next program begins another."""
+        with self._lock:
+            worker = self._worker
+            self._worker = None
+        if worker is not None and self._process == os.getpid():
+            worker.close()
+
+    def close(self) -> None:
+        """Ends the process at once and for good; what it compiles has a CompileError."""
+        self._is_closed = True
+        if self._worker is not None and self._process == os.getpid():
+            self._worker.kill()
+
+    def _opened(self) -> Worker | None:
+        """The worker, ready; None where this process must compile."""
+        self._fail_if_closed()
+        if self._is_refused or self._device.compiler is None or not _may_start():
+            return None
+        from mdtensor.autotune.worker.worker import Worker
+
+        with self._lock:
+            if self._worker is None or self._process != os.getpid():
+                self._worker = Worker(
+                    COMPILER,
+                    self._device.compiler,
+                    start_timeout_s=_MOST_WAITING,
+                    environment=_ENVIRONMENT,
+                )
+                self._process = os.getpid()
+            worker = self._worker
+        try:
+            worker.begin()
+        except TuningError as error:
+            self._fail_if_closed()
+            _log("there is no process for compilers: %s", error.message)
+            self._is_refused = True
+            return None
+        return worker
+
+    def _fail_if_closed(self) -> None:
+        if self._is_closed:
+            raise CompileError("nothing is compiled while the process ends")
+
+    def _machine_code(self, worker: Worker, key: str, source: KernelSource) -> MachineCode:
+        failure: CompilerFailedError | None = None
+        for _ in range(_TRIES):
+            try:
+                reply = worker.call({"source": packed(source)}, _MOST_WAITING)
+            except TuningError as error:
+                self._fail_if_closed()
+                failure = _failure_of(error)
+                if failure.failure != "cut off":
+                    break
+                continue
+            self.attempts.forget(key)
+            if "refused" in reply:
+                raise CompileError(reply["refused"])
+            return unpacked(reply["machine"])
+        assert failure is not None
+        head = takewhile(lambda line: line.startswith("//"), source.text.splitlines())
+        _log("%s\n%s", failure.message, "\n".join(head))
+        self.attempts.keep(key, failure)
+        raise failure
+
+
+class CompilerHere:
+    """Compiles for a device in this process, but for programs that one has ended by."""
+
+    def __init__(self, device: Device, apart: CompilerApart) -> None:
+        self.target = device.target
+        self._device = device
+        self._apart = apart
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+        """The program, bound to run-time sizes; errors are those of `CompilerApart`."""
+        key = self._device.machine_code_key(source)
+        if (program := self._apart.kept(key, source, sizes)) is not None:
+            return program
+        try:
+            with self._apart.attempts.begun(key):
+                return self._device.compile(source, sizes)
+        except CompilerFailedError as error:
+            if error.failure != "cut off":
+                raise
+        return self._apart.compile(source, sizes)
+
+
+def _may_start() -> bool:
+    """Whether another process of this interpreter would be one: a program made of it is not."""
+    name = Path(sys.executable or "").name.lower()
+    is_python = name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
+    return is_python and os.environ.get(VARIABLE) != "0"
+
+
+def _failure_of(error: TuningError) -> CompilerFailedError:
+    """What became of a program whose worker did not reply."""
+    from mdtensor.autotune.worker.worker import WorkerCrashed, WorkerTimeout
+
+    if isinstance(error, WorkerTimeout):
+        return CompilerFailedError("hung", f"for {_MOST_WAITING:.0f} seconds")
+    if not isinstance(error, WorkerCrashed):
+        return CompilerFailedError("cut off", error.message)
+    name = "" if error.signal is None else signal.Signals(error.signal).name
+    if name == "SIGXCPU":
+        return CompilerFailedError("hung", f"for {_MOST_WORKING} seconds of processor time")
+    if name in _ENDED_BY_OTHERS or not (name or error.exit_code):
+        return CompilerFailedError("cut off", error.message)
+    return CompilerFailedError("crashed", error.message)
+
+
+def _log(text: str, *values: object) -> None:
+    import logging  # which calls do without
+
+    logging.getLogger("mdtensor").info(text, *values)
+
+
+def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
+    """A worker's entry: a handler that compiles the source of a request to machine code."""
+    _make_room_for_others()
+    from mdtensor.backends.select import open_compiler as compiler_of
+
+    compiler = compiler_of(description)
+
+    def handle(request: dict[str, str]) -> dict[str, str]:
+        _limit()
+        try:
+            return {"machine": packed(compiler.compiled(unpacked(request["source"])).machine)}
+        except CompileError as error:
+            return {"refused": str(error)}
+
+    return handle
+
+
+def _make_room_for_others() -> None:
+    """Lets other processes come first. Linux may take a session as one, with its own niceness."""
+    with suppress(AttributeError, OSError):
+        os.nice(_NICE)
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICE), encoding="ascii")
+
+
+def _limit() -> None:
+    """Ends this process if what it begins now takes too much of the processor's time."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        allowed = int(time.process_time()) + _MOST_WORKING
+        resource.setrlimit(resource.RLIMIT_CPU, (allowed, most))

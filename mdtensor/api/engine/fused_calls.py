@@ -1,0 +1,124 @@
+"""Calls of several small programs, which become one program once they are frequent.
+
+A launch takes longer than a small kernel runs. Where the calling thread runs all steps of a call,
+one kernel with their constants is compiled in the background, which later calls take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mdtensor.api.async_steps import Chain
+from mdtensor.api.engine.background_worker import Background
+from mdtensor.api.engine.compiler_process import CompilerApart
+from mdtensor.api.engine.cpu_tier import BREATH, WORTH_OFTEN
+from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
+from mdtensor.api.engine.launch_counter import counting
+from mdtensor.backends.protocol import Program
+from mdtensor.errors import CompileError, LoweringError
+from mdtensor.lower.cpu.cost.cpu_cost import INLINE_LAUNCH
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.translate.md_hom import MDHom
+
+# What a small step takes, in launches.
+_LAUNCHES_OF_STEP = 2
+_MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was made of a chain while its steps had these winners; None where nothing can be."""
+
+    winners: tuple[Schedule | None, ...]
+    program: Program | None
+
+
+class Joined:
+    """The programs of chains on one device.
+
+    `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any;
+    `tell` is called for each program that later calls can take. `made` has them by chains, and by
+    whether winners in the store count.
+    """
+
+    def __init__(
+        self,
+        compiler: CompilerApart,
+        problem_of: Callable[[MDHom], Problem],
+        winner: Callable[[Problem], Schedule | None],
+        tell: Callable[[], None],
+    ) -> None:
+        self._compiler, self._tell = compiler, tell
+        self._problem_of, self._winner = problem_of, winner
+        self.made: dict[tuple[Chain, bool], Made] = {}
+        self._background = Background(self._make, rest=compiler.rest, stop=compiler.close)
+
+    def program(self, chain: Chain, *, use_store: bool) -> Program | None:
+        """The program of a chain on operands and results, if there is one."""
+        made = self._known(chain, use_store=use_store)
+        return None if made is None else made.program
+
+    def counted(
+        self, chain: Chain, run: Callable[..., None], *, use_store: bool
+    ) -> Callable[..., None]:
+        """What runs a chain step by step, and asks for its program once that took long."""
+        if len(self.made) >= _MOST_JOINED or self._known(chain, use_store=use_store) is not None:
+            return run
+        key = chain, use_store
+        seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(chain.steps)
+        ask = lambda: self._background.ask(key, key, must=True)  # noqa: E731
+        return counting(run, itertools.count(1), math.ceil(WORTH_OFTEN / seconds), ask)
+
+    def settle(self, timeout: float) -> None:
+        """Waits until the programs that were asked for are compiled."""
+        self._background.settle(timeout)
+
+    def _known(self, chain: Chain, *, use_store: bool) -> Made | None:
+        made = self.made.get((chain, use_store))
+        if made is None or made.winners != self._winners(chain, use_store=use_store):
+            return None
+        return made
+
+    def _winners(self, chain: Chain, *, use_store: bool) -> tuple[Schedule | None, ...]:
+        if not use_store:
+            return (None,) * len(chain.steps)
+        return tuple([self._winner(self._problem_of(step.md_hom)) for step in chain.steps])
+
+    def _make(self, key: tuple[Chain, bool]) -> None:
+        chain, use_store = key
+        winners = self._winners(chain, use_store=use_store)
+        program = None
+        with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
+            program = self._compiled(chain, winners)
+        self.made[key] = Made(winners, program)
+        if program is not None:
+            self._tell()
+
+    def _compiled(self, chain: Chain, winners: tuple[Schedule | None, ...]) -> Program:
+        from mdtensor.kernels.program import joined_program_of
+
+        steps: list[tuple[Problem, Schedule, tuple[int, ...]]] = []
+        for step, found in zip(chain.steps, winners, strict=True):
+            problem = self._problem_of(step.md_hom)
+            schedule = found or self._best(problem)
+            steps.append((problem, schedule, (*step.operands, *step.results)))
+        source = joined_program_of(
+            steps,
+            range(chain.operands),
+            chain.results,
+            {slot: spec.nbytes for slot, spec in chain.between.items()},
+            DIALECTS[self._compiler.target.dialect],
+            [problem_key(problem) for problem, _, _ in steps],
+        )
+        return self._compiler.compile(source)
+
+    def _best(self, problem: Problem) -> Schedule:
+        pause = lambda: time.sleep(BREATH)  # noqa: E731
+        return ranked(problem, self._compiler.target, pause=pause)[0][1]

@@ -1,0 +1,140 @@
+"""Structures: the general kernels that serve all shapes of a kind, and how shapes are computed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from mdtensor.bounded import Bounded
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import key_form, key_pattern
+from mdtensor.lower.schedule.schedule import Schedule
+
+_MOST_SHAPES = 64  # that others are decided by,
+_NEAR = 2  # with extents of so many binary digits more or less
+_MOST_DECISIONS = 4096
+_uses = itertools.count()
+Kernel = TypeVar("Kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a shape is computed: by which general schedule, among how many groups; seconds."""
+
+    variant: Schedule
+    groups: int
+    seconds: float
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Structure(Generic[Kernel]):
+    """The general kernels of one structure, by their schedule without parts.
+
+    Shapes are known by the values of the structure's sizes, of which the first ones are extents.
+    `decisions` are those of shapes for which the cost model was asked. The one with the greatest
+    `used` was asked for last.
+    """
+
+    general: Problem
+    variants: dict[Schedule, Kernel] = field(default_factory=dict[Schedule, Kernel])
+    wanted: set[Schedule] = field(default_factory=set[Schedule])
+    pattern: str | None = field(init=False)
+    form: re.Pattern[str] = field(init=False)
+    used: int = field(default_factory=lambda: next(_uses))
+    decisions: Bounded[tuple[int, ...], Decision] = field(
+        default_factory=lambda: Bounded[tuple[int, ...], Decision](_MOST_DECISIONS)
+    )
+    _ranked: Bounded[tuple[int, ...], None] = field(
+        default_factory=lambda: Bounded[tuple[int, ...], None](_MOST_DECISIONS)
+    )
+    _typical: dict[tuple[int, ...], tuple[Decision, int]] = field(
+        default_factory=dict[tuple[int, ...], tuple[Decision, int]]
+    )
+
+    def __post_init__(self) -> None:
+        self.pattern = key_pattern(self.general)
+        self.form = key_form(self.general)
+
+    def touch(self) -> None:
+        """Makes it the one that was used last."""
+        self.used = next(_uses)
+
+    def add(self, variant: Schedule, kernel: Kernel) -> None:
+        """Has one more kernel; what was decided without it no longer counts."""
+        self.variants[variant] = kernel
+        self.decisions.clear()
+        self._typical.clear()
+
+    def decide(self, sizes: tuple[int, ...], decision: Decision) -> None:
+        """Keeps what the cost model said of a shape, for it and for those near it."""
+        self.decisions.keep(sizes, decision)
+        extents = sizes[: len(self.general.extents)]
+        if len(self._typical) < _MOST_SHAPES:
+            self._typical.setdefault(_lengths(extents), (decision, math.prod(extents)))
+
+    def is_unlike_others(self, sizes: tuple[int, ...]) -> bool:
+        """Whether this was not asked of a shape with extents of as many binary digits."""
+        lengths = _lengths(sizes[: len(self.general.extents)])
+        known = lengths in self._ranked
+        self._ranked.keep(lengths, None)
+        return not known
+
+    def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
+        """How a shape is computed, by what was said of it, or else of one near to it.
+
+        Extents are near where their numbers of binary digits are; the seconds go with the number
+        of points. None where there is no such shape, where it is clear that
+        one thread would compute for `least` seconds or several for less than that, and from
+        `most` seconds on, of which the cost model takes no part.
+        """
+        if (known := self.decisions.get(sizes)) is not None:
+            return known
+        extents = sizes[: len(self.general.extents)]
+        found = self._near(_lengths(extents))
+        if found is None:
+            return None
+        near, points = found
+        seconds = near.seconds * math.prod(extents) / points
+        if seconds >= most or (seconds > 2 * least if near.groups == 1 else seconds < least / 2):
+            return None
+        return Decision(near.variant, near.groups, seconds)
+
+    def _near(self, lengths: tuple[int, ...]) -> tuple[Decision, int] | None:
+        if (same := self._typical.get(lengths)) is not None:
+            return same
+        nearest, least = None, _NEAR + 1
+        for others, found in tuple(self._typical.items()):
+            distance = max([abs(a - b) for a, b in zip(lengths, others, strict=True)], default=0)
+            if distance < least:
+                nearest, least = found, distance
+            if distance == 1:
+                break
+        return nearest
+
+
+class Reference(Generic[Kernel]):
+    """A structure for those who do not keep it: one that was let go of is looked up again."""
+
+    def __init__(self, found: Structure[Kernel], look: Callable[[Problem], Structure[Kernel]]):
+        self.general = found.general
+        self._look = look
+        self._known = weakref.ref(found)
+
+    def __call__(self) -> Structure[Kernel]:
+        """The structure, which is used."""
+        found = self._known()
+        if found is None:
+            found = self._look(self.general)
+            self._known = weakref.ref(found)
+        found.touch()
+        return found
+
+
+def _lengths(extents: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of binary digits."""
+    return tuple([extent.bit_length() for extent in extents])

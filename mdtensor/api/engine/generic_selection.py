@@ -1,0 +1,133 @@
+"""How general kernels serve shapes: which of a structure's suits one, in how many parts.
+
+A general kernel takes extents, strides and numbers of parts when it is launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from mdtensor.api.engine.generic_kernels import Decision
+from mdtensor.api.engine.kernel_choice import Structures
+from mdtensor.api.engine.scratch_bound import has_scratch
+from mdtensor.lower.cpu.cost.cpu_cost import estimate
+from mdtensor.lower.cpu.parallelism import best_division, parts_among
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.default_schedule import scattering
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import Target
+
+
+def decide(
+    structure: Structures, sizes: tuple[int, ...], problem: Problem, target: Target
+) -> Decision | None:
+    """What the cost model says of a shape: which kernel is best, and how many groups pay.
+
+    None where all kernels take more scratch memory than the shape may have.
+    """
+
+    def fits(schedule: Schedule, variant: Schedule) -> bool:
+        return serves(structure, sizes, variant, schedule.parts, lambda: problem)
+
+    wholes = [(v, whole) for v in tuple(structure.variants) if fits(whole := _in_one_part(v), v)]
+    if not wholes:
+        return None
+    estimates = [estimate(problem, w, target, general=True) for _, w in wholes]
+    serial = min(estimates)
+    variant, whole = wholes[estimates.index(serial)]
+    seconds, groups, _ = best_division(
+        problem,
+        whole,
+        target,
+        _splits_reductions(problem, variant),
+        lambda schedule: fits(schedule, variant),
+        general=True,
+        serial=serial,
+    )
+    decision = Decision(variant, groups, seconds)
+    structure.decide(sizes, decision)
+    return decision
+
+
+def serves(
+    structure: Structures,
+    sizes: tuple[int, ...],
+    variant: Schedule,
+    parts: Sequence[int],
+    problem: Callable[[], Problem],
+) -> bool:
+    """Whether a general kernel takes no more scratch memory for a shape than that may have."""
+    source, _ = structure.variants[variant]
+    return has_scratch(source, (*sizes, *launch_sizes(sizes, variant, parts)), problem)
+
+
+def parts_of(
+    structure: Structures, sizes: tuple[int, ...], decision: Decision, target: Target
+) -> tuple[int, ...]:
+    """The parts that suit a shape, by what was decided of it."""
+    variant, general = decision.variant, structure.general
+    if decision.groups == 1:
+        return (1,) * len(variant.parts)
+    return parts_among(
+        general,
+        variant,
+        target,
+        decision.groups,
+        sizes[: len(variant.parts)],
+        split_reductions=_splits_reductions(general, variant),
+    )
+
+
+def spread(
+    structure: Structures, sizes: tuple[int, ...], decision: Decision, target: Target
+) -> Schedule:
+    """The general schedule of a decision with the parts that suit a shape."""
+    if decision.groups == 1:
+        return _in_one_part(decision.variant)
+    parts = parts_of(structure, sizes, decision, target)
+    return replace(decision.variant, parts=parts, inline=False)
+
+
+def block_by_block(problem: Problem, variant: Schedule) -> Schedule:
+    """A general schedule for a GPU: kept dims divided as far as there are blocks."""
+    parts = tuple(
+        1
+        if problem.reduced[d]
+        else -(-problem.extent(d) // (variant.registers[d] * variant.threads[d]))
+        for d in problem.dims
+    )
+    return replace(variant, parts=parts)
+
+
+def without_parts(problem: Problem, schedule: Schedule) -> Schedule:
+    """The general schedule: parts decided at launch, reductions split only where they were."""
+    parts = tuple(0 if not problem.reduced[d] or schedule.parts[d] > 1 else 1 for d in problem.dims)
+    general = replace(schedule, parts=parts, inline=False)
+    return scattering(problem, general) if schedule.scatter else general
+
+
+def launch_sizes(sizes: Sequence[int], schedule: Schedule, wanted: Sequence[int]) -> list[int]:
+    """The blocks of a part and the number of parts, of every dim, for a general kernel.
+
+    They are those of `lower.tiling` for a dim of this extent, which the first sizes are.
+    """
+    lengths: list[int] = []
+    parts: list[int] = []
+    for d, count in enumerate(wanted):
+        blocks = -(-sizes[d] // (schedule.registers[d] * schedule.threads[d]))
+        lengths.append(-(-blocks // max(1, count)))
+        parts.append(-(-blocks // lengths[d]))
+    return [*lengths, *parts]
+
+
+@lru_cache(1024)
+def _in_one_part(schedule: Schedule) -> Schedule:
+    """The same as one group that the calling thread runs."""
+    return replace(schedule, parts=(1,) * len(schedule.parts), inline=True)
+
+
+def _splits_reductions(problem: Problem, variant: Schedule) -> bool:
+    """Whether a general schedule lets groups share a reduction."""
+    return any(variant.parts[d] == 0 for d in problem.contracted)

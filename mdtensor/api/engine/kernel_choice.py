@@ -1,0 +1,83 @@
+"""Choices: what runs for a problem, and how a problem and a schedule become that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mdtensor.api.engine.generic_kernels import Structure
+from mdtensor.backends.protocol import Program
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import Target
+
+DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
+
+Kernels = tuple[KernelSource, Program]
+Structures = Structure[Kernels]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What runs for a problem: its schedule, program and source, and where the schedule is from."""
+
+    problem: Problem
+    schedule: Schedule
+    origin: str
+    seconds: float
+    source: KernelSource
+    program: Program
+
+
+class Compiles(Protocol):
+    """What compiles for a device: the device itself, or another way to it."""
+
+    @property
+    def target(self) -> Target:
+        """The facts that schedules depend on."""
+        ...
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+        """The program; CompileError where the source is refused."""
+        ...
+
+
+def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:
+    """The text of a problem's kernels by a schedule, whoever made it.
+
+    Raises LoweringError where the schedule does not fit.
+    """
+    from mdtensor.kernels.program import program_of
+    from mdtensor.lower.schedule.rules.valid import validate
+
+    validate(problem, schedule)  # before it is described
+    head = f"{problem_key(problem)}\n{schedule.describe(problem)}"
+    return program_of(problem, schedule, DIALECTS[target.dialect], head)
+
+
+def specialised(
+    problem: Problem, schedule: Schedule, compiler: Compiles, origin: str, seconds: float
+) -> Choice:
+    """A kernel with the problem's own constants."""
+    source = source_of(problem, schedule, compiler.target)
+    return Choice(problem, schedule, origin, seconds, source, compiler.compile(source))
+
+
+def add_general(structure: Structures, variant: Schedule, compiler: Compiles) -> None:
+    """Compiles one more general kernel of a structure."""
+    source = source_of(structure.general, variant, compiler.target)
+    sizes = [1] * len(source.sizes)
+    structure.add(variant, (source, compiler.compile(source, sizes)))
+
+
+def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:
+    """Schedules by the cost model; it and the lowering are loaded where nobody tuned."""
+    from mdtensor.lower.search.candidates import ranked
+
+    return ranked(problem, target, **options)

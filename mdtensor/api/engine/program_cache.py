@@ -1,0 +1,149 @@
+"""Programs of winners, kept from one process to the next: lowered and compiled once.
+
+The store has a winner's schedule. To lower its problem by it, and to write the program's text,
+takes longer than to load machine code; so beside the store lie the programs themselves, with what
+a launch must know of them. Where nobody tuned, what was chosen for a problem alone is kept, too,
+since ranking takes as long.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+
+import mdtensor
+from mdtensor.api.engine.scratch_bound import has_scratch
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.host.binary_cache import (
+    Compiled,
+    Files,
+    folder_of_kept,
+    joined,
+    machine_code,
+    resources_of,
+    split,
+)
+from mdtensor.backends.protocol import Device, Program
+from mdtensor.errors import CompileError, LoweringError
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.plain_data import data_of, digest_of, value_of
+
+# Where problems become programs.
+_FOLDERS = ("lower", "kernels", "backends", "translate")
+
+
+class Winners:
+    """The programs of one device, in an environment that says what decides their machine code."""
+
+    def __init__(self, device: Device, environment: str, store: Callable[[], Store]) -> None:
+        self._device = device
+        self._environment = environment
+        self._store = store
+
+    def program(
+        self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
+    ) -> tuple[KernelSource, Program]:
+        """The program of a problem by a schedule, as it was kept; else compiled now, and kept.
+
+        Raises what `source` raises, and CompileError.
+        """
+        kept = self._kept(problem, schedule)
+        if kept is not None:
+            with suppress(CompileError):  # another driver by the same name and number
+                return kept.source, self._device.load(kept)
+        compiled = self._made(problem, schedule, source)
+        return compiled.source, self._device.load(compiled)
+
+    def compiled(
+        self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
+    ) -> Compiled:
+        """The same as machine code, for threads that leave the device alone."""
+        return self._kept(problem, schedule) or self._made(problem, schedule, source)
+
+    def _kept(self, problem: Problem, schedule: Schedule) -> Compiled | None:
+        kept = compiled_from(self._programs().get(self._key_of_program(problem, schedule)))
+        if kept is None or problem.is_general or has_scratch(kept.source, (), lambda: problem):
+            return kept
+        return None  # and says why where it is lowered
+
+    def _made(
+        self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
+    ) -> Compiled:
+        compiled = self._device.compiled(source())
+        self._programs().put(self._key_of_program(problem, schedule), content_of(compiled))
+        return compiled
+
+    def _programs(self) -> Files:
+        return Files(folder_of_kept("tuned"))
+
+    def _key_of_program(self, problem: Problem, schedule: Schedule) -> str:
+        return f"{self._key(problem)}\n{schedule.to_json()}"
+
+    def choice(self, problem: Problem) -> tuple[float, Schedule] | None:
+        """The schedule that an earlier process chose for a problem, and its expected seconds."""
+        row = self._store().choice(self._key(problem))
+        if row is None:
+            return None
+        try:
+            return row.seconds, Schedule.from_json(row.schedule)
+        except LoweringError:
+            return None
+
+    def keep_choice(self, problem: Problem, seconds: float, schedule: Schedule) -> None:
+        """Keeps a schedule that was chosen, for later processes."""
+        self._store().keep_choice(self._key(problem), schedule.to_json(), seconds)
+
+    def _key(self, problem: Problem) -> str:
+        """What decides the program of a problem, beside its schedule.
+
+        The store's key is a line for people, under which a wrong schedule would be slow; a wrong
+        program would be wrong.
+        """
+        head = self._environment, _state_of_the_code()
+        return "\n".join((*head, problem_key(problem), digest_of(problem)))
+
+
+def content_of(compiled: Compiled) -> bytes:
+    """A program as a file holds it: what a launch must know as JSON, then the machine code."""
+    facts = {"source": data_of(compiled.source), **resources_of(compiled.machine)}
+    return joined(facts, compiled.machine.code)
+
+
+def compiled_from(content: bytes | None) -> Compiled | None:
+    """The program of a file; None where it holds none that this code can read."""
+    found = split(content)
+    if found is None:
+        return None
+    facts, code = found
+    machine = machine_code(facts, code)
+    try:
+        source = value_of(KernelSource, facts.get("source"))
+    except ValueError:
+        return None
+    return None if machine is None else Compiled(source, machine)
+
+
+@cache
+def _state_of_the_code() -> str:
+    """What changes when the files do that make programs: as for bytecode, their times and sizes."""
+    found = [mdtensor.__version__]
+    for folder in _FOLDERS:
+        files = list(_files(os.path.join(os.path.dirname(mdtensor.__file__), folder)))
+        times, sizes = (sum([f.st_mtime_ns for f in files]), sum([f.st_size for f in files]))
+        found.append(f"{len(files)} files {times} {sizes}")
+    return ", ".join(found)
+
+
+def _files(folder: str) -> Iterator[os.stat_result]:
+    """The files of Python in a folder and those below."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.stat()
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)

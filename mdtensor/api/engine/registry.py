@@ -1,0 +1,218 @@
+"""The only wiring: from an `md_hom` and arrays to a kernel that runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.async_steps import Chain, Step
+from mdtensor.api.engine import tuning_mode
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.protocol import Program
+from mdtensor.backends.select import VARIABLE, open_device
+from mdtensor.forks import keep_over_forks
+from mdtensor.translate.md_hom import MDHom
+
+Array = Any
+
+_programs: dict[tuple[int, bool, MDHom], Choice] = {}
+PROGRAMS_KEPT = 4096
+_opening = threading.RLock()
+keep_over_forks(_opening)
+_engines: dict[object, Engine] = {}
+_named: dict[str, Engine] = {}  # those that were chosen, by what was said
+_chosen: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class CudaPlace:
+    """The number of the CUDA device that holds CuPy arrays."""
+
+    number: int
+
+
+@cache
+def store() -> Store:
+    """The user's store of tuning results."""
+    return Store.open()
+
+
+def engine_for(arrays: str = "numpy") -> Engine:
+    """The engine that computes on arrays of a kind: "numpy" or "cupy"."""
+    place: object = arrays
+    if arrays == "cupy":
+        from mdtensor.backends.cuda.cupy_device import load_cupy
+
+        place = CudaPlace(load_cupy().cuda.runtime.getDevice())
+    engine = _engines.get(place)
+    if engine is None:
+        with _opening:
+            engine = _engines.get(place) or _open(place)
+            _engines[place] = engine
+    return engine
+
+
+def _open(place: object) -> Engine:
+    if isinstance(place, CudaPlace):
+        from mdtensor.backends.cuda.cupy_device import open_device as open_cuda
+
+        engine = Engine(open_cuda(place.number), store)
+    else:
+        engine = Engine(open_device(arrays=str(place)), store)
+    engine.changed.append(forget)
+    return engine
+
+
+def use_device(name: str | None) -> None:
+    """Computes NumPy arrays on the device of that name from now on; None for the default."""
+    said = name if name is not None else os.environ.get(VARIABLE, "")
+    with _opening:
+        engine = _named.get(said)
+        if engine is None:  # one for each name, with its programs and its thread
+            engine = _named[said] = Engine(open_device(name), store)
+            engine.changed.append(forget)
+        _engines["numpy"] = engine
+        _chosen[:] = [] if name is None else [name]
+    forget()
+
+
+def use_cuda_device(name: str) -> None:
+    """Makes the CUDA device of that name this thread's current one, as CuPy does."""
+    from mdtensor.backends.cuda.cupy_device import load_cupy
+
+    number = int(name.removeprefix("CUDA ").partition(":")[0])
+    load_cupy().cuda.Device(number).use()
+
+
+def forget() -> None:
+    """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
+    _programs.clear()
+    invalidation.clear()
+
+
+def device_name(arrays: str = "numpy") -> str | None:
+    """The name by which the device of arrays was chosen, or None for the default."""
+    if arrays == "cupy":
+        from mdtensor.backends.cuda.cupy_device import load_cupy, name_of
+
+        return name_of(load_cupy().cuda.runtime.getDevice())
+    return _chosen[-1] if _chosen else None
+
+
+def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
+    """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
+    engine = engine_for(arrays)
+    use_store = tuning_mode.uses_store()
+    key = (id(engine), use_store, md_hom)
+    choice = _programs.get(key)
+    is_untuned = choice is None or choice.origin != "tuned"
+    if is_untuned and tuning_mode.current_mode() == "tune":
+        _tune_at_first(md_hom, arrays, engine)
+        choice = _programs.get(key)
+    if choice is None:
+        generation = invalidation.generation()
+        choice = engine.choose(md_hom, use_store=use_store)
+        if len(_programs) >= PROGRAMS_KEPT:
+            forget()  # and so no call keeps the programs of the others
+        elif generation == invalidation.generation():  # else better ones may exist
+            _programs[key] = choice
+    return choice
+
+
+def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
+    """Tunes a computation that has no winner, where the current mode has not yet."""
+    if engine.winner(engine.problem_of(md_hom)) is None and tuning_mode.begins_tuning(
+        (engine, md_hom)
+    ):
+        tuning_mode.tune(tuning_mode.Recorded(md_hom, repr(md_hom), arrays))
+
+
+def joined(chain: Chain) -> Program | None:
+    """The one program of a call of several on NumPy's arrays, where it has one."""
+    return engine_for("numpy").joined.program(chain, use_store=tuning_mode.uses_store())
+
+
+def counted(chain: Chain, run: Callable[..., None]) -> Callable[..., None]:
+    """What runs a call of several programs in the calling thread, which get one where that pays."""
+    engine = engine_for("numpy")
+    if engine.target.kind == "gpu":
+        return run
+    return engine.joined.counted(chain, run, use_store=tuning_mode.uses_store())
+
+
+def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
+    """Chooses the kernels of a call's several `md_hom`s side by side, where that takes compilers.
+
+    What fails here fails again, with its error, where the kernel is asked for.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # which calls of one program do without
+
+    engine = engine_for(arrays)
+    use_store, generation = tuning_mode.uses_store(), invalidation.generation()
+    unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), use_store, m) not in _programs]
+    if engine.target.kind != "gpu" or len(unknown) < 2 or tuning_mode.current_mode() == "tune":
+        return
+    choose = partial(engine.choose, use_store=use_store)
+    with ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first") as pool:
+        for md_hom, waiting in [(m, pool.submit(choose, m)) for m in unknown]:
+            with suppress(Exception):
+                choice = waiting.result()
+                if generation == invalidation.generation():
+                    _programs[id(engine), use_store, md_hom] = choice
+
+
+def saw(md_hom: MDHom, arrays: str) -> None:
+    """Tells the current mode of a call on arrays of NumPy or CuPy."""
+    recording = tuning_mode.recording()
+    if recording is not None:
+        recording.add(md_hom, _place_of(arrays))
+
+
+def saw_call(steps: Sequence[Step], arrays: str) -> None:
+    """Tells the current mode of a call that is about to run these steps, one or several."""
+    if len(steps) < 2:
+        return
+    recording = tuning_mode.recording()
+    if recording is not None:
+        recording.add_call(tuple(steps), _place_of(arrays))
+    elif tuning_mode.current_mode() == "tune":
+        _tune_call(tuple(steps), arrays)
+
+
+def _place_of(arrays: str) -> tuning_mode.Place:
+    """Where a call on these arrays is being made."""
+    if arrays == "numpy":
+        return tuning_mode.Place()
+    return tuning_mode.Place("cupy", engine_for("cupy").environment, invalidation.current_device())
+
+
+def _tune_call(steps: tuning_mode.Steps, arrays: str) -> None:
+    """Tunes those programs of a call of several that have no winner, and confirms the call."""
+    engine = engine_for(arrays)
+    unknown = [
+        tuning_mode.Recorded(md_hom, repr(md_hom), arrays, (steps,))
+        for md_hom in dict.fromkeys(step.md_hom for step in steps)
+        if 0 not in md_hom.extents.values() and engine.winner(engine.problem_of(md_hom)) is None
+    ]
+    if unknown:
+        tuning_mode.tune(unknown)
+
+
+def kind_of(array: Array) -> str:
+    """The kind of an array: "cupy" or "numpy"."""
+    return "cupy" if type(array).__module__.partition(".")[0] == "cupy" else "numpy"
+
+
+def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+    """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
+    arrays = kind_of(outputs[0])
+    saw(md_hom, arrays)
+    choice_for(md_hom, arrays).program(*inputs, *outputs)

@@ -1,0 +1,24 @@
+"""Whether compiled kernels take no more scratch memory than a problem may have.
+
+Here because a general kernel, which is chosen for one shape and run with others, takes what its
+sizes make of it, and because what is read from disk was lowered elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mdtensor.backends.host.launch_expressions import evaluated
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scratch_memory import ALLOWANCE, most_scratch
+
+
+def has_scratch(source: KernelSource, sizes: Sequence[int], problem: Callable[[], Problem]) -> bool:
+    """Whether a program's kernels, launched with these sizes, take what the problem may have."""
+    needed = [entry.scratch for entry in source.entries if entry.scratch.terms]
+    if not needed:
+        return True
+    values = dict(zip(source.sizes, sizes, strict=True))
+    taken = max([evaluated(index, values) for index in needed])
+    return taken <= ALLOWANCE or taken <= most_scratch(problem())

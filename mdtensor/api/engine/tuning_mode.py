@@ -1,0 +1,205 @@
+"""Tuning modes: whether calls use what the store knows, are recorded, or are tuned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.async_steps import Step
+from mdtensor.errors import count_of
+from mdtensor.translate.md_hom import MDHom
+
+# The steps of one call that runs several programs.
+Steps = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A computation that was called while shapes were recorded, on arrays of NumPy or CuPy.
+
+    `within` are the calls of several programs of which it is one. `device` is the CUDA device on
+    which the arrays were; None stands for the current one. It was called so many times as `calls`
+    says.
+    """
+
+    md_hom: MDHom
+    label: str
+    arrays: str = "numpy"
+    within: tuple[Steps, ...] = ()
+    device: int | None = None
+    calls: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call was made: on arrays of NumPy, or of CuPy on a device of some environment.
+
+    Devices of one environment share what is found, so they are one place: the first one's.
+    """
+
+    arrays: str = "numpy"
+    environment: str = ""
+    device: int | None = field(default=None, compare=False)
+
+
+class Recording:
+    """The distinct computations seen, in order of first call, and how often each was called."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[MDHom, Place], int] = {}
+        self._within: dict[tuple[MDHom, Place], dict[Steps, None]] = {}
+
+    def add(self, md_hom: MDHom, place: Place) -> None:
+        """Counts a call."""
+        self._calls[md_hom, place] = self._calls.get((md_hom, place), 0) + 1
+
+    def add_call(self, steps: Steps, place: Place) -> None:
+        """Notes which computations are run by one call."""
+        for step in steps:
+            self._within.setdefault((step.md_hom, place), {})[steps] = None
+
+    def calls(self, item: Recorded) -> int:
+        """How often a computation was called."""
+        wanted = item.md_hom, item.arrays, item.device
+        return next(
+            count
+            for (md_hom, place), count in self._calls.items()
+            if (md_hom, place.arrays, place.device) == wanted
+        )
+
+    def __iter__(self) -> Iterator[Recorded]:
+        labels = self._labels()
+        return iter(
+            [
+                Recorded(
+                    md_hom,
+                    labels[md_hom],
+                    place.arrays,
+                    tuple(self._within.get((md_hom, place), ())),
+                    place.device,
+                    calls,
+                )
+                for (md_hom, place), calls in list(self._calls.items())  # other threads may call
+                if md_hom in labels
+            ]
+        )
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def _labels(self) -> dict[MDHom, str]:
+        """Every computation as a text; with functions and types where several read alike."""
+        found = dict.fromkeys(md_hom for md_hom, _ in list(self._calls))
+        several = Counter(map(repr, found))
+        return {m: repr(m) if several[repr(m)] == 1 else _in_detail(m) for m in found}
+
+    def __repr__(self) -> str:
+        labels = self._labels()
+        lines = [
+            f"{count:>8} x {labels.get(md_hom, md_hom)}"
+            for (md_hom, _), count in list(self._calls.items())
+        ]
+        return "\n".join(
+            (f"{count_of(len(lines), 'computation', 'computations')} recorded", *lines)
+        )
+
+
+def _in_detail(md_hom: MDHom) -> str:
+    """An `md_hom` with the text of its functions and the types of its buffers."""
+    functions = [md_hom.scalar, *([md_hom.epilogue.function] if md_hom.epilogue else [])]
+    texts = "; ".join(", ".join(map(repr, function.results)) for function in functions)
+    buffers = ", ".join(repr(buffer.spec) for buffer in (*md_hom.inputs, *md_hom.outputs))
+    return f"{md_hom!r} with {texts} on {buffers}"
+
+
+# Tunes computations within so many seconds.
+Tune = Callable[[Recorded | Sequence[Recorded], float], object]
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    mode: str = "cached"
+    recording: Recording | None = None
+    budget: float = 30.0
+    has_ended: bool = False
+    tune: Tune | None = None
+    tuned: set[Hashable] = field(default_factory=set[Hashable])
+
+
+_DEFAULT = _State()
+# The states that this context has entered, or that was copied has, the last one last. One may end
+# in another context than it began in.
+_entered: ContextVar[tuple[_State, ...]] = ContextVar("tuning", default=())
+
+
+def _state() -> _State:
+    if invalidation.watchers:
+        for state in reversed(_entered.get()):
+            if not state.has_ended:
+                return state
+    return _DEFAULT
+
+
+def current_mode() -> str:
+    """One of "off", "cached", "record" and "tune"."""
+    return _state().mode
+
+
+def uses_store() -> bool:
+    """Whether calls look for winners in the store."""
+    return _state().mode != "off"
+
+
+def _enter(state: _State) -> None:
+    invalidation.watchers.append(None)
+    _entered.set((*[other for other in _entered.get() if not other.has_ended], state))
+
+
+def _leave(state: _State) -> None:
+    """Ends a state, wherever it was entered; another one that was entered stays in force."""
+    state.has_ended = True
+    invalidation.watchers.pop()
+    _entered.set(tuple([other for other in _entered.get() if not other.has_ended]))
+
+
+def is_watching() -> bool:
+    """Whether every call must be seen, so that the table of the hot path may not be used."""
+    return _state().mode in ("record", "tune")
+
+
+def recording() -> Recording | None:
+    """What the calls of this context are added to, in mode "record"."""
+    return _state().recording
+
+
+def tune(work: Recorded | Sequence[Recorded]) -> None:
+    """Tunes computations that mode "tune" sees for the first time, each for the mode's budget."""
+    state = _state()
+    if state.tune is not None:
+        state.tune(work, state.budget * (1 if isinstance(work, Recorded) else len(work)))
+
+
+def begins_tuning(computed: Hashable) -> bool:
+    """Whether the current mode tunes this, which it does once."""
+    state = _state()
+    if state.mode != "tune" or computed in state.tuned:
+        return False
+    state.tuned.add(computed)
+    return True
+
+
+@contextmanager
+def entered(
+    mode: str, recording: Recording | None, budget: float, tune: Tune | None
+) -> Generator[None]:
+    """Sets the mode of this context: what calls are added to, and what tunes them if anything."""
+    state = _State(mode, recording, budget, tune=tune)
+    _enter(state)
+    try:
+        yield
+    finally:
+        _leave(state)

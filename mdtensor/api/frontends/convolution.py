@@ -1,0 +1,295 @@
+"""`conv`: the convolutions of deep learning, in one to three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array, array_module, check_types
+from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.frontends.einsum.einsum_options import checked_precision
+from mdtensor.errors import ShapeError, TranslationError, shown
+from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole
+from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.convolutions.convolution_layout import (
+    Geometry,
+    Layout,
+    convolution_from_layout,
+    parse_layout,
+)
+from mdtensor.translate.convolutions.md_hom_from_convolution import (
+    Convolution,
+    Operand,
+    md_homs_from_convolution,
+)
+from mdtensor.translate.python.expr_from_function import scalar_function
+from mdtensor.translate.reductions.epilogues import epilogue_named
+from mdtensor.translate.scalar import Expr, cast, param
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import substitute
+
+# A number for all spatial axes, or one for each.
+PerAxis = int | Sequence[int]
+Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
+
+_CAPSULES = "NHWCAB,KRSCBE->NPQKAE"
+
+
+@recalled
+def conv(
+    img: Any,
+    flt: Any,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    layout: str = "NHWC,KRSC->NPQK",
+    transposed: bool = False,
+    output_padding: PerAxis = 0,
+    bias: Any = None,
+    epilogue: Callable[..., Any] | str | None = None,
+    out: Array | None = None,
+    dtype: object = None,
+    acc_dtype: object = None,
+    precision: str | None = None,
+) -> Array:
+    """Convolve images with filters as deep learning does: windows are weighted, not flipped.
+
+    `layout` names the axes of image, filter and result: N images, C channels, K filters; D, H, W
+    the spatial axes of the image, T, R, S those of the filter, Z, P, Q those of the result, which
+    all may be written D, H, W too. Other letters mean what they mean to `einsum`.
+
+    `stride`, `dilation` and `output_padding` are numbers, or one for each spatial axis. `padding`
+    counts the zeros on both sides of the image: a number, one for each spatial axis, a pair
+    (before, after) for each, "valid" (none), or "same": the result has ceil(extent / stride)
+    elements, and the padding that takes is halved, the odd element going after the image
+    (TensorFlow's rule, and torch's where the stride is 1).
+
+    `groups` splits channels: each group of K / groups filters sees C / groups channels, which is
+    the extent of C in the filter. As many groups as channels are a depthwise convolution.
+
+    `transposed` is torch's conv_transpose: the adjoint of the convolution with the same options.
+    The filter's C are all channels of the image and its K the results of one group, `padding`
+    takes elements away from the result, `output_padding` adds some at its end. "same" gives
+    extent · stride elements.
+
+    `bias` holds one number for each K. `epilogue` is a function of Python applied once to each
+    finished element, bias included, or one of the names "relu" and "gelu". `dtype` is the type of
+    the result, by default the common type of img, flt and bias, and what the epilogue makes of
+    it; `acc_dtype` that of products and sums, by default float32 for float16 and bfloat16 (which
+    CuPy's arrays may have), else `dtype`. `precision="tf32"` lets a GPU's tensor cores round
+    factors in float32 to the ten bits after the point, as for `einsum`.
+    No window is materialised, and the image is copied with its padding only where that copy takes
+    at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
+    read of the filter once more.
+
+    Raises ShapeError, SubscriptError (both ValueErrors) and DTypeError (a TypeError).
+
+    >>> import numpy as np
+    >>> img = np.arange(16.0).reshape(1, 4, 4, 1)
+    >>> flt = np.ones((1, 3, 3, 1))
+    >>> conv(img, flt)[0, :, :, 0]
+    array([[45., 54.],
+           [81., 90.]])
+    >>> conv(img, flt, stride=2, padding=1, layout="NHWC,KRSC->NKPQ").shape
+    (1, 1, 2, 2)
+    """
+    operands = (img, flt) if bias is None else (img, flt, bias)
+    parsed = parse_layout(layout)
+    geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
+    wanted = None if dtype is None else as_dtype(dtype)
+    accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
+    asked = [given for given in (wanted, accumulated) if given is not None]
+    check_types(asked, on_gpu=array_module(operands) is not np)
+    checked_precision(precision)
+    finish = epilogue_named(epilogue)
+    key = ("conv", parsed, geometry, wanted, accumulated, precision, function_key(finish))
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        convolution = convolution_from_layout(
+            parsed, geometry, specs, dtype=wanted, acc_dtype=accumulated
+        )
+        convolution = replace(convolution, precision=precision)
+        options = (wanted, accumulated)
+        return computation_of(_finished(parsed, convolution, specs[2:], finish, options))
+
+    return call(key, operands, build, out)
+
+
+@recalled
+def conv_capsule(
+    img: Any,
+    flt: Any,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    out: Array | None = None,
+    dtype: object = None,
+    acc_dtype: object = None,
+    precision: str | None = None,
+) -> Array:
+    """Convolve images of capsules: channels are matrices, and a matrix product joins them.
+
+    `img[n, h, w, c, i, k]` and `flt[k', r, s, c, k, j]` give `out[n, p, q, k', i, j]` (MCC_Capsule
+    of 002, section 4.2.4, Figure 20). The options are those of `conv`.
+
+    >>> import numpy as np
+    >>> img, flt = np.ones((1, 5, 5, 2, 4, 4)), np.ones((3, 3, 3, 2, 4, 4))
+    >>> capsules = conv_capsule(img, flt, stride=2)
+    >>> capsules.shape, float(capsules[0, 0, 0, 0, 0, 0])
+    ((1, 2, 2, 3, 4, 4), 72.0)
+    """
+    return conv(
+        img,
+        flt,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        layout=_CAPSULES,
+        out=out,
+        dtype=dtype,
+        acc_dtype=acc_dtype,
+        precision=precision,
+    )
+
+
+def computation_of(convolution: Convolution) -> Computation:
+    """The steps of a convolution: operands are image, filter and extras."""
+    blocks = md_homs_from_convolution(convolution)
+    count = 2 + len(convolution.extras)
+    result = (convolution.result.spec,)
+
+    def whole() -> Step | None:
+        md_hom = blocks.whole
+        return md_hom and Step(md_hom, tuple(range(count)), (count,))
+
+    if blocks.padding is None:
+        steps = (Step(md_hom, tuple(range(count)), (count,)) for md_hom in blocks.md_homs)
+        return Computation(count, result, (), tuple(steps), whole=whole)
+    padded = count + 1
+    reads = (padded, *range(1, count))
+    steps = (Step(md_hom, reads, (count,)) for md_hom in blocks.md_homs)
+    copy = Step(blocks.padding, (0,), (padded,))
+    padding = (blocks.padding.outputs[0].spec,)
+    return Computation(count, result, padding, (copy, *steps), whole=whole)
+
+
+def _finished(
+    layout: Layout,
+    convolution: Convolution,
+    specs: Sequence[TensorSpec],
+    epilogue: Callable[..., Any] | None,
+    options: tuple[np.dtype | None, np.dtype | None],
+) -> Convolution:
+    """The convolution with a bias, if there is a spec for one, and an epilogue."""
+    if not specs and epilogue is None:
+        return convolution
+    dtype, acc_dtype = options
+    spec, accumulated = convolution.result.spec, convolution.accumulated
+    if epilogue is not None and acc_dtype is None and spec.dtype.kind in "iu":
+        # The epilogue gets what integers of this width wrap around to.
+        accumulated = spec.dtype
+    value = param(0, accumulated)
+    extras: tuple[Operand, ...] = ()
+    for bias in specs:
+        extras = (_bias(layout, convolution, bias),)
+        value = value + cast(param(1, bias.dtype), accumulated)
+    if epilogue is not None:
+        natural = _element(epilogue, spec.dtype).dtype if dtype is None else dtype
+        spec = TensorSpec.of(spec.shape, natural)
+        value = substitute(_element(epilogue, accumulated), [value])
+    types = (accumulated, *(bias.dtype for bias in specs))
+    return replace(
+        convolution,
+        result=replace(convolution.result, spec=spec),
+        accumulated=accumulated,
+        finish=ScalarFunction(types, (value,), "bias" if epilogue is None else "epilogue"),
+        extras=extras,
+    )
+
+
+def _element(epilogue: Callable[..., Any], dtype: np.dtype) -> Expr:
+    """What an epilogue makes of an element of that type."""
+    results = scalar_function(epilogue, [dtype]).results
+    if len(results) != 1:
+        raise TranslationError(
+            f"the epilogue of a convolution returns {len(results)} values",
+            hint="return one, or call `reduce`, which has several results",
+        )
+    return results[0]
+
+
+def _bias(layout: Layout, convolution: Convolution, bias: TensorSpec) -> Operand:
+    if "K" not in layout.result:
+        raise ShapeError("a bias needs an axis K in the result")
+    axis = layout.result.index("K")
+    extent = convolution.result.spec.shape[axis]
+    if bias.shape != (extent,):
+        raise ShapeError(f"the bias has shape {bias.shape} but the result {extent} in K")
+    return Operand(bias, (convolution.result.index[axis],))
+
+
+def _geometry(
+    layout: Layout,
+    stride: PerAxis,
+    padding: Padding,
+    dilation: PerAxis,
+    groups: int,
+    transposed: bool,
+    output_padding: PerAxis,
+) -> Geometry:
+    """The options, one number for each spatial axis.
+
+    Raises ShapeError for the wrong number of numbers and for numbers out of range.
+    """
+    rank = layout.rank
+    outside = _numbers("output_padding", output_padding, rank, 0)
+    if any(outside) and not transposed:
+        raise ShapeError("output_padding belongs to transposed convolutions", hint="padding=…")
+    return Geometry(
+        _numbers("stride", stride, rank, 1),
+        _padding(padding, rank),
+        _numbers("dilation", dilation, rank, 1),
+        _numbers("groups", groups, 1, 1)[0],
+        flag("transposed", transposed),
+        outside,
+    )
+
+
+def _numbers(name: str, given: Any, rank: int, least: int) -> tuple[int, ...]:
+    values = tuple(beginning(given, MOST_AXES)) if is_iterable(given) else (given,) * rank
+    if len(values) != rank:
+        raise ShapeError(f"{name} has {len(values)} values for {rank} spatial axes")
+    return tuple(_number(name, value, least) for value in values)
+
+
+def _number(name: str, value: Any, least: int) -> int:
+    number = whole(name, value)
+    if number < least:
+        raise ShapeError(f"{name} is {number}, which is less than {least}")
+    return number
+
+
+def _padding(given: Any, rank: int) -> tuple[tuple[int, int], ...] | str:
+    if isinstance(given, str):
+        if given.lower() not in ("valid", "same"):
+            raise ShapeError(f"padding is {shown(given)}", hint="'valid', 'same', or numbers")
+        return given.lower()
+    sides = tuple(beginning(given, MOST_AXES)) if is_iterable(given) else (given,) * rank
+    if len(sides) != rank:
+        raise ShapeError(
+            f"padding has {len(sides)} values for {rank} spatial axes",
+            hint="a number, one for each axis, or a pair (before, after) for each",
+        )
+    pairs: list[tuple[int, int]] = []
+    for side in sides:
+        before, after = _numbers("padding", side, 2, 0)
+        pairs.append((before, after))
+    return tuple(pairs)

@@ -1,0 +1,1 @@
+"""`einsum` and `tensordot`: strings of subscripts, with NumPy's words and results."""

@@ -1,0 +1,94 @@
+"""The options of `einsum`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import check_types
+from mdtensor.api.frontends.einsum.contraction_path import Optimize, checked_optimize
+from mdtensor.api.frontends.einsum.einsum_planner import Prepared, prepare
+from mdtensor.errors import ShapeError, shown
+from mdtensor.options import is_one_of, one_of
+from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.scalar_function import PRECISIONS
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `einsum` that shape a plan, checked and hashable."""
+
+    dtype: np.dtype | None = None
+    order: str = "K"
+    casting: str = "safe"
+    optimize: Optimize = False
+    acc_dtype: np.dtype | None = None
+    precision: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dtype: object = None,
+        order: str | None = "K",
+        casting: str = "safe",
+        optimize: Optimize = False,
+        acc_dtype: object = None,
+        precision: object = None,
+    ) -> Options:
+        """The options as a caller gives them; raises DTypeError or ShapeError for wrong ones."""
+        order = checked_order(order)
+        checked_casting(casting)
+        wanted, accumulated = (
+            None if given is None else as_dtype(given) for given in (dtype, acc_dtype)
+        )
+        if accumulated is not None:
+            check_types([accumulated])
+        checked = checked_precision(precision)
+        return cls(wanted, order, casting, checked_optimize(optimize), accumulated, checked)
+
+    @property
+    def in_order(self) -> tuple[Any, ...]:
+        """The options as `of` takes them."""
+        return tuple(getattr(self, each.name) for each in fields(self))
+
+    def prepared(
+        self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
+    ) -> Prepared:
+        """The plan of a call with these options."""
+        return prepare(
+            text,
+            specs,
+            dtype=self.dtype,
+            order=self.order,
+            casting=self.casting,
+            acc_dtype=self.acc_dtype,
+            precision=self.precision,
+            optimize=self.optimize,
+            out_spec=out_spec,
+        )
+
+
+def checked_order(order: str | None) -> str:
+    """What a caller gave as `order`; raises ShapeError for what is none."""
+    letter = order.upper() if isinstance(order, str) else order
+    return "K" if letter is None else one_of("order", letter, ("C", "F", "A", "K"))
+
+
+def checked_casting(casting: str) -> str:
+    """What a caller gave as `casting`; raises ShapeError for what is none."""
+    return one_of("casting", casting, _CASTINGS)
+
+
+def checked_precision(precision: Any) -> str | None:
+    """What a caller gave as `precision`; raises ShapeError for what is none."""
+    if precision is not None and not is_one_of(precision, PRECISIONS):
+        words = ", ".join(map(repr, PRECISIONS))
+        raise ShapeError(
+            f"precision is {shown(precision)}", hint=f"one of {words}, or None: float32"
+        )
+    return precision

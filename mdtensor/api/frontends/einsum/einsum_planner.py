@@ -1,0 +1,365 @@
+"""An einsum call turned into data: which `md_hom` runs on which arrays, and what comes out.
+
+Nothing here touches an array: all follows from subscripts, specs and options, so that a call with
+the same ones can take the plan that was made before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.api import async_steps
+from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
+from mdtensor.errors import DTypeError, ShapeError, shown
+from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides, is_short_float
+from mdtensor.translate.einsum.contraction import Contraction, resolve
+from mdtensor.translate.einsum.index_space import IndexSpace, index_space
+from mdtensor.translate.einsum.md_hom_from_einsum import (
+    accumulation_dtype,
+    md_hom_from_contraction,
+    md_hom_from_index_space,
+)
+from mdtensor.translate.einsum.subscripts import parse
+from mdtensor.translate.md_hom import MDHom
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `md_hom`: the slots that it reads, and the spec of the array that it fills.
+
+    Slots 0…n-1 are the operands; step number s fills slot n+s. Each slot is read once.
+    """
+
+    md_hom: MDHom
+    operands: tuple[int, ...]
+    result: TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A whole call: steps in order, and what happens before and after them.
+
+    `converted` lists operands that are copied to another type before the first step. Without
+    steps the result is all zeros (it is empty, or a sum over nothing). `into_out` says that the
+    last step may write to the caller's `out`, whose spec it has then; otherwise it fills a new
+    array of spec `result`.
+    """
+
+    steps: tuple[Step, ...]
+    result: TensorSpec
+    converted: tuple[tuple[int, np.dtype], ...]
+    into_out: bool
+    dtype: np.dtype
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one step does it all, on the operands as they are and in their order."""
+        if len(self.steps) != 1 or self.converted:
+            return False
+        return self.steps[0].operands == tuple(range(len(self.steps[0].operands)))
+
+    @property
+    def operands(self) -> int:
+        """The number of operands, of which each is read by one step, as each step's result is."""
+        return sum([len(step.operands) for step in self.steps]) - len(self.steps) + 1
+
+    @property
+    def chain(self) -> async_steps.Chain:
+        """The steps as those of any other call."""
+        steps = tuple(
+            async_steps.Step(step.md_hom, step.operands, (slot,))
+            for slot, step in enumerate(self.steps, start=self.operands)
+        )
+        return async_steps.Chain(steps, self.operands, (self.operands + len(steps) - 1,))
+
+
+def prepare(
+    subscripts: str,
+    specs: Sequence[TensorSpec],
+    *,
+    dtype: object = None,
+    order: str = "K",
+    casting: str = "safe",
+    acc_dtype: object = None,
+    precision: str | None = None,
+    optimize: Optimize = False,
+    out_spec: TensorSpec | None = None,
+) -> Prepared:
+    """The plan of `einsum` with these arguments on operands of these specs.
+
+    Raises SubscriptError (a ValueError) where string and shapes do not fit, DTypeError (a
+    TypeError) where a cast is not allowed, PathError (a RuntimeError) for a path that leads
+    nowhere.
+
+    >>> a, b, c = (TensorSpec.of(shape) for shape in ((8, 500), (500, 600), (600, 8)))
+    >>> for step in prepare("ij,jk,kl", (a, b, c)).steps:
+    ...     print(step.operands, step.md_hom)
+    (1, 2) md_hom[j:500, k:600, l:8](mul, (cc, pw(add), cc))
+    (0, 3) md_hom[i:8, j:500, l:8](mul, (cc, pw(add), cc))
+    """
+    parsed = parse(subscripts)
+    if parsed.is_affine:
+        return _prepared_whole(
+            index_space(parsed, specs), specs, dtype, order, casting, acc_dtype, precision, out_spec
+        )
+    contraction = resolve(parsed, specs, out_spec)
+    # NumPy assigns a contraction with a path to a 0-d `out` without regard to casting.
+    assigned = optimize not in (False, None) and out_spec is not None and not out_spec.shape
+    target = None if out_spec is None or assigned else out_spec.dtype
+    computed = computation_dtype(specs, dtype, target, casting)
+    converted = tuple(
+        (number, computed)
+        for number, spec in enumerate(specs)
+        if not _read_in_kernel(spec.dtype, computed)
+    )
+    operands = list(specs)
+    for number, to in converted:
+        operands[number] = TensorSpec.of(specs[number].shape, to)
+    into_out = out_spec is not None and _written_in_kernel(computed, out_spec)
+    if out_spec is not None and into_out:
+        result = out_spec
+    else:
+        shape = [contraction.extents[name] for name in contraction.output]
+        strides = result_strides(contraction, operands, order)
+        result = TensorSpec.of(shape, computed, strides)
+    if 0 in contraction.extents.values():
+        return Prepared((), result, converted, into_out, computed)
+    accumulated = accumulation_dtype(computed) if acc_dtype is None else as_dtype(acc_dtype)
+    path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
+    steps = _steps(contraction, operands, path, accumulated, precision, result)
+    return Prepared(steps, result, converted, into_out, computed)
+
+
+def _prepared_whole(
+    space: IndexSpace,
+    specs: Sequence[TensorSpec],
+    dtype: object,
+    order: str,
+    casting: str,
+    acc_dtype: object,
+    precision: str | None,
+    out_spec: TensorSpec | None,
+) -> Prepared:
+    """The plan of a string with sums for indices: one `md_hom`, whatever the number of operands."""
+    factors = [spec for n, spec in enumerate(specs) if n not in space.index_operands]
+    target = None if out_spec is None else out_spec.dtype
+    computed = computation_dtype(factors, dtype, target, casting)
+    converted = tuple(
+        (number, computed)
+        for number, spec in enumerate(specs)
+        if number not in space.index_operands and not _read_in_kernel(spec.dtype, computed)
+    )
+    operands = list(specs)
+    for number, to in converted:
+        operands[number] = TensorSpec.of(specs[number].shape, to)
+    shape = tuple(space.extents[name] for name in space.output)
+    if out_spec is not None and out_spec.shape != shape:
+        raise ShapeError(f"out has shape {out_spec.shape} but the result {shape}")
+    into_out = out_spec is not None and _written_in_kernel(computed, out_spec)
+    result = TensorSpec.of(shape, computed, ordered_strides(shape, order))
+    if out_spec is not None and into_out:
+        result = out_spec
+    if 0 in space.extents.values():
+        return Prepared((), result, converted, into_out, computed)
+    md_hom = md_hom_from_index_space(
+        space, operands, dtype=computed, acc_dtype=acc_dtype, precision=precision, out=result
+    )
+    step = Step(md_hom, tuple(range(len(specs))), result)
+    return Prepared((step,), result, converted, into_out, computed)
+
+
+def computation_dtype(
+    specs: Sequence[TensorSpec], dtype: object, out: np.dtype | None, casting: str
+) -> np.dtype:
+    """The type in which NumPy would compute: `dtype`, or the common type of all arrays.
+
+    Raises DTypeError where `casting` forbids to bring an array to it, or the result to `out`.
+    """
+    arrays = [spec.dtype for spec in specs] + ([] if out is None else [out])
+    try:
+        computed = np.result_type(*arrays) if dtype is None else as_dtype(dtype)
+    except np.exceptions.DTypePromotionError as error:
+        names = ", ".join(dict.fromkeys(map(str, arrays)))
+        raise DTypeError(
+            f"{names} have no common type", hint="convert the arrays, or say dtype='f4'"
+        ) from error
+    for number, spec in enumerate(specs):
+        check_cast(f"operand {number}", spec.dtype, computed, casting)
+    if out is not None:
+        check_cast("out", out, computed, casting)
+        check_cast("the result", computed, out, casting)
+    return computed
+
+
+def check_cast(what: str, given: np.dtype, to: np.dtype, casting: str) -> None:
+    """Raise DTypeError where `casting` forbids to bring elements of one type to another."""
+    if not np.can_cast(given, to, cast("Any", casting)):
+        raise DTypeError(
+            f"{what} cannot be cast from {given} to {to} under casting={shown(casting)}",
+            hint="allow it by casting='same_kind' or 'unsafe', or choose another dtype",
+        )
+
+
+def _read_in_kernel(given: np.dtype, computed: np.dtype) -> bool:
+    """Whether a kernel may convert elements as it reads them, with NumPy's results."""
+    if given == computed:
+        return True
+    rounds = is_short_float(computed) and not np.can_cast(given, computed)
+    return np.can_cast(given, computed, "same_kind") and not rounds
+
+
+def _written_in_kernel(computed: np.dtype, out: TensorSpec) -> bool:
+    """Whether a kernel may convert results as it writes them, each to a place of its own."""
+    overlaps = any(s == 0 and n > 1 for n, s in zip(out.shape, out.strides, strict=True))
+    return np.can_cast(computed, out.dtype, "same_kind") and not overlaps
+
+
+def result_strides(
+    contraction: Contraction, specs: Sequence[TensorSpec], order: str
+) -> tuple[int, ...]:
+    """Strides, in elements, that NumPy would give to the result.
+
+    For the order K they follow from which of the operands' strides are the larger ones.
+    """
+    extents = contraction.extents
+    shape = [extents[name] for name in contraction.output]
+    order = order.upper()
+    if order == "C" or len(shape) < 2 or 0 in shape:
+        return contiguous_strides(shape)
+    walks = [_walk(names, spec) for names, spec in zip(contraction.inputs, specs, strict=True)]
+    if order == "A":
+        order = "F" if all(map(_is_in_fortran_order, walks)) else "C"
+    if order != "K":
+        return ordered_strides(shape, order)
+    ones = frozenset([name for name, extent in extents.items() if extent == 1])
+    places = tuple([_places(walk) for walk in walks])
+    inside = _axes_inside(contraction.output, tuple(extents), ones, places)
+    return tuple([math.prod([shape[axis] for axis in axes]) for axes in inside])
+
+
+# Extent and stride of every dim that an operand is walked along.
+_Walk = dict[str, tuple[int, int]]
+
+
+def _walk(names: Sequence[str], spec: TensorSpec) -> _Walk:
+    walk: _Walk = {}
+    for name, extent, stride in zip(names, spec.shape, spec.strides, strict=True):
+        walk[name] = extent, stride + (walk[name][1] if name in walk else 0)
+    return walk
+
+
+def _is_in_fortran_order(walk: _Walk) -> bool:
+    extents, strides = zip(*walk.values(), strict=True) if walk else ((), ())
+    return TensorSpec.of(extents[::-1], np.int8, strides[::-1]).is_contiguous
+
+
+def _places(walk: _Walk) -> tuple[tuple[str, bool, int], ...]:
+    """For every dim its name, whether it is of extent 1, the place of its stride among all."""
+    sizes = sorted({0, *[abs(stride) for _, stride in walk.values()]})
+    return tuple(
+        [
+            (name, extent == 1, sizes.index(abs(stride)) * (1 if stride > 0 else -1))
+            for name, (extent, stride) in walk.items()
+        ]
+    )
+
+
+@lru_cache(1024)
+def _axes_inside(
+    output: tuple[str, ...],
+    names: tuple[str, ...],
+    ones: frozenset[str],
+    walks: tuple[tuple[tuple[str, bool, int], ...], ...],
+) -> tuple[tuple[int, ...], ...]:
+    """For each axis of a result, the longer axes that NumPy lays out inside of it.
+
+    It follows from the operands' strides, of which it matters which ones are the larger ones (see
+    `_places`). NumPy's own iterator is asked, with axes of extent 2 for all that are longer.
+    """
+    dims = [*output, *sorted(set(names) - set(output))]
+    kept = len(output)
+    operands: list[np.ndarray] = []
+    op_axes: list[list[int]] = []
+    for walk in walks:
+        operands.append(_untouchable([(1 if unit else 2, stride) for _, unit, stride in walk]))
+        positions = {name: axis for axis, (name, _, _) in enumerate(walk)}
+        op_axes.append([positions.get(name, -1) for name in dims])
+    op_axes.append([*range(kept), *[-1] * (len(dims) - kept)])
+    nditer: Any = np.nditer
+    iterator = nditer(
+        [*operands, None],
+        flags=["external_loop", "buffered", "delay_bufalloc", "reduce_ok", "zerosize_ok"],
+        op_flags=[["readonly"]] * len(walks) + [["readwrite", "allocate", "no_broadcast"]],
+        op_axes=op_axes,
+        order="K",
+        itershape=[1 if name in ones else 2 for name in dims],
+    )
+    steps: tuple[int, ...] = iterator.operands[-1].strides
+    long = sorted([axis for axis in range(kept) if output[axis] not in ones], key=steps.__getitem__)
+    return tuple(tuple(long[: max(1, step).bit_length() - 1]) for step in steps)
+
+
+def ordered_strides(shape: Sequence[int], order: str) -> tuple[int, ...]:
+    """Strides, in elements, of a new array: Fortran's for order F, C's for all others."""
+    if order.upper() == "F":
+        return contiguous_strides(shape[::-1])[::-1]
+    return contiguous_strides(shape)
+
+
+def _untouchable(axes: Collection[tuple[int, int]]) -> np.ndarray:
+    """An array of the given extents and strides that has no memory, to ask an iterator with."""
+    extents, strides = zip(*axes, strict=True) if axes else ((), ())
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), extents, strides)
+
+
+def _steps(
+    contraction: Contraction,
+    specs: Sequence[TensorSpec],
+    path: Path,
+    accumulated: np.dtype,
+    precision: str | None,
+    result: TensorSpec,
+) -> tuple[Step, ...]:
+    """One step per stage of the path; what lies between them has the accumulation type."""
+    slots = dict(enumerate(zip(contraction.inputs, specs, strict=True)))
+    waiting = list(slots)
+    steps: list[Step] = []
+    for number, positions in enumerate(path):
+        chosen = tuple(waiting[position] for position in sorted(positions))
+        waiting = [slot for slot in waiting if slot not in chosen]
+        inputs = tuple(slots[slot][0] for slot in chosen)
+        operands = [slots[slot][1] for slot in chosen]
+        extents = _extents(inputs, operands)
+        if number == len(path) - 1:
+            output, spec = contraction.output, result
+            extents |= {name: contraction.extents[name] for name in output}
+        else:
+            needed = {name for slot in waiting for name in slots[slot][0]}.union(contraction.output)
+            output = tuple(name for name in extents if name in needed)
+            spec = TensorSpec.of([extents[name] for name in output], accumulated)
+        md_hom = md_hom_from_contraction(
+            Contraction(inputs, output, extents),
+            operands,
+            dtype=accumulated,
+            precision=precision,
+            out=spec,
+        )
+        slot = len(specs) + len(steps)
+        steps.append(Step(md_hom, chosen, spec))
+        slots[slot] = (output, spec)
+        waiting.append(slot)
+    return tuple(steps)
+
+
+def _extents(inputs: Sequence[Sequence[str]], specs: Sequence[TensorSpec]) -> dict[str, int]:
+    extents: dict[str, int] = {}
+    for names, spec in zip(inputs, specs, strict=True):
+        for name, extent in zip(names, spec.shape, strict=True):
+            extents[name] = extent if extents.get(name, 1) == 1 else extents[name]
+    return extents

@@ -1,0 +1,102 @@
+"""einsum with other operations than products and sums, or with something after them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mdtensor.api.arrays.operands import Array, array_module, as_array, split
+from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.frontends.einsum.contraction_path import Optimize
+from mdtensor.api.frontends.einsum.einsum_planner import check_cast
+from mdtensor.api.frontends.einsum.semiring import in_stages, semiring_of
+from mdtensor.api.frontends.reduce import extents_of, reduced, reduction_key
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.einsum.subscripts import ELLIPSIS, Index, Subscripts, is_affine, parse
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The options of `einsum` that make a call a reduction, and those that it keeps."""
+
+    semiring: str | None
+    f: Callable[..., Any] | None
+    combine: Any
+    epilogue: Callable[..., Any] | str | None
+    extents: Mapping[str, int] | None
+    dtype: object
+    acc_dtype: object
+    order: str
+    casting: str
+    optimize: Optimize
+    precision: str | None
+
+
+def einsum_reduction(operands: Sequence[object], said: Said, out: Array | None) -> Any:
+    """`einsum` by way of a reduction.
+
+    Sums of products keep einsum's types: booleans are combined by or.
+    """
+    text, arrays = split(operands)
+    if said.precision is not None and not said.semiring is said.f is said.combine is None:
+        raise TranslationError(
+            f"precision={said.precision!r} is for sums of products",
+            hint="leave it out where semiring, f or combine is given",
+        )
+    semiring = semiring_of(said.semiring, said.f, said.combine)
+    text = with_output(text)
+    _check_casting(text, arrays, said)
+    reduction = Reduction(
+        text,
+        semiring.f,
+        semiring.combine,
+        dtype=said.dtype,
+        acc_dtype=said.acc_dtype,
+        extents=extents_of(said.extents),
+        epilogue=said.epilogue,
+        counts=semiring.f is not None,
+        order=said.order,
+        precision=said.precision,
+    )
+    is_plain = not (is_affine(text) or said.epilogue is not None or said.extents)
+    if not (semiring.distributes and is_plain and len(arrays) > 2):
+        return reduced(reduction, arrays, out)
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        return in_stages(reduction, specs, said.optimize)
+
+    return call((reduction_key(reduction), said.optimize), arrays, build, out)
+
+
+def with_output(text: str) -> str:
+    """The string with the output that einsum takes where none is written.
+
+    >>> with_output("ij,jk"), with_output("ij->i")
+    ('ij,jk->ik', 'ij->i')
+    """
+    subscripts = parse(text, extended=True)
+    if subscripts.output is not None:
+        return text
+    uses = Counter(index.name for term in subscripts.inputs for index in term)
+    names = sorted(name for name, count in uses.items() if count == 1 and name != ELLIPSIS)
+    if ELLIPSIS in uses:
+        names.insert(0, ELLIPSIS)
+    output = tuple(Index(name, 0) for name in names)
+    return repr(Subscripts(text, subscripts.inputs, output, subscripts.finish))
+
+
+def _check_casting(text: str, arrays: Sequence[Any], said: Said) -> None:
+    if said.dtype is None:
+        return
+    to = as_dtype(said.dtype)
+    written = [index for t in parse(text, extended=True).terms for index in t]
+    sums = [index.sum for index in written if index.name != ELLIPSIS]
+    indices = {number for each in sums for number, _ in each.elements}
+    for number, array in enumerate(arrays):
+        name = f"operand {number}"
+        if number not in indices:
+            check_cast(name, as_array(name, array, array_module([array])).dtype, to, said.casting)

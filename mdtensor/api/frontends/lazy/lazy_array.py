@@ -1,0 +1,345 @@
+"""Lazy arrays: NumPy's expressions, computed as one kernel when the result is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from mdtensor.api.arrays.device_scope import at, elsewhere
+from mdtensor.api.arrays.operands import Array, array_module, as_array, check_mask, check_types
+from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.frontends.lazy import interning
+from mdtensor.api.frontends.lazy.interning import FUNCTIONS, Converted, Divided, OfUfunc
+from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError, shown
+from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
+from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
+from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.slices import Fused
+
+_EVALUATE = "np.asarray(y) evaluates a lazy array y first"
+Axis = int | Sequence[int] | None
+
+
+class LazyArray(NDArrayOperatorsMixin):
+    """An expression of arrays that is not computed yet; `mdtensor.lazy` makes one of an array.
+
+    It takes NumPy's arithmetic, comparisons and ufuncs, `np.where`, basic slices, and reductions;
+    the types are NumPy's. Numbers become constants of the kernel, scalars of NumPy and arrays
+    operands. `np.asarray(y)` and `y.evaluate()` compute it: one kernel for each fused expression,
+    however many slices of however many arrays it has. Later changes of the arrays are seen.
+    """
+
+    __slots__ = ("_arrays", "_value")
+
+    def __init__(self, value: Fused, arrays: tuple[Array, ...]) -> None:
+        self._value = value
+        self._arrays = arrays
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self._value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self._value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> LazyArray:  # noqa: N802
+        """The axes in reverse order."""
+        return self.transpose()
+
+    @property
+    def real(self) -> LazyArray:
+        """The real parts."""
+        return elementwise(_real_part, self)
+
+    @property
+    def imag(self) -> LazyArray:
+        """The imaginary parts."""
+        return elementwise(_imaginary_part, self)
+
+    def evaluate(self, out: Array | None = None) -> Any:
+        """The computed array, in C order, or `out`, which may be one of the arrays read.
+
+        Raises ShapeError or DTypeError for an `out` that does not fit, DeviceError for arrays of
+        several devices.
+        """
+        value, numbers = interning.in_order(self._value)
+        arrays = [self._arrays[number] for number in numbers]
+
+        def build(specs: tuple[TensorSpec, ...]) -> Computation:
+            return _computation(value, specs)
+
+        with at(elsewhere(arrays, {"out": out})):
+            return call(("slices", value), arrays, build, out)
+
+    def transpose(self, *axes: Any) -> LazyArray:
+        """The axes in another order, by default the reverse one."""
+        listed: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        is_reversed = listed is None or (isinstance(listed, tuple) and not listed)
+        order = range(self.ndim)[::-1] if is_reversed else axes_of(listed, self.ndim)
+        if len(order) != self.ndim:
+            raise ShapeError(f"{len(order)} axes to order {self.ndim} by")
+        return self._like(interning.transposed(self._value, tuple(order)))
+
+    def astype(self, dtype: object) -> LazyArray:
+        """The elements converted."""
+        return elementwise(Converted((as_dtype(dtype),)), self)
+
+    def sum(
+        self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        """The sum over axes, by default all; small integers are added up as NumPy does it."""
+        return self._reduced("add", axis, out, keepdims, _summed(np.add, self.dtype, dtype))
+
+    def prod(
+        self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        """The product over axes, by default all."""
+        return self._reduced("mul", axis, out, keepdims, _summed(np.multiply, self.dtype, dtype))
+
+    def max(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The largest element along axes, by default all; NaN where there is one."""
+        return self._reduced("max", axis, out, keepdims, self.dtype)
+
+    def min(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The smallest element along axes, by default all; NaN where there is one."""
+        return self._reduced("min", axis, out, keepdims, self.dtype)
+
+    def any(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether any element along axes counts as true."""
+        return elementwise(truth, self)._reduced("or", axis, out, keepdims, np.dtype(bool))
+
+    def all(self, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether all elements along axes count as true."""
+        return elementwise(truth, self)._reduced("and", axis, out, keepdims, np.dtype(bool))
+
+    def mean(
+        self, axis: Axis = None, dtype: object = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        """The mean over axes, by default all; that of integers is float64."""
+        whole = self.dtype.kind in "biu" and dtype is None
+        result = as_dtype(np.float64 if whole else self.dtype if dtype is None else dtype)
+        axes = axes_of(axis, self.ndim)
+        count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
+        total = self._total("add", axes, keepdims, result)
+        return into(elementwise(Divided(count, result), total), out)
+
+    def _reduced(self, op: str, axis: Axis, out: Any, keepdims: bool, dtype: np.dtype) -> Any:
+        total = self._total(op, axes_of(axis, self.ndim), keepdims, dtype)
+        return into(elementwise(Converted((dtype,)), total), out)
+
+    def _total(self, op: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype) -> LazyArray:
+        """The reduction of elements that are converted to `dtype`, in the type it is done in."""
+        wide = accumulation_dtype(dtype) if op in ("add", "mul") else dtype
+        elements = interning.combined(Converted((dtype, wide)), self._value)
+        return self._like(interning.reduced(elements, op, tuple(axes), bool(keepdims)))
+
+    def _like(self, value: Fused) -> LazyArray:
+        return LazyArray(value, self._arrays)
+
+    def __getitem__(self, key: object) -> LazyArray:
+        return self._like(interning.sliced(self._value, key))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DTypeError("a lazy array without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[LazyArray]:
+        return (self[n] for n in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.evaluate(), dtype)
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ShapeError(
+                f"a lazy array of shape {self.shape} is neither true nor false",
+                hint="y.any() or y.all()",
+            )
+        return bool(self.evaluate())
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def _number(self) -> Any:
+        if self.size != 1:
+            raise DTypeError(f"a lazy array of shape {self.shape} is no number", hint=_EVALUATE)
+        return self.evaluate()
+
+    __hash__ = None
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        if method == "reduce" and ufunc in _REDUCTIONS:
+            axis = options.pop("axis", 0)
+            target = None if out is None else out[0]
+            return getattr(as_lazy(inputs[0]), _REDUCTIONS[ufunc])(axis, out=target, **options)
+        if method != "__call__" or options or ufunc.signature is not None:
+            what = f".{method}" if method != "__call__" else "".join(f" with {o}=" for o in options)
+            raise DTypeError(f"np.{ufunc.__name__}{what} takes no lazy arrays", hint=_EVALUATE)
+        results = _applied(ufunc, inputs)
+        if out is not None:
+            results = tuple(map(into, results, out))
+        return results[0] if ufunc.nout == 1 else results
+
+    def __array_function__(
+        self, func: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if func not in FUNCTIONS:
+            raise DTypeError(f"np.{func.__name__} takes no lazy arrays", hint=_EVALUATE)
+        try:
+            return FUNCTIONS[func](*args, **kwargs)
+        except DTypeError:
+            raise
+        except TypeError as error:  # arguments that it does not take, or lacks
+            _, _, wrong = str(error).rpartition("() ")
+            raise DTypeError(
+                f"np.{func.__name__} of lazy arrays: {wrong}", hint=_EVALUATE
+            ) from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise LazyError(f"lazy arrays have no attribute {name!r}")
+        raise LazyError(f"lazy arrays have no {name!r}, which arrays have", hint=_EVALUATE)
+
+    def __repr__(self) -> str:
+        return f"<lazy {TensorSpec.of(self.shape, self.dtype)!r}: {self._value.expr!r}>"
+
+
+def as_lazy(array: Any) -> LazyArray:
+    """The array as an expression; a lazy array as it is."""
+    if isinstance(array, LazyArray):
+        return array
+    check_mask("the array", array)
+    with at(elsewhere([array], {})):
+        held = as_array("the array", array, array_module([array]))
+    check_types([held.dtype])
+    return LazyArray(interning.of_array(tuple(held.shape), held.dtype), (held,))
+
+
+def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
+    """The parts as steps: the last one writes the result, those before it temporaries."""
+    parts = md_homs_from_slices(value, specs)
+    result = len(specs)
+    slots = [result + 1 + n for n in range(len(parts) - 1)] + [result]
+    outputs = [part.md_hom.outputs[0].spec for part in parts]
+    steps = tuple(
+        Step(part.md_hom, tuple(n if n >= 0 else slots[-1 - n] for n in part.inputs), (slot,))
+        for part, slot in zip(parts, slots, strict=True)
+    )
+    return Computation(result, (outputs[-1],), tuple(outputs[:-1]), steps)
+
+
+def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
+    """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
+    values: list[Fused | Expr] = []
+    arrays: list[Array] = []
+    places: dict[int, int] = {}
+    for operand in operands:
+        if is_number(operand) or isinstance(operand, Expr):
+            values.append(as_expr(operand))
+            continue
+        made = as_lazy(operand)
+        held = made._arrays  # pyright: ignore[reportPrivateUsage]
+        for array in held:
+            if places.setdefault(id(array), len(arrays)) == len(arrays):
+                arrays.append(array)
+        numbers = tuple([places[id(array)] for array in held])
+        values.append(interning.renumbered(made._value, numbers))  # pyright: ignore[reportPrivateUsage]
+    return LazyArray(interning.combined(build, *values), tuple(arrays))
+
+
+def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
+    """The results of a ufunc, in the types that NumPy finds for these operands."""
+    operands: list[Any] = [x if is_number(x) else as_lazy(x) for x in inputs]
+    if ufunc is np.power and isinstance(inputs[1], np.integer | np.bool_):
+        operands[1] = as_expr(inputs[1])  # integers have no negative powers, so its sign matters
+    given = tuple([_type_of(x) if is_number(x) else x.dtype for x in operands])
+    weak = tuple(map(is_number, operands))
+    try:
+        results: Sequence[OfUfunc] = interning.of_ufunc(ufunc, given, weak)
+    except TypeError as error:
+        raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
+    return tuple([elementwise(result, *operands) for result in results])
+
+
+def _type_of(number: bool | int | float | complex) -> Any:
+    """The type of a number as NumPy's ufuncs want it."""
+    return np.dtype(bool) if isinstance(number, bool) else type(number)
+
+
+def _real_part(element: Expr) -> Expr:
+    return element.real
+
+
+def _imaginary_part(element: Expr) -> Expr:
+    return element.imag
+
+
+def into(value: LazyArray, out: Any) -> Any:
+    """The value, computed into an array if there is one; `y += x` gives a lazy y a new value."""
+    if out is None:
+        return value
+    if not isinstance(out, LazyArray):
+        return value.evaluate(out)
+    if value.shape != out.shape or not np.can_cast(value.dtype, out.dtype, "same_kind"):
+        raise ShapeError(f"{value.dtype}{value.shape} does not go into {out.dtype}{out.shape}")
+    return value.astype(out.dtype)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of an argument of that name, counted from the first one."""
+    try:
+        return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    except np.exceptions.AxisError as error:
+        raise AxisError(str(error)) from None
+    except OverflowError:
+        raise AxisError(f"axis={shown(axis)}, where there are {ndim}") from None
+    except ValueError as error:
+        raise ShapeError(str(error)) from None
+    except TypeError as error:
+        raise DTypeError(
+            f"axis={shown(axis)}: {error}", hint="an axis, or a tuple of them"
+        ) from None
+
+
+def _summed(ufunc: np.ufunc, dtype: np.dtype, asked: object) -> np.dtype:
+    """The type of NumPy's sums or products of elements of a type."""
+    if asked is not None:
+        return as_dtype(asked)
+    return ufunc.reduce(np.ones(1, dtype)).dtype
+
+
+_REDUCTIONS: Mapping[np.ufunc, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_or: "any",
+    np.logical_and: "all",
+}

@@ -1,0 +1,1 @@
+"""Filters with the signatures and the semantics of scipy.ndimage."""

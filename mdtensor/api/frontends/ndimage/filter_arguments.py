@@ -1,0 +1,238 @@
+"""What filters are called with, checked as scipy.ndimage checks it."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.memory_overlap import check_distinct
+from mdtensor.api.arrays.operands import (
+    Array,
+    array_module,
+    as_array,
+    check_types,
+    has_layout,
+    no_array,
+)
+from mdtensor.api.calls.call_cache import in_full
+from mdtensor.errors import AxisError, DTypeError, FilterError, shown, warn
+from mdtensor.options import MOST_AXES, beginning, is_iterable, is_one_of
+from mdtensor.specs import as_dtype
+from mdtensor.translate.stencils.borders import Border
+
+_MOST = 2**40  # more than any axis has
+_MOST_DERIVED = 1000  # times that a Gaussian may be derived
+_WIDEST = 2**24  # elements on each side that a Gaussian may weigh
+_MODES = {
+    "nearest": "nearest",
+    "wrap": "wrap",
+    "grid-wrap": "wrap",
+    "reflect": "reflect",
+    "grid-mirror": "reflect",
+    "mirror": "mirror",
+    "constant": "constant",
+    "grid-constant": "constant",
+}
+
+
+def array_of(argument: Any) -> Array:
+    """The argument as an array of NumPy or CuPy, of a type that kernels compute with."""
+    xp = array_module([argument])
+    array = as_array("the array", argument, xp)
+    check_types([array.dtype], on_gpu=xp is not np)
+    return array
+
+
+def output_of(output: Any, array: Array, *, is_complex: bool) -> tuple[np.dtype, Array | None]:
+    """The type of the result, and the array that receives it."""
+    given = array.dtype.newbyteorder("=")
+    if output is None:
+        return (np.result_type(given, np.complex64) if is_complex else given), None
+    if isinstance(output, str | type | np.dtype):
+        dtype = as_dtype(output).newbyteorder("=")
+        if is_complex and dtype.kind != "c":
+            if isinstance(output, str):
+                raise FilterError("output must have complex dtype")
+            in_full()
+            warn(UserWarning("promoting specified output dtype to complex"))
+            return np.result_type(dtype, np.complex64), None
+        if dtype.kind not in "biufc":
+            raise FilterError("output must have numeric dtype")
+        check_types([dtype])
+        return dtype, None
+    if not has_layout(output):
+        raise no_array("output", output)
+    if tuple(output.shape) != tuple(array.shape):
+        raise FilterError(f"output shape not correct: {tuple(output.shape)} for {array.shape}")
+    if is_complex and output.dtype.kind != "c":
+        raise FilterError("output must have complex dtype")
+    check_distinct("output", output)
+    return output.dtype.newbyteorder("="), output
+
+
+def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
+    """The axes to filter along, from 0 on."""
+    if axes is None:
+        return tuple(range(ndim))
+    given: list[Any] = list(axes) if isinstance(axes, Iterable) else [axes]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    listed = [whole_number("axis", axis) for axis in given]
+    for axis in listed:
+        if not -ndim <= axis < ndim:
+            raise AxisError(f"specified axis: {axis} is out of range")
+    chosen = tuple(axis % ndim for axis in listed)
+    if len(set(chosen)) != len(chosen):
+        raise FilterError("axes must be unique")
+    return chosen
+
+
+def axis_of(argument: Any, axis: int) -> tuple[int, ...]:
+    """One axis of an array, from 0 on."""
+    return axes_of((axis,), array_of(argument).ndim)
+
+
+def for_each_axis(value: Any, count: int) -> list[Any]:
+    """One value for each axis."""
+    if isinstance(value, str) or not is_iterable(value):
+        return [value] * count
+    values: list[Any] = beginning(value, MOST_AXES)
+    if len(values) != count:
+        raise FilterError(
+            f"sequence argument must have length equal to input rank: {len(values)} for {count}"
+        )
+    return values
+
+
+def weights_of(weights: Any) -> np.ndarray:
+    """Weights in double, on the host."""
+    window = _on_host("weights", weights)
+    try:
+        return window.astype(np.complex128 if window.dtype.kind == "c" else np.float64)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise FilterError(f"weights are no numbers: {error}") from None
+
+
+def footprint_of(footprint: Any) -> np.ndarray:
+    """Which elements of a window count, on the host."""
+    counted = _on_host("footprint", footprint).astype(bool)
+    if not counted.any():
+        raise FilterError("All-zero footprint is not supported.")
+    return counted
+
+
+def _on_host(name: str, window: Any) -> np.ndarray:
+    xp = array_module([window])
+    array = as_array(name, window, xp)
+    return array if xp is np else array.get()
+
+
+def row_of(weights: Any) -> np.ndarray:
+    """Weights along one axis."""
+    row = weights_of(weights)
+    if row.ndim != 1 or not row.size:
+        raise FilterError("no filter weights given", hint="weights are a sequence of numbers")
+    return row
+
+
+def checked_size(size: Any, origin: Any) -> int:
+    """The size of a window along one axis, in which the origin lies."""
+    checked = whole_number("size", size)
+    if checked < 1:
+        raise FilterError("incorrect filter size", hint="at least 1")
+    check_origin(checked, whole_number("origin", origin))
+    return checked
+
+
+def check_origin(size: int, origin: int) -> None:
+    """Raises FilterError where the point lies outside of its own window."""
+    if not 0 <= size // 2 + origin < size:
+        raise FilterError(
+            f"Invalid origin {origin} for a window of {size}",
+            hint=f"from {-(size // 2)} to {(size - 1) // 2}",
+        )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A whole number; raises DTypeError for anything else, FilterError for huge ones."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{name} {shown(value)} cannot be interpreted as an integer") from None
+    if abs(found) > _MOST:
+        raise FilterError(f"{name} is {shown(found)}, which is larger than any window")
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    """A real number; raises FilterError for what is none, and for what is not finite."""
+    try:
+        found = float(value)
+    except (OverflowError, TypeError, ValueError):
+        raise FilterError(f"{name} is {shown(value)}, which is no number") from None
+    if not math.isfinite(found):
+        raise FilterError(f"{name} is {shown(value)}, which is not finite")
+    return found
+
+
+def on_all_axes(
+    window: np.ndarray, origin: Any, axes: Sequence[int], ndim: int
+) -> tuple[np.ndarray, list[int]]:
+    """The window with the axes that it lacks, and an origin for each axis.
+
+    As in scipy, the window's axes are those of the array in the array's order, whatever the order
+    of `axes` is, which says whose the origins are; unless they are all axes.
+    """
+    origins = [whole_number("origin", shift) for shift in for_each_axis(origin, len(axes))]
+    if len(axes) == ndim:
+        return window, origins
+    shifts = [0] * ndim
+    for axis, shift in zip(axes, origins, strict=True):
+        shifts[axis] = shift
+    return np.expand_dims(window, tuple(axis for axis in range(ndim) if axis not in axes)), shifts
+
+
+def border_of(mode: Any, cval: Any, array: Array) -> Border:
+    """What lies outside of an array, by scipy's word for it."""
+    if not is_one_of(mode, _MODES):
+        raise FilterError(
+            f"boundary mode not supported: {shown(mode)}", hint=f"one of {list(_MODES)}"
+        )
+    held = as_array("cval", cval, np)
+    if held.size != 1:
+        raise FilterError(f"cval has {held.size} values", hint="one number for all borders")
+    value = held.item()
+    if isinstance(value, complex) and array.dtype.kind != "c":
+        raise FilterError("Cannot provide a complex-valued cval when the input is real.")
+    return Border(_MODES[mode], value)
+
+
+def gaussian_row(given: Any, derivative: Any, truncate: Any, radius: Any) -> np.ndarray:
+    """Weights of a Gaussian of width `given`, or of a derivative of it: a polynomial times it."""
+    sigma, order = number("sigma", given), whole_number("order", derivative)
+    if abs(sigma) > _MOST:
+        raise FilterError(f"sigma is {sigma}: a Gaussian is narrower", hint=f"at most {_MOST}")
+    if not (sigma**2):
+        raise FilterError(
+            f"sigma is {sigma}: a Gaussian needs a width",
+            hint="gaussian_filter keeps an axis as it is for 0",
+        )
+    reach = number("truncate", truncate) * sigma + 0.5 if radius is None else radius
+    if (radius is not None and not isinstance(radius, numbers.Integral)) or reach < 0:
+        raise FilterError("Radius must be a nonnegative integer.")
+    if reach > _WIDEST:
+        raise FilterError(
+            f"a Gaussian reaches {shown(int(reach))} elements", hint=f"at most {_WIDEST}: radius=…"
+        )
+    if not 0 <= order <= _MOST_DERIVED:
+        raise FilterError("order must be non-negative", hint=f"and at most {_MOST_DERIVED}")
+    x = np.arange(-int(reach), int(reach) + 1)
+    weights = np.exp(-0.5 / sigma**2 * x**2)
+    factor = np.polynomial.Polynomial([1.0])
+    for _ in range(order):
+        factor = factor.deriv() - factor * np.polynomial.Polynomial([0.0, 1 / sigma**2])
+    # Reversed, since what is computed is a correlation.
+    return (factor(x) * weights / weights.sum())[::-1]

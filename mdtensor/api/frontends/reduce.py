@@ -1,0 +1,256 @@
+"""`reduce` and `scan`: any function of elements, combined by any associative operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import array_module, check_types
+from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.computation import Computation, call, single
+from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.frontends.structured_arrays import by_columns
+from mdtensor.errors import DTypeError, TranslationError, shown
+from mdtensor.options import flag
+from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.combine import PrefixSum
+from mdtensor.translate.einsum.subscripts import no_string
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.operators import associativity
+from mdtensor.translate.operators.combine_operators import operator_name
+from mdtensor.translate.reductions.combinations_of_dims import Said
+from mdtensor.translate.reductions.md_hom_from_reduction import Reduction, md_hom_from_reduction
+from mdtensor.translate.rewrites.scans import exclusive_along, reversed_along
+from mdtensor.translate.scalar import Number
+
+# One array, or a tuple of several.
+Arrays = Any
+
+
+@recalled
+def reduce(
+    subscripts: str,
+    *operands: object,
+    f: Callable[..., Any] | None = None,
+    combine: Said = "add",
+    identity: Number | tuple[Number, ...] | None = None,
+    out: Arrays | None = None,
+    dtype: object = None,
+    acc_dtype: object = None,
+    extents: Mapping[str, int] | None = None,
+    epilogue: Callable[..., Any] | str | None = None,
+    check: bool = False,
+) -> Any:
+    """Applies `f` at every point of the dims of a string, and combines what the output lacks.
+
+    `subscripts` is an einsum string with an arrow. Its indices may be sums, as in
+    `"h+r, r -> h"`; then blanks separate them, and names have any length. Extents follow from the
+    shapes: a dim alone on an axis has its extent, a sum leaves the other dim the largest extent
+    with which it stays inside; `extents` gives what remains open. `@1` in a sum is the element of
+    operand 1: `"@1 j, i -> i j"` gathers rows of operand 0. An index below 0 counts from the end;
+    what is still outside is moved to the nearest end. An operand that is an index is no element.
+
+    `f` gets the elements in the order of the operands, by default it multiplies them. Its
+    keyword-only parameters are the values of indices of that name; a tuple that it returns gives
+    several results. Operands may be records or strings of fixed length. With a structured
+    `dtype` or `out`, results are its fields, which operators get by name (docs/records.md).
+
+    `combine` is an operator for all dims that the output lacks: `add`, `mul`, `min`, `max`,
+    `fmin`, `fmax`, `lesser`, `greater`, `and`, `or`, `xor`, `logaddexp`, `argmin`, `argmax`,
+    NumPy's function of that meaning, one that `mdtensor.operator` made, or any associative
+    function of two elements (of two tuples, where `f` returns tuples) with its `identity`, if it
+    has one. Or a dict with an operator for each dim; there `ps("add")` scans a dim that the
+    output keeps. The operators of a dict are applied in its order: `{"d": "add", "j": "min"}` is
+    the minimum along j of the sums along d.
+
+    Types are NumPy's for the operations that `f` makes. Sums and products of booleans are counted
+    in int64. `dtype` is the type to which results of `f` are brought, `acc_dtype` the one in which
+    they are combined; by default float32 for float16 and bfloat16. `min` and `max` give NaN where
+    there is one. `argmin` and `argmax` without `f` give the position of the first extreme, flat in
+    C order where several dims are reduced; an `f` that returns (value, index) gets both back.
+
+    `epilogue` is applied to every finished result, then to one element of each operand that
+    stands after a semicolon: `"ij,jk->ik; k"` with `epilogue=lambda total, b: total + b`. Names
+    are `relu`, `gelu`, `bias`, `bias_relu`, `bias_gelu`. `check` tests on random values that
+    operators are associative, and that one of several dims may be applied in any order, unless a
+    dict says the order.
+
+    Raises SubscriptError, DTypeError, ShapeError and TranslationError; OperatorError, with a
+    counter-example, where `check` finds one.
+
+    >>> import numpy as np
+    >>> a = np.arange(6.0).reshape(2, 3)
+    >>> reduce("ij->i", a, combine="max")
+    array([2., 5.])
+    >>> reduce("ij->", a, combine="argmax")
+    np.int64(5)
+    >>> reduce("i->", np.arange(5), f=lambda x: (x, x * x), combine="add")
+    (np.int64(10), np.int64(30))
+    >>> reduce("h+r, r -> h", np.arange(5.0), np.ones(2), combine="max")
+    array([1., 2., 3., 4.])
+    >>> reduce("ij,j->i; i", a, np.ones(3), np.ones(2), epilogue=lambda t, b: 2 * t - b)
+    array([ 5., 23.])
+    """
+    reduction = Reduction(
+        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), epilogue
+    )
+    return _called(_Call(reduction, check=flag("check", check)), operands, out)
+
+
+@recalled
+def scan(
+    subscripts: str,
+    *operands: object,
+    combine: Said = "add",
+    f: Callable[..., Any] | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    identity: Number | tuple[Number, ...] | None = None,
+    out: Arrays | None = None,
+    dtype: object = None,
+    acc_dtype: object = None,
+    extents: Mapping[str, int] | None = None,
+    check: bool = False,
+) -> Any:
+    """Combines every element along a dim with all elements before it.
+
+    Strings, `f`, operators and types are those of `reduce`. `combine` is the operator of the dim
+    of the output, where it has one, or a dict with the operator of each dim that is scanned, and
+    of each dim that the output lacks.
+
+    An `exclusive` scan leaves out the element itself, and begins with the operator's identity. A
+    scan in `reverse` begins at the last element; its element n is x[n] ⊗ x[n+1] ⊗ …, so operators
+    meet their operands in the order of the array here, too.
+
+    Raises what `reduce` raises, and TranslationError where an exclusive scan has an operator
+    without identity.
+
+    >>> import numpy as np
+    >>> scan("i->i", np.array([3, 1, 2]))
+    array([3, 4, 6])
+    >>> scan("i->i", np.array([3, 1, 2]), exclusive=True, reverse=True)
+    array([3, 2, 0])
+    >>> scan("ij->ij", np.array([[1, 5], [4, 2]]), combine={"i": "max"})
+    array([[1, 5],
+           [4, 5]])
+    """
+    reduction = Reduction(
+        subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), scans=True
+    )
+    asked = _Call(
+        reduction,
+        exclusive=flag("exclusive", exclusive),
+        reverse=flag("reverse", reverse),
+        check=flag("check", check),
+    )
+    return _called(asked, operands, out)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A reduction, and what a scan was asked besides."""
+
+    reduction: Reduction
+    exclusive: bool = False
+    reverse: bool = False
+    check: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """All that shapes the computation."""
+        return reduction_key(self.reduction), self.exclusive, self.reverse, self.check
+
+    def computation(self, specs: Sequence[TensorSpec]) -> Computation:
+        """The computation on operands of these specs."""
+        md_hom = md_hom_from_reduction(self.reduction, specs)
+        if self.check:
+            is_ordered = isinstance(self.reduction.combine, Mapping)
+            associativity.check_md_hom(md_hom, is_ordered=is_ordered)
+        scanned = [dim.name for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)]
+        if self.reverse:
+            md_hom = reversed_along(md_hom, scanned)
+        if not self.exclusive:
+            return single(md_hom)
+        fills = _identities(md_hom)
+        return replace(single(exclusive_along(md_hom, scanned)), fills=fills)
+
+
+def _identities(md_hom: MDHom) -> tuple[Number, ...]:
+    """What an exclusive scan begins with."""
+    operators = {dim.combine.op for dim in md_hom.dims if isinstance(dim.combine, PrefixSum)}
+    if len(operators) != 1:
+        raise TranslationError("an exclusive scan has one operator", hint="scan dim after dim")
+    (operator,) = operators
+    if operator.identity is None or md_hom.epilogue is not None:
+        raise TranslationError(
+            f"an exclusive scan begins with the identity, and operator {operator!r} has none",
+            hint="declare it by identity=…",
+        )
+    return operator.identity
+
+
+def reduction_key(reduction: Reduction) -> Hashable:
+    """All that shapes the computation of a reduction; functions count by what they say."""
+    return (
+        "reduce",
+        reduction.text,
+        function_key(
+            (reduction.function, reduction.combine, reduction.identity, reduction.epilogue)
+        ),
+        function_key((str(reduction.dtype), str(reduction.acc_dtype), dict(reduction.extents))),
+        (reduction.scans, reduction.counts, reduction.order, reduction.precision),
+    )
+
+
+def reduced(reduction: Reduction, operands: Sequence[object], out: Arrays | None) -> Any:
+    """What a front end makes of a reduction."""
+    return _called(_Call(reduction), operands, out)
+
+
+def _called(asked: _Call, operands: Sequence[object], out: Arrays | None) -> Any:
+    _check_options(asked.reduction, on_gpu=array_module(operands) is not np)
+    split = by_columns(asked.reduction, asked.key, operands, out)
+    if split is None:
+        return call(asked.key, operands, asked.computation, out)
+    asked = replace(asked, reduction=split.reduction)
+    return split.joined(call(asked.key, split.operands, asked.computation, split.out))
+
+
+def _check_options(reduction: Reduction, *, on_gpu: bool) -> None:
+    """Raises SubscriptError for no string, DTypeError for types without kernels.
+
+    And TranslationError for an identity too many.
+    """
+    if not isinstance(cast("object", reduction.text), str):
+        raise no_string(reduction.text)
+    asked = (*_listed(reduction.dtype), *_listed(reduction.acc_dtype))
+    types = [dtype for dtype in map(as_dtype, asked) if dtype.names is None]
+    check_types(types, on_gpu=on_gpu)
+    name = operator_name(reduction.combine)
+    if reduction.identity is not None and name is not None:
+        raise TranslationError(
+            f"operator {name!r} has its own identity, not {shown(reduction.identity)}",
+            hint="leave identity= out; a value to begin with is combined with the result",
+        )
+
+
+def extents_of(given: Mapping[str, int] | None) -> dict[str, int]:
+    """Extents by name, as a caller gives them; raises DTypeError for what is no dict."""
+    if not isinstance(cast("object", given), Mapping | None):
+        raise DTypeError(
+            f"extents is {shown(given)}", hint="a dict from dims to whole numbers: {'r': 3}"
+        )
+    return dict(given or {})
+
+
+def _listed(asked: object) -> tuple[object, ...]:
+    if asked is None or isinstance(asked, tuple):
+        return asked or ()  # pyright: ignore[reportUnknownVariableType]
+    return (asked,)
+
+
+def _tuple(identity: Number | tuple[Number, ...] | None) -> tuple[Number, ...] | None:
+    return identity if identity is None or isinstance(identity, tuple) else (identity,)

@@ -1,0 +1,238 @@
+"""Stencils as functions: what happens at one point, written with relative indices."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, overload
+
+from mdtensor.api.arrays.device_scope import where_arrays_lie
+from mdtensor.api.arrays.memory_overlap import check_distinct
+from mdtensor.api.arrays.operands import Array, array_module, as_array, has_layout, spec_of
+from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.decorated import Decorated
+from mdtensor.errors import ArgumentError, ShapeError, TranslationError, shown
+from mdtensor.options import whole
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.scalar import Number, is_number
+from mdtensor.translate.stencils.borders import Border
+from mdtensor.translate.stencils.md_hom_from_stencil import Stencil, md_homs_from_stencil
+from mdtensor.translate.stencils.stencil_from_function import stencil_from_function
+
+# One array, or a tuple of several.
+Arrays = Any
+
+
+def _itself(stencil: StencilFunction) -> StencilFunction:
+    """What calls of a stencil have in common: the numbers that it refers to are taken once."""
+    return stencil
+
+
+class StencilFunction(Decorated):
+    """A function on arrays made of what happens at one point; `mdtensor.stencil` makes it."""
+
+    def __init__(self, function: Callable[..., object], border: Border) -> None:
+        if not callable(function):
+            raise TranslationError(
+                f"{shown(function)} is no function",
+                hint="@mdtensor.stencil(border=…) decorates one",
+            )
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.border = border
+        self._signature = _signature_of(function)
+
+    @functools.partial(recalled, of=_itself)
+    def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
+        """The function at every point of the arrays: one array, or a tuple of several.
+
+        Arrays have one shape; arrays without axes are single values. Python's numbers become
+        constants of the kernel, so a number that changes from call to call is better an array
+        without axes, or a scalar of NumPy. The types of the results are those of the function's
+        expressions. `out` receives the results, and may be one of the arrays.
+
+        Raises ShapeError where shapes differ or `valid` leaves nothing, TranslationError for an
+        index that is not relative.
+        """
+        return self._called(self._bound(args, kwargs), out=out)
+
+    @where_arrays_lie
+    def steps(self, *args: Any, n: int, out: Arrays | None = None, **kwargs: Any) -> Any:
+        """What `n` calls give, each taking the result of the one before as its first array.
+
+        A function that returns a tuple advances as many arrays: `return u_next, u[0, 0]` goes on
+        with (u_next, u). Two sets of arrays are exchanged, so no step but the first two
+        allocates. The arguments are left as they are, unless `out` is one of them.
+        """
+        n = whole("n", n)
+        if n < 0:
+            raise ShapeError(f"n is {n}; a number of steps is 0 or more")
+        arguments = self._bound(args, kwargs)
+        if n == 0:
+            return self._copied(arguments, out)
+        state: list[Array] = []
+        spare: list[Array] = []
+        for step in range(n):
+            last = step == n - 1
+            room = None if last and out is not None else _room(spare, state)
+            # What was written two steps before has the fixed border already.
+            inside = self.border.mode == "fixed" and room is not None
+            target = out if room is None and last else room
+            results = self._called(arguments, out=target, inside=inside)
+            spare, state = state, _listed(results)
+            if len(state) > len(arguments):
+                raise ShapeError(
+                    f"{self._name} returns {len(state)} values, but takes {len(arguments)}",
+                    hint="a step replaces the first arguments by the results",
+                )
+            arguments = (*state, *arguments[len(state) :])
+        return state[0] if len(state) == 1 else tuple(state)
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self._name}{self._signature}: {error}") from None
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.function, "__name__", "the stencil")
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the order of the parameters; what is no number is an array."""
+        if kwargs or len(args) != len(self._signature.parameters):
+            bound = self._bind(args, kwargs)
+            bound.apply_defaults()
+            args = (*bound.args, *bound.kwargs.values())
+        return tuple(
+            a if is_number(a) or has_layout(a) else as_array(f"argument {n}", a, array_module(args))
+            for n, a in enumerate(args)
+        )
+
+    @functools.partial(recalled, of=_itself)
+    def _called(self, arguments: Sequence[Any], *, out: Arrays | None, inside: bool = False) -> Any:
+        """One call; only for the points whose neighbours all exist, where `inside` is set."""
+        constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
+        operands = [a for a in arguments if not is_number(a)]
+        build = functools.partial(self._computation, constants, inside)
+        key = self._key(constants, inside=inside)
+        # Numbers that the function takes from around it are those of its first call on a shape.
+        return call(key, operands, build, out, moment=lambda: function_key(self.function))
+
+    def _key(self, constants: Sequence[Number | None], *, inside: bool) -> Hashable:
+        """What calls share that are one computation, but for the layouts of their arrays."""
+        # 1, 1.0 and True are equal, 0.0 and -0.0 too, but not the same constants.
+        return ("stencil", self, tuple(map(function_key, constants)), inside)
+
+    def _computation(
+        self, constants: Sequence[Number | None], inside: bool, specs: tuple[TensorSpec, ...]
+    ) -> Computation:
+        stencil = self._stencil(constants, specs)
+        md_homs = md_homs_from_stencil(stencil, self.border)[: 1 if inside else None]
+        results = tuple(buffer.spec for buffer in md_homs[0].outputs)
+        read = tuple(range(len(specs)))
+        written = tuple(range(len(specs), len(specs) + len(results)))
+        return Computation(
+            len(specs), results, (), tuple(Step(md_hom, read, written) for md_hom in md_homs)
+        )
+
+    def _stencil(self, constants: Sequence[Number | None], specs: Sequence[TensorSpec]) -> Stencil:
+        left = iter(specs)
+        return stencil_from_function(
+            self.function, [next(left) if c is None else c for c in constants]
+        )
+
+    def _copied(self, arguments: Sequence[Any], out: Arrays | None) -> Arrays:
+        constants: list[Number | None] = [a if is_number(a) else None for a in arguments]
+        specs = [spec_of(a) for a in arguments if not is_number(a)]
+        count = len(self._stencil(constants, specs).scalar.results)
+        if out is None:
+            copies = tuple(a.copy() for a in arguments[:count])
+            return copies[0] if count == 1 else copies
+        for target, source in zip(_listed(out), arguments, strict=False):
+            check_distinct("out", target)
+            target[...] = source
+        return out
+
+    def __repr__(self) -> str:
+        return f"<stencil {self._name}, border {self.border.mode!r}>"
+
+
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        raise TranslationError(
+            f"{shown(function)} is no function of Python's", hint="lambda u: u[-1] + u[1]"
+        ) from None
+
+
+def _listed(arrays: Arrays) -> list[Array]:
+    return list(arrays) if isinstance(arrays, tuple) else [arrays]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _room(spare: Sequence[Array], state: Sequence[Array]) -> Arrays | None:
+    """The arrays of the step before last as far as the next results need them.
+
+    Each step takes from the shape what the one before took. None where there are no such arrays
+    yet, or where types have changed, which they do in the first steps only.
+    """
+    if not spare or any(a.dtype != b.dtype for a, b in zip(spare, state, strict=True)):
+        return None
+    rooms = [_shrunk(before, now.shape) for before, now in zip(spare, state, strict=True)]
+    return rooms[0] if len(rooms) == 1 else tuple(rooms)
+
+
+def _shrunk(before: Array, shape: Sequence[int]) -> Array:
+    """The array less as much of each axis as a later one of that shape has lost already."""
+    extents = (max(0, 2 * now - then) for then, now in zip(before.shape, shape, strict=True))
+    return before[tuple(map(slice, extents))]
+
+
+@overload
+def stencil(
+    function: Callable[..., object], /, *, border: str = "valid", cval: Number = 0.0
+) -> StencilFunction: ...
+
+
+@overload
+def stencil(
+    function: None = None, /, *, border: str = "valid", cval: Number = 0.0
+) -> Callable[[Callable[..., object]], StencilFunction]: ...
+
+
+def stencil(
+    function: Callable[..., object] | None = None, /, *, border: str = "valid", cval: Number = 0.0
+) -> StencilFunction | Callable[[Callable[..., object]], StencilFunction]:
+    """Makes a function of what happens at one point: `u[-1, 0]` is the element above the point.
+
+    `border` says what lies outside of the arrays, in the words of scipy.ndimage: `constant` (the
+    value `cval`), `nearest`, `reflect`, `mirror` or `wrap`. With `valid`, nothing does, and the
+    result is smaller by as much as the function reaches. With `fixed`, nothing does either, and
+    where the function would reach outside, the result has what the array has there: boundary
+    values that stay as they are. Of several results, each keeps those of the array in its place.
+    How far it reaches is found by calling it once on symbols, for each combination of shapes and
+    types; numbers that it takes from around it are those of that moment.
+
+    Raises TranslationError for another word.
+
+    >>> import numpy as np
+    >>> @stencil(border="constant")
+    ... def total(u):
+    ...     return u[-1] + u[0] + u[1]
+    >>> total(np.arange(5.0))
+    array([1., 3., 6., 9., 7.])
+    >>> total.steps(np.arange(5.0), n=2)
+    array([ 4., 10., 18., 22., 16.])
+    >>> @stencil(border="fixed")
+    ... def mean(u):
+    ...     return (u[-1] + u[1]) / 2
+    >>> mean.steps(np.array([0.0, 0, 0, 0, 4]), n=100)
+    array([0., 1., 2., 3., 4.])
+    """
+    if function is None:
+        return functools.partial(StencilFunction, border=Border(border, cval))
+    return StencilFunction(function, Border(border, cval))

@@ -1,8 +1,0 @@
-"""Combine operators and how dims are combined by them, as users import them."""
-
-from __future__ import annotations
-
-from mdtensor.translate.operators.combination import cc, ps, pw
-from mdtensor.translate.operators.operators import operator, operator_of
-
-__all__ = ["cc", "operator", "operator_of", "ps", "pw"]

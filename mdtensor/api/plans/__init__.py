@@ -1,0 +1,1 @@
+"""Plans: calls on arrays of fixed shapes and types, prepared once."""

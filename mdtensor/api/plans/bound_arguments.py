@@ -1,0 +1,150 @@
+"""The arguments of a call that is planned: operands, and what stands for them, or the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from mdtensor.api.arrays.operands import addressable, array_module, as_array, has_layout, spec_of
+from mdtensor.errors import ShapeError, shown
+from mdtensor.specs import TensorSpec
+
+Array = Any
+
+
+class StandIn(np.ndarray):
+    """An array in the place of an operand; calls on it are not found among those made before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The place of an operand among the arguments."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A call with slots for its operands; `stand_ins` are arrays like them.
+
+    Operands are specs and arrays, also among the options; numbers stay what they are.
+    """
+
+    function: Callable[..., Any]
+    positional: tuple[Any, ...]
+    named: Mapping[str, Any]
+    stand_ins: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        positional: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> Arguments:
+        """The arguments as the caller gave them, taken apart."""
+        operands: list[Any] = []
+
+        def slotted(value: Any) -> Any:
+            if not _is_operand(value):
+                return value
+            if not isinstance(value, TensorSpec) and not has_layout(value):
+                value = as_array("an argument", value, array_module((value,)))
+            operands.append(value)
+            return _Slot(len(operands) - 1)
+
+        first = tuple(map(slotted, positional))
+        rest = {name: slotted(value) for name, value in named.items()}
+        return cls(function, first, rest, _stand_ins(operands, specs_of(operands)))
+
+    def __call__(self, operands: Sequence[Array], **more: Any) -> Any:
+        """The call, with these operands and more options."""
+
+        def filled(value: Any) -> Any:
+            return operands[value.number] if isinstance(value, _Slot) else value
+
+        named = {name: filled(value) for name, value in self.named.items()}
+        return self.function(*map(filled, self.positional), **named, **more)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The arguments as text, operands by their specs."""
+        specs = [spec_of(array) for array in self.stand_ins]
+
+        def said(value: Any) -> str:
+            value = specs[value.number] if isinstance(value, _Slot) else value
+            return getattr(value, "__name__", None) or shown(value)
+
+        named = (f"{name}={said(value)}" for name, value in self.named.items())
+        return (*map(said, self.positional), *named)
+
+    def order(self, operands: Sequence[Array]) -> tuple[int, ...] | None:
+        """The numbers of the stand-ins that these operands are.
+
+        None where one is another array, or where kernels would read a copy.
+        """
+        if not all(array.dtype.isnative for array in self.stand_ins):
+            return None
+        numbers = {_place(array): number for number, array in enumerate(self.stand_ins)}
+        found = [numbers.get(_place(o)) if isinstance(o, np.ndarray) else None for o in operands]
+        return None if None in found else tuple(n for n in found if n is not None)
+
+
+def _is_operand(value: Any) -> bool:
+    is_array = hasattr(value, "shape") and hasattr(value, "dtype")
+    return isinstance(value, TensorSpec) or (is_array and not isinstance(value, np.generic))
+
+
+def specs_of(operands: Sequence[Any]) -> tuple[TensorSpec, ...]:
+    """The specs of arrays and specs.
+
+    Raises ShapeError for an array whose elements do not lie at whole multiples of their size.
+    """
+    for number, operand in enumerate(operands):
+        if not (isinstance(operand, TensorSpec) or addressable(operand)):
+            raise ShapeError(
+                f"elements of operand {number} do not lie at whole multiples of their size",
+                notes=[f"strides {operand.strides} of elements of {operand.dtype.itemsize} bytes"],
+                hint="a plan reads arrays where they lie: copy it, or call the function itself",
+            )
+    return tuple(op if isinstance(op, TensorSpec) else spec_of(op) for op in operands)
+
+
+def _stand_ins(operands: Sequence[Any], specs: Sequence[TensorSpec]) -> tuple[np.ndarray, ...]:
+    """Arrays that lie apart, with the operands' values where NumPy has them."""
+    arrays = [_held(operand, spec) for operand, spec in zip(operands, specs, strict=True)]
+    places = Counter(map(_place, arrays))
+    return tuple(
+        (array if places[_place(array)] == 1 else zeros_like_spec(spec)).view(StandIn)
+        for array, spec in zip(arrays, specs, strict=True)
+    )
+
+
+def _held(operand: Any, spec: TensorSpec) -> Array:
+    is_held = hasattr(operand, "__array_interface__")
+    return np.asarray(operand) if is_held else zeros_like_spec(spec)
+
+
+def zeros_like_spec(spec: TensorSpec) -> np.ndarray:
+    """Zeros with the shape and the strides of a spec; memory that nobody touches is not taken.
+
+    >>> zeros_like_spec(TensorSpec.of((2, 3), "f8", strides=(-1, 2))).strides
+    (-8, 16)
+    """
+    if spec.is_contiguous:
+        return np.zeros(spec.shape, spec.dtype)
+    reach = [stride * (extent - 1) for extent, stride in zip(spec.shape, spec.strides, strict=True)]
+    before = -sum(min(0, r) for r in reach)
+    memory = np.zeros(1 + before + sum(max(0, r) for r in reach), spec.dtype)
+    strides = [stride * spec.dtype.itemsize for stride in spec.strides]
+    return as_strided(memory[before:], spec.shape, strides)
+
+
+def _place(array: Array) -> tuple[object, ...]:
+    """Where an array of NumPy lies, and how."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype

@@ -1,0 +1,158 @@
+"""Plans of calls that are computations: all but einsum's sums of products."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.operands import array_module, spec_of
+from mdtensor.api.calls import computation, statistics
+from mdtensor.api.calls.computation import Computation
+from mdtensor.api.engine import registry, tuning_mode
+from mdtensor.api.engine.tuning_mode import Steps
+from mdtensor.api.plans.bound_arguments import Arguments, zeros_like_spec
+from mdtensor.api.plans.plan import Plan
+from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.translate.python.tuples import as_tuple
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A computation instead of its run: what it would read, and what stands for its results."""
+
+    computation: Computation
+    operands: tuple[Array, ...]
+    returned: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Notes the computations that a call would run."""
+
+    seen: list[_Planned] = field(default_factory=list[_Planned])
+
+    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+        """Notes one; gives what stands for its results."""
+        if out is None:
+            results = tuple(map(zeros_like_spec, planned.results))
+            out = results[0] if len(results) == 1 else results
+        self.seen.append(_Planned(planned, tuple(operands), out))
+        return out
+
+
+@contextmanager
+def _planning() -> Generator[list[_Planned]]:
+    """Calls inside are planned, not run."""
+    planner = _Planner()
+    token = computation.planner.set(planner.plan)
+    try:
+        yield planner.seen
+    finally:
+        computation.planner.reset(token)
+
+
+class CallPlan(Plan):
+    """A call of a function of mdtensor.
+
+    Where the function does nothing but run one computation on its operands, the plan runs the
+    kernels; otherwise it calls the function, and its kernels are those that the call will run.
+    """
+
+    def __init__(self, label: str, call: str, arguments: Arguments) -> None:
+        with _planning() as seen:
+            returned = arguments(arguments.stand_ins)
+        if not seen:
+            raise TranslationError(
+                f"a call of {label} on these operands runs no kernels", hint="call it without plan"
+            )
+        md_homs = dict.fromkeys(s.md_hom for each in seen for s in each.computation.steps)
+        super().__init__(
+            label,
+            call,
+            tuple(map(spec_of, arguments.stand_ins)),
+            tuple(spec_of(array) for array in as_tuple(returned) if hasattr(array, "strides")),
+            tuple(md_hom for md_hom in md_homs if 0 not in md_hom.extents.values()),
+            seen[0].computation.results[0].dtype,
+        )
+        self._arguments = arguments
+        self._calls = [each.computation.steps for each in seen]
+        self._only: Computation | None = None
+        self._order: tuple[int, ...] = ()
+        if len(seen) == 1 and returned is seen[0].returned:
+            order = arguments.order(seen[0].operands)
+            self._order, self._only = order or (), None if order is None else seen[0].computation
+
+    def calls(self) -> list[Steps]:
+        """The steps of the computations that the function runs."""
+        return self._calls
+
+    def _first(self, operands: Sequence[Array]) -> Any:
+        if self._only is None or not _runs_kernels(operands):
+            return self._arguments(operands)
+        generation = invalidation.generation()
+        ready = computation.ready_for(self._only, array_module(operands))
+        launch = _ordered(ready.new, self._order)
+        self._keep(generation, launch)
+        return launch(*operands)
+
+    def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
+        self._takes.check_out(*operands, *out)
+        if self._only is None or not _runs_kernels(operands):
+            self._arguments(operands, **self._named(out))
+            return
+        generation = invalidation.generation()
+        ready, order = computation.ready_for(self._only, array_module(operands)), self._order
+        count = len(operands)
+        if ready.only is not None and self.md_homs and order == tuple(range(count)):
+            arrays = registry.kind_of(operands[0])
+            program = registry.choice_for(self.md_homs[0], arrays).program
+            launch_into = self._keep_program(generation, program, arrays)
+        else:
+            self._tally = statistics.uncounted()  # `ready` counts
+
+            check_out = self._takes.check_out
+            into = _ordered(ready.into, (*order, *range(count, count + len(out))))
+
+            def launch_into(*arrays: Array) -> None:
+                check_out(*arrays)
+                into(*arrays)
+
+            self._keep(generation, into=launch_into)
+        launch_into(*operands, *out)
+        self._tally.calls += 1
+
+    def _named(self, out: tuple[Array, ...]) -> dict[str, Any]:
+        """The arrays for results by the name that the function has for them."""
+        function = self._arguments.function
+        if not inspect.isroutine(function):
+            function = type(function).__call__  # what it was made of has another signature
+        parameters = inspect.signature(function).parameters
+        for name in ("out", "output"):
+            if name in parameters:
+                return {name: out[0] if len(out) == 1 else out}
+        raise ShapeError(f"{self.label} takes no out", hint="call the plan without it")
+
+
+def _ordered(launch: Callable[..., Any], order: tuple[int, ...]) -> Callable[..., Any]:
+    """The same launch on arrays that come in another order, or of which it takes some."""
+    if order == tuple(range(len(order))):
+        return launch
+    return lambda *arrays: launch(*[arrays[number] for number in order])
+
+
+def _runs_kernels(operands: Sequence[Array]) -> bool:
+    """Whether a plan may run kernels on operands without asking the function."""
+    kinds: set[object] = {type(operand) for operand in operands}
+    return (
+        (kinds == {np.ndarray} or kinds == {invalidation.cupy_array})
+        and computation.executor is None
+        and not tuning_mode.is_watching()
+    )

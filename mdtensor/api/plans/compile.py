@@ -1,0 +1,146 @@
+"""`compile`: plans of einsum strings, and of calls of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from mdtensor.api.arrays.device_scope import device_of_call
+from mdtensor.api.arrays.operands import (
+    array_module,
+    as_array,
+    check_mask,
+    has_layout,
+    no_kernels,
+    reason_of_types,
+)
+from mdtensor.api.frontends.einsum.einsum import einsum
+from mdtensor.api.frontends.einsum.einsum_options import Options
+from mdtensor.api.plans.bound_arguments import Arguments, specs_of
+from mdtensor.api.plans.einsum_plan import EinsumPlan
+from mdtensor.api.plans.plan import Plan
+from mdtensor.errors import ArgumentError, DTypeError, TranslationError, shown
+from mdtensor.specs import TensorSpec
+
+if TYPE_CHECKING:
+    from mdtensor.api.plans.call_plan import CallPlan
+
+Array = Any
+
+# Modules whose public functions are calls that can be planned.
+_MODULES = (
+    "mdtensor.api.frontends.convolution",
+    "mdtensor.api.frontends.correlation",
+    "mdtensor.api.frontends.ndimage.ndimage",
+    "mdtensor.api.frontends.reduce",
+)
+# Options of einsum, and those that make a call of it a reduction.
+_OPTIONS = ("dtype", "order", "casting", "optimize", "acc_dtype", "precision")
+_REDUCING = ("semiring", "f", "combine", "epilogue", "extents")
+
+
+def compile(what: str | Callable[..., Any], *operands: Any, **options: Any) -> Plan:  # noqa: A001
+    """A reusable plan for an einsum string, or for a call of a function of mdtensor.
+
+    `operands` are arrays or specs (see `spec`); the plan takes arrays of their shapes, strides and
+    types. With a string, options are those of `einsum`, and the result is in C order by default.
+    With a function, all arguments are those of the function: `reduce`, `scan`, `conv`, `convolve`,
+    a filter of `ndimage`, a stencil or a directive. The plan takes what is an array or a spec
+    among them, in order, options last, and has everything else as it is now.
+
+    Raises what the call would raise, TranslationError for what cannot be planned, and DeviceError
+    for arrays of several CUDA devices.
+
+    >>> from mdtensor.api.arrays.array_spec import spec
+    >>> plan = compile("ij,jk->ik", spec((64, 128)), spec((128, 32)))
+    >>> plan
+    Plan('ij,jk->ik', float32[64, 128], float32[128, 32])
+    >>> plan(np.ones((64, 128), "f4"), np.ones((128, 32), "f4"))[0, 0]
+    np.float32(128.0)
+    >>> shortest = compile("ij,jk->ik", spec((9, 9)), spec((9, 9)), semiring="min_plus")
+    >>> shortest.md_homs
+    (md_hom[i:9, j:9, k:9](total, (cc, pw(lesser), cc)),)
+    >>> from mdtensor.api.frontends.reduce import scan
+    >>> compile(scan, "i->i", spec((3,)), combine="max")(np.array([1, 3, 2], "f4"))
+    array([1., 3., 3.], dtype=float32)
+    """
+    if "out" in options:
+        raise TranslationError("out is no option of a plan", hint="plan(…, out=array)")
+    for operand in operands:
+        check_mask("an operand", operand)
+    if what is einsum and operands and isinstance(operands[0], str):
+        what, operands = operands[0], operands[1:]
+    plan = _plan(what, operands, options)
+    if array_module((*operands, *options.values())) is not np:
+        plan.arrays, plan.device = "cupy", device_of_call(operands, options)
+    return plan
+
+
+def _plan(what: str | Callable[..., Any], operands: Sequence[Any], options: dict[str, Any]) -> Plan:
+    if not isinstance(what, str):
+        return _plan_of_call(what, operands, options)
+    arrays = [op if isinstance(op, TensorSpec) else _array(op) for op in operands]
+    if any(options.get(name) is not None for name in _REDUCING):
+        return _plan_of_call(einsum, (what, *arrays), options, label=what)
+    return _plan_of_einsum(what, arrays, options)
+
+
+def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, Any]) -> EinsumPlan:
+    """The plan of a sum of products."""
+    unknown = [name for name in options if name not in (*_OPTIONS, *_REDUCING)]
+    if unknown:
+        raise ArgumentError(
+            f"einsum has no option {shown(unknown[0])}",
+            hint=f"it has {', '.join((*_OPTIONS, *_REDUCING))}",
+        )
+    given = {name: options[name] for name in _OPTIONS if name in options}
+    specs = specs_of(operands)
+    on_gpu = array_module(operands) is not np
+    if reason := reason_of_types([spec.dtype for spec in specs], on_gpu=on_gpu):
+        raise no_kernels(reason, ", and a plan is for what they compute")
+    said = [repr(text), *map(repr, specs), *(f"{name}={shown(given[name])}" for name in given)]
+    prepared = Options.of(**{"order": "C", **given}).prepared(text, specs, None)
+    return EinsumPlan(text, ", ".join(said), specs, prepared)
+
+
+def _plan_of_call(
+    function: Any, operands: Sequence[Any], options: Mapping[str, Any], label: str | None = None
+) -> CallPlan:
+    """The plan of a call of a function, by the label of its string if it has one."""
+    from mdtensor.api.frontends.loops.mdh import Directive
+    from mdtensor.api.frontends.stencil import StencilFunction
+    from mdtensor.api.plans.call_plan import CallPlan
+
+    is_stencil = isinstance(function, StencilFunction)
+    is_ours = str(getattr(function, "__module__", "")) in _MODULES
+    if not (is_ours or is_stencil or isinstance(function, Directive) or function is einsum):
+        raise TranslationError(
+            f"{shown(function)} is neither an einsum string nor a function that can be planned",
+            hint="reduce, scan, conv, a stencil, …; whole programs: with mdtensor.tuning('record')",
+        )
+    arguments = Arguments.of(function, operands, options)
+    words = arguments.words
+    if label is not None:
+        return CallPlan(label, ", ".join(words), arguments)
+    said = [operand for operand in operands[:1] if isinstance(operand, str)]
+    called = getattr(function, "__name__", "the function")
+    return CallPlan(" ".join((called, *said)), ", ".join((called, *words)), arguments)
+
+
+def _array(operand: Any) -> Array:
+    if _is_shape(operand):
+        raise DTypeError(
+            f"{operand} is no array",
+            hint=f"a shape with its type: mdtensor.spec({operand}, 'f4')",
+        )
+    return (
+        operand if has_layout(operand) else as_array("an operand", operand, array_module([operand]))
+    )
+
+
+def _is_shape(operand: object) -> bool:
+    """Whether a shape stands where an array or a spec should."""
+    extents = cast("tuple[object, ...]", operand) if isinstance(operand, tuple) else ()
+    return bool(extents) and all(type(extent) is int for extent in extents)

@@ -1,0 +1,202 @@
+"""Plan: a call on arrays of fixed shapes and types, whose kernels are chosen before it is made."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.arrays.device_scope import at
+from mdtensor.api.arrays.dlpack import is_on_gpu
+from mdtensor.api.arrays.torch_tensors import taken
+from mdtensor.api.calls import statistics
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.tuning_mode import Recorded, Steps, current_mode
+from mdtensor.api.plans.explain import explained
+from mdtensor.api.plans.launch_cache import ElsewhereError, PlanLaunches
+from mdtensor.api.plans.signature import PlanArrays, check_masks, listed
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.python.tuples import as_tuple
+
+if TYPE_CHECKING:
+    from mdtensor.api.tuning.tuning_report import TuningReports
+
+Array = Any
+# One array, or a tuple of several.
+Arrays = Any
+_ndarray = np.ndarray
+_type_of: Any = type
+_watchers = invalidation.watchers
+
+
+class Plan(PlanLaunches):
+    """A call with all but the arrays; `mdtensor.compile` makes it. Safe for use by many threads.
+
+    `label` names it in reports and errors, `specs` are those of the operands, `results` those of
+    the results, and `md_homs` are what is computed, in order. It is tuned and explained for
+    `arrays` of "numpy" or "cupy" and the CUDA `device` of these: those that it was made with, or
+    the current one. It takes arrays of any device, and runs there. A plan can be pickled where its
+    arguments can; the copy chooses kernels of its own.
+    """
+
+    arrays = "numpy"
+
+    def __init__(
+        self,
+        label: str,
+        call: str,
+        specs: tuple[TensorSpec, ...],
+        results: tuple[TensorSpec, ...],
+        md_homs: tuple[MDHom, ...],
+        dtype: np.dtype,
+    ) -> None:
+        self.label = label
+        self._call = call
+        self.md_homs = md_homs
+        takes = PlanArrays(label, specs, results, bool(md_homs))
+        super().__init__(takes, statistics.tally(statistics.GENERATED, dtype))
+        # Which every call looks up.
+        self._layouts, self._layouts_with_out = takes.layouts, takes.layouts_with_out
+
+    @property
+    def result(self) -> TensorSpec:
+        """The spec of the result, the first one where there are several."""
+        return self.results[0]
+
+    def __call__(self, *operands: Array, out: Arrays | None = None) -> Arrays:
+        """Computes into `out`, or into a new array; a tuple of arrays for several results.
+
+        Raises ShapeError where an operand or `out` has another shape, strides or type than the
+        plan was made for, or where `out` shares memory with an operand. The arrays of the last
+        call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
+        Raises DTypeError for a masked array, DeviceError for arrays of several devices.
+        """
+        if _watchers and self.mode != (mode := current_mode()):
+            return self._in(mode)(*operands, out=out)
+        if len(operands) == 2:
+            a, b = operands
+            kind = _type_of(a)
+            if kind is not _ndarray and kind is invalidation.cupy_array and kind is _type_of(b):
+                here = self._there.get(invalidation.current_device())
+                if here is not None:
+                    into, order = here._launch_checking, invalidation.order_of
+                    if into is not None and kind is _type_of(out):
+                        try:
+                            into(a, b, out)  # most calls of small kernels
+                        except ElsewhereError:
+                            return self._called_there(operands, out)
+                        here._tally.calls += 1
+                        return out
+                    # fmt: off
+                    if out is None and here._launch is not None and here._orders == (
+                        a.shape, order(a) or a.strides, a.dtype, a.data.device_id,
+                        b.shape, order(b) or b.strides, b.dtype, b.data.device_id,
+                    ):
+                        return here._launch(a, b)
+                    # fmt: on
+                return self._called_on_gpu(operands, out)
+        elif operands and _type_of(operands[0]) is invalidation.cupy_array:
+            return self._called_on_gpu(operands, out)
+        are_numpys = True
+        try:
+            if len(operands) == 2:
+                a, b = operands
+                are_numpys = _type_of(a) is _ndarray and _type_of(b) is _ndarray
+                if out is None:
+                    given = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype)
+                else:
+                    # fmt: off
+                    given = (
+                        a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype,
+                        out.shape, out.strides, out.dtype,
+                    )
+                    # fmt: on
+                    into = self._launch_into
+                    if are_numpys and into is not None and given == self._layouts_with_out:
+                        into(a, b, out)
+                        self._tally.calls += 1
+                        return out
+            else:
+                parts: list[object] = []
+                for x in operands if out is None else (*operands, out):
+                    parts += x.shape, x.strides, x.dtype
+                    if _type_of(x) is not _ndarray:
+                        are_numpys = False
+                given = tuple(parts)
+        except AttributeError:
+            given = None
+        if given is None or not are_numpys:
+            if (tensors := taken(operands, {"out": out})) is not None and self._launches(tensors):
+                return tensors.returned(self(*tensors.args, **tensors.options))
+            if any(map(is_on_gpu, (*operands, *as_tuple(out)))):
+                return self._called_on_gpu(operands, out)
+            check_masks(operands)
+            if given is not None:
+                self._takes.check_arrays(operands if out is None else (*operands, out))
+        if given is None:
+            if type(out) is tuple:
+                return self._called_into_several(operands, out)
+            raise self._takes.no_arrays(operands if out is None else (*operands, out))
+        if given != (self._layouts if out is None else self._layouts_with_out):
+            self._takes.compare(operands, None if out is None else (out,))
+        if out is None:
+            launch = self._launch
+            if launch is not None:
+                return launch(*operands)
+            return self._first(operands)
+        into = self._launch_into
+        if into is None:
+            self._first_into(operands, (out,))
+            return out
+        into(*operands, out)
+        self._tally.calls += 1
+        return out
+
+    def _called_into_several(self, operands: tuple[Array, ...], out: Any) -> Arrays:
+        self._takes.check(operands, out)
+        into = self._launch_into
+        if into is None:
+            self._first_into(operands, out)
+            return out
+        into(*operands, *out)
+        self._tally.calls += 1
+        return out
+
+    def choices(self) -> list[Choice]:
+        """The kernel of every `md_hom`, on the device of the plan's `arrays`."""
+        with at(self.device):
+            return [registry.choice_for(md_hom, self.arrays) for md_hom in self.md_homs]
+
+    def tune(
+        self, budget: float | str = 30.0, *, quiet: bool = False, again: bool = False
+    ) -> TuningReports:
+        """Searches for better kernels within a budget in seconds; one report per `md_hom`."""
+        from mdtensor.api.tuning.tune import tune
+
+        return tune(self.recorded(), budget, quiet=quiet, again=again)
+
+    def recorded(self) -> list[Recorded]:
+        """What there is to tune: every `md_hom`, and the calls of several of which it is one."""
+        found: list[Recorded] = []
+        for md_hom in self.md_homs:
+            within = [c for c in self.calls() if any(s.md_hom == md_hom for s in c) and len(c) > 1]
+            found.append(Recorded(md_hom, self.label, self.arrays, tuple(within), self.device))
+        return found
+
+    @abstractmethod
+    def calls(self) -> list[Steps]:
+        """The steps of the computations that a call of the plan runs."""
+
+    def explain(self) -> str:
+        """What runs: every `md_hom`, the schedule and where it is from, cost and source."""
+        if not self.md_homs:
+            return f"nothing is computed: {listed(self.results)} is empty, or filled with zeros"
+        pairs = zip(self.md_homs, self.choices(), strict=True)
+        return "\n\n".join(explained(md_hom, choice) for md_hom, choice in pairs)
+
+    def __repr__(self) -> str:
+        return f"Plan({self._call})"

@@ -1,0 +1,1 @@
+"""Tuning: candidates are searched for, run in worker processes, checked, and timed."""

@@ -1,0 +1,225 @@
+"""The measuring side of tuning: runs in worker processes that may crash, hang or run out of memory.
+
+Every candidate writes to poisoned outputs and is compared with the reference before its time
+counts; compilation is not part of the time. For devices whose compiler needs no device, other
+processes compile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.kernel_choice import DIALECTS
+from mdtensor.api.engine.pickling import packed, unpacked
+from mdtensor.api.tuning.call_harness import CallArena
+from mdtensor.api.tuning.cpu_timer import LONG, Clock, HostClock, Run
+from mdtensor.api.tuning.harness import Arena, CudaArena
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.cuda.cuda_comparison import CudaComparison
+from mdtensor.backends.cuda.cuda_timer import CudaClock
+from mdtensor.backends.cuda.cupy_device import CupyDevice
+from mdtensor.backends.host.binary_cache import Binaries, Compiled
+from mdtensor.backends.protocol import Compiler
+from mdtensor.backends.select import open_compiler as compiler_of
+from mdtensor.backends.select import open_device
+from mdtensor.errors import CompileError, LoweringError
+from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.program import program_of
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+# A run this much slower than the best is not repeated; the first may take longer by a constant.
+_HOPELESS = 1.5
+_FIRST_RUN = 2e-3
+# So many of the fastest runs are kept: more than are confirmed.
+_KEPT = 16
+_LOST = 70  # status of a process whose device can no longer be used
+
+
+def open_bench(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
+    """A worker's entry: a handler that measures schedules on the device of the payload."""
+    device = open_device(payload["device"], payload["arrays"])
+    if isinstance(device, CupyDevice):
+        device.use()
+    return Benches(Engine(device, Store.in_memory)).handle
+
+
+def open_compiler(payload: Mapping[str, Any]) -> Callable[[Request], Reply]:
+    """A worker's entry: a handler that compiles schedules, without a device."""
+    compiler, dialect = compiler_of(payload["compiler"]), DIALECTS[payload["dialect"]]
+    return Compilations(compiler, dialect, Binaries(Path(payload["folder"]))).handle
+
+
+class Benches:
+    """The bench of the problem that was last asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._text = ""
+        self._bench: Bench | None = None
+
+    def handle(self, request: Request) -> Reply:
+        """Measures one schedule of a problem, or confirms several by turns, or whole calls.
+
+        A kernel may leave the device in a state in which nothing else can run; then this process
+        ends, and the next one opens the device anew.
+        """
+        try:
+            if "call" in request:
+                return self.calls(request)
+            return self.bench_of(request["problem"]).handle(request)
+        except self.engine.device.faults as error:
+            if self.engine.device.is_lost():
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                os._exit(_LOST)
+            return {"status": "crashed", "detail": f"{type(error).__name__}: {error}"}
+
+    def bench_of(self, text: str) -> Bench:
+        """The bench of a problem."""
+        if self._bench is None or text != self._text:
+            self._bench = None  # its memory first
+            self._bench, self._text = self.made(unpacked(text)), text
+        return self._bench
+
+    def made(self, problem: Problem) -> Bench:
+        """A new bench."""
+        device = self.engine.device
+        if isinstance(device, CupyDevice):
+            return Bench(self.engine, CudaArena(problem, CudaComparison(device)), self.clock())
+        return Bench(self.engine, Arena(problem), self.clock())
+
+    def clock(self) -> Clock:
+        """A clock of the device."""
+        device = self.engine.device
+        return CudaClock(device) if isinstance(device, CupyDevice) else HostClock()
+
+    def calls(self, request: Request) -> Reply:
+        """Seconds of a call of several programs by various schedules, by turns."""
+        self._bench = None  # its memory first
+        arena = CallArena(self.engine, unpacked(request["call"]))
+        clock = self.clock()
+        runs = [arena.run_of(each) for each in request["schedules"]]
+        return {"seconds": clock.by_turns(runs, request.get("seconds", math.inf))}
+
+
+class Bench:
+    """Runs the candidates of one problem."""
+
+    def __init__(self, engine: Engine, arena: Arena, clock: Clock) -> None:
+        self.engine = engine
+        self.arena = arena
+        self.clock = clock
+        # The fastest with their seconds, by their schedules: confirming them needs no compiler.
+        self.runs: dict[str, tuple[float, Run]] = {}
+
+    def handle(self, request: Request) -> Reply:
+        """Measures one schedule, or confirms several by turns; or nothing, but is ready then."""
+        if "open" in request:
+            return {}
+        if "confirm" in request:
+            runs = [self._run(one) for one in request["confirm"]]
+            return {"seconds": self.clock.by_turns(runs, request.get("seconds", math.inf))}
+        return self.measure(request, request.get("best"))
+
+    def measure(self, candidate: Request, best: float | None) -> Reply:
+        """The trial of a candidate, as the fields of a `Trial`."""
+        try:
+            run = self._made(candidate)
+        except (LoweringError, CompileError) as error:
+            return _refused(error)
+        self.arena.poison()
+        first = self.clock.timed(run)
+        if wrong := self.arena.wrong():
+            return {"status": "wrong", "detail": wrong}
+        limit = None if best is None else _HOPELESS * best
+        if limit is not None and first > limit + _FIRST_RUN:
+            first /= self.clock.slowdown()
+            if first > limit + _FIRST_RUN:
+                return {"status": "ok", "seconds": first, "detail": "not repeated"}
+        if first < LONG:
+            first = min(self.clock.timed(run) for _ in range(2))
+        if limit is not None and first > limit:
+            first /= self.clock.slowdown()
+            if first > limit:
+                return {"status": "ok", "seconds": first, "detail": "not repeated"}
+        seconds, spread = self.clock.steady(run)
+        self._keep(candidate["schedule"], seconds, run)
+        return {"status": "ok", "seconds": seconds, "spread": spread}
+
+    def _keep(self, schedule: str, seconds: float, run: Run) -> None:
+        """Keeps a run if it is among the fastest: of thousands, programs would fill the memory."""
+        self.runs[schedule] = seconds, run
+        if len(self.runs) > _KEPT:
+            del self.runs[max(self.runs, key=lambda text: self.runs[text][0])]
+
+    def _run(self, candidate: Request) -> Run | None:
+        """A run of a candidate; None of one that cannot be compiled."""
+        if (known := self.runs.get(candidate["schedule"])) is not None:
+            return known[1]
+        try:
+            return self._made(candidate)
+        except (LoweringError, CompileError):
+            return None
+
+    def _made(self, candidate: Request) -> Run:
+        """A run of a candidate, which is compiled already or is compiled now."""
+        if "compiled" in candidate:
+            return self.arena.run_of(self.engine.device.load(unpacked(candidate["compiled"])))
+        schedule = Schedule.from_json(candidate["schedule"])
+        choice = self.engine.specialised(self.arena.problem, schedule, "trial", 0.0)
+        return self.arena.run_of(choice.program)
+
+
+def _refused(error: LoweringError | CompileError) -> Reply:
+    """What is said of a schedule that does not fit, or whose text the compiler refused."""
+    status = "rejected" if isinstance(error, LoweringError) else "compile_error"
+    return {"status": status, "detail": str(error)}
+
+
+class Compilations:
+    """Compiles schedules of problems, whose arrays begin at multiples of 16 bytes.
+
+    Several schedules may be one program. `kept` is what this process and others beside it have
+    compiled.
+    """
+
+    def __init__(self, compiler: Compiler, dialect: Dialect, kept: Binaries) -> None:
+        self.compiler = compiler
+        self.dialect = dialect
+        self.kept = kept
+        self._problem: tuple[str, Problem] | None = None
+
+    def handle(self, request: Request) -> Reply:
+        """The machine code of a schedule; else a status and a detail, as those of a `Trial`.
+
+        `program` is the same for schedules that are one program.
+        """
+        problem = self._problem_of(request["problem"])
+        schedule = Schedule.from_json(request["schedule"])
+        try:
+            source = program_of(problem, schedule, self.dialect, only_aligned=True)
+            program = hashlib.sha256(repr(source).encode()).hexdigest()
+            machine = self.kept.get(program)
+            if machine is None:
+                machine = self.compiler.compiled(source).machine
+                self.kept.put(program, machine)
+        except (LoweringError, CompileError) as error:
+            return _refused(error)
+        short = Compiled(replace(source, text=""), machine)
+        return {"compiled": packed(short), "spilled": machine.spilled, "program": program}
+
+    def _problem_of(self, text: str) -> Problem:
+        if self._problem is None or self._problem[0] != text:
+            self._problem = text, unpacked(text)
+        return self._problem[1]

@@ -1,0 +1,155 @@
+"""What is kept for a call of several programs: what is fastest when the call is made as a whole.
+
+Each program was tuned alone, with the device to itself. In a call they run beside each other and
+after each other: one that the calling thread ran alone takes a core from another's threads, and
+what one left in the caches is what the next one finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mdtensor.api.async_steps import Step
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.stored_schedules import with_schedules
+from mdtensor.api.tuning.measurer import Measurer
+from mdtensor.autotune.store.rows import WinnerRow
+from mdtensor.autotune.worker.worker import WorkerError
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.schedule import Schedule
+
+# What is kept must be faster than the winners of the single programs by this much.
+CLEARLY = 0.99
+_RIVALS = 3  # of each program, beside its winner and what it runs untuned
+_NEAR = 1.5  # alone they take at most so many times as long as the winner
+_MOST = 16
+# Seconds that a contender takes at least, and the runs that long calls make.
+_TURN, _RUNS = 0.25, 28
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one program of a call: its winner, and others with their seconds alone."""
+
+    problem: Problem
+    winner: WinnerRow
+    schedule: Schedule  # the winner's
+    rivals: tuple[tuple[Schedule, float], ...]
+
+
+# The schedules of a call's programs that are not the winners.
+Mixture = Mapping[Problem, Schedule]
+WINNERS: Mixture = {}
+
+
+def keep_what_is_fastest(
+    engine: Engine, steps: Sequence[Step], budget: float, measurer: Measurer
+) -> bool:
+    """Lets the winners of a call's programs take turns, as a whole, with others; keeps the best.
+
+    The others are all programs untuned, and one of them by another schedule that did well alone;
+    then all of those together that made the call faster. Whether anything changed in the store.
+    Programs without a winner leave all as it is.
+    """
+    steps = [step for step in steps if 0 not in step.md_hom.extents.values()]
+    problems = [engine.problem_of(step.md_hom) for step in steps]
+    known = {problem: _known(engine, problem) for problem in problems}
+    found = [each for each in known.values() if each is not None]
+    if len(steps) < 2 or len(found) < len(known):
+        return False
+    winners = {each.problem: each.schedule for each in found}
+
+    def by_turns(mixtures: Sequence[Mixture]) -> list[tuple[float, Mixture]]:
+        """The mixtures that run, the fastest first; the first of equals."""
+        schedules = [[(winners | dict(m))[problem] for problem in problems] for m in mixtures]
+        times = measurer.calls_by_turns(steps, schedules)
+        made = [(t, m) for t, m in zip(times, mixtures, strict=True) if t is not None]
+        return sorted(made, key=lambda pair: pair[0])
+
+    alone = sum(each.winner.seconds for each in found)
+    most = max(2, min(_MOST, int(budget / max(_TURN, _RUNS * alone))))
+    try:
+        ranking = by_turns([WINNERS, *_contenders(engine, found)][:most])
+        best = _without_winners(ranking)
+        together = _together(ranking)
+        if len(together) > 1 and together not in [mixture for _, mixture in ranking]:
+            best = _without_winners(by_turns([WINNERS, together, *([best] if best else [])]))
+    except (WorkerError, KeyboardInterrupt):
+        return False
+    for problem, schedule in best.items():
+        _keep(engine, known[problem], schedule)
+    return bool(best)
+
+
+def _known(engine: Engine, problem: Problem) -> Known | None:
+    """What the store knows of a program; None where it has no winner."""
+    found = engine.winner(problem)
+    if found is None:
+        return None
+    winner, own = found
+    rows = engine.store.trials(problem_key(problem), engine.environment)
+    seconds: dict[Schedule, float] = {}
+    for row, schedule in with_schedules(problem, rows):
+        if row.status == "ok" and row.seconds is not None and row.detail != "not repeated":
+            seconds[schedule] = min(row.seconds, seconds.get(schedule, row.seconds))
+    untuned = engine.untuned(problem).schedule
+    ranking = sorted(seconds, key=lambda schedule: seconds[schedule])
+    near = [each for each in ranking if seconds[each] <= _NEAR * winner.seconds]
+    spread = {_spread(own)}
+    rivals = [(untuned, seconds.get(untuned, winner.seconds))]
+    for schedule in near:
+        if len(rivals) <= _RIVALS and _spread(schedule) not in spread and schedule != untuned:
+            spread.add(_spread(schedule))
+            rivals.append((schedule, seconds[schedule]))
+    return Known(problem, winner, own, tuple(pair for pair in rivals if pair[0] != own))
+
+
+def _spread(schedule: Schedule) -> tuple[object, ...]:
+    """By what a program is spread over the device, which is what others beside it meet."""
+    return schedule.parts, schedule.inline, schedule.streaming
+
+
+def _contenders(engine: Engine, found: Sequence[Known]) -> Iterator[Mixture]:
+    """All untuned; then rivals of one program each, those of the longest one first."""
+    yield {each.problem: engine.untuned(each.problem).schedule for each in found}
+    longest = sorted(found, key=lambda each: -each.winner.seconds)
+    for rank in range(_RIVALS + 1):
+        for each in longest:
+            if rank < len(each.rivals):
+                yield {each.problem: each.rivals[rank][0]}
+
+
+def _without_winners(ranking: Sequence[tuple[float, Mixture]]) -> Mixture:
+    """The fastest mixture; the winners where it is not clearly faster."""
+    usual = next((seconds for seconds, mixture in ranking if not mixture), None)
+    if not ranking or usual is None or ranking[0][0] > CLEARLY * usual:
+        return WINNERS
+    return ranking[0][1]
+
+
+def _together(ranking: Sequence[tuple[float, Mixture]]) -> Mixture:
+    """Of each program the rival that made the call fastest, where one made it faster."""
+    usual = next((seconds for seconds, mixture in ranking if not mixture), 0.0)
+    found: dict[Problem, Schedule] = {}
+    for seconds, mixture in ranking:
+        if len(mixture) == 1 and seconds < usual:
+            ((problem, schedule),) = mixture.items()
+            found.setdefault(problem, schedule)
+    return found
+
+
+def _keep(engine: Engine, known: Known | None, schedule: Schedule) -> None:
+    """Makes a rival the winner, with its seconds alone and the effort of the search."""
+    assert known is not None
+    row, alone = known.winner, dict(known.rivals)
+    engine.store.set_winner(
+        row.problem,
+        row.environment,
+        schedule.to_json(),
+        seconds=alone.get(schedule, row.seconds),
+        trials=row.trials,
+        search_seconds=row.search_seconds,
+        confirmed=row.confirmed,
+    )

@@ -1,0 +1,249 @@
+"""The parent's side of measuring: a worker that runs candidates, and others that compile them.
+
+Where the device is the processor itself, nothing is timed while something compiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mdtensor import cache_eviction
+from mdtensor.api.async_steps import Step
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.pickling import packed
+from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.trial import Trial
+from mdtensor.autotune.worker.worker import Worker, WorkerError, WorkerTimeout
+from mdtensor.autotune.worker.worker_pool import Crew
+from mdtensor.backends.host.hardware import core_count
+from mdtensor.closing import Closing
+from mdtensor.errors import TuningError
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
+
+# What the worker processes load to measure and to compile schedules.
+BENCH = "mdtensor.api.tuning.bench_worker:open_bench"
+COMPILER = "mdtensor.api.tuning.bench_worker:open_compiler"
+TRIAL_SECONDS = 20.0
+COMPILE_SECONDS = {"cpu": 20.0, "gpu": 60.0}
+OPEN_SECONDS = 120.0
+# Those for processors have an OpenCL context each, and take 270 MB.
+_MOST_COMPILERS = {"cpu": 8, "gpu": 14}
+# Shorter searches on processors are over before compilers of their own have paid for their start.
+_WORTH_COMPILERS = 4.0
+# Seconds beyond a deadline that compilers have, and the worker to start and to make a reference.
+_GRACE, _OPENING_GRACE = 0.5, 1.8
+# Nobody shall keep the candidates' binaries, but for a folder that compilers share meanwhile.
+_ENVIRONMENT = {"CUPY_CACHE_IN_MEMORY": "1"}
+_OF_BENCH = _ENVIRONMENT | {cache_eviction.VARIABLE: "0"}
+
+
+class TooLateError(TuningError):
+    """Nothing can be measured before the deadline."""
+
+
+class Measurer(Closing):
+    """Measures schedules on the device of an engine; its processes serve problem after problem.
+
+    `device` is the name by which a worker opens the device, `budget` the seconds for all that is
+    measured. So many schedules as `ahead` says are compiled before the first of them is measured;
+    `apart` tells that none are compiled while one is measured, since they share the processor.
+    """
+
+    def __init__(self, engine: Engine, device: str | None, budget: float = math.inf) -> None:
+        self._payload = {"device": device, "arrays": engine.device.arrays}
+        self._worker = Worker(BENCH, self._payload, environment=_OF_BENCH)
+        # Of what is measured now. What was not begun by then is not; see `TooLateError`.
+        self.deadline = Deadline(math.inf)
+        self._crew: Crew | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+        self.ahead = 0
+        self.apart = engine.target.kind == "cpu"
+        self._compile_seconds = COMPILE_SECONDS[engine.target.kind]
+        worth = not self.apart or (budget >= _WORTH_COMPILERS and core_count() > 1)
+        if engine.device.compiler is not None and worth:
+            # Beside a GPU, a core is left to the worker and one to the search.
+            most = _MOST_COMPILERS[engine.target.kind]
+            size = max(1, min(most, core_count() - (0 if self.apart else 2)))
+            self._folder = TemporaryDirectory(prefix="mdtensor-", ignore_cleanup_errors=True)
+            payload = {
+                "compiler": engine.device.compiler,
+                "dialect": engine.target.dialect,
+                "folder": self._folder.name,
+            }
+            self._crew = Crew(COMPILER, size, payload, environment=_ENVIRONMENT)
+            self.ahead = (3 if self.apart else 2) * size
+        self._problem = ""
+        self._compiled: dict[Schedule, Future[Any]] = {}
+        self._pending: set[Future[Any]] = set()
+        # What the worker of so many starts has timed, and can run without its machine code.
+        self._timed: set[Schedule] = set()
+        self._starts = 0
+        # Several schedules may be one program, which is measured once.
+        self._programs: dict[Schedule, str] = {}
+        self._trials: dict[str, Trial] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mdtensor-bench")
+        self._opening: Future[Any] | None = None
+
+    def begin(self, problem: Problem) -> None:
+        """From now on, schedules are those of this problem; its inputs and reference are made."""
+        self._problem = packed(problem)
+        request = {"problem": self._problem, "open": True}
+        self._opening = self._thread.submit(self._worker.call, request, OPEN_SECONDS)
+        self._drop_waiting()
+        self._compiled = {}
+        self._timed.clear()
+        self._programs.clear()
+        self._trials.clear()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the worker can measure."""
+        return self._opening is None or self._opening.done()
+
+    def opened(self) -> None:
+        """Waits until the worker can measure and something is compiled.
+
+        Where that fails, the first trials will say why. Raises TooLateError where the deadline
+        passes first: the arrays and the reference of a problem may take longer to make.
+        """
+        if self._opening is None:
+            return
+        try:
+            with suppress(WorkerError):
+                self._opening.result(self.deadline.left + _OPENING_GRACE)
+        except TimeoutError:
+            self._worker.kill()
+            self._worker = Worker(BENCH, self._payload, environment=_OF_BENCH)
+            raise TooLateError("the worker was not ready in time") from None
+        finally:
+            self._opening = None
+        wait(self._compiled.values(), self.deadline.left, return_when=FIRST_COMPLETED)
+
+    def prepare(self, schedule: Schedule) -> Future[Any] | None:
+        """Has a schedule compiled that will be measured later; None where the device compiles."""
+        if self._crew is not None and schedule not in self._compiled:
+            request = {"problem": self._problem, "schedule": schedule.to_json()}
+            future = self._crew.submit(request, self._compile_seconds)
+            self._compiled[schedule] = future
+            self._pending.add(future)
+        return self._compiled.get(schedule)
+
+    def _drop_waiting(self) -> None:
+        """Compiles nothing of what waits for a compiler."""
+        for schedule, future in [*self._compiled.items()]:
+            if future.cancel():
+                del self._compiled[schedule]
+        self._pending = {future for future in self._pending if not future.done()}
+
+    def _quieten(self) -> None:
+        """Waits until nothing compiles, where that would disturb what is measured.
+
+        What compiles beyond the deadline is ended.
+        """
+        if not self.apart:
+            return
+        _, late = wait(self._pending, self.deadline.left + _GRACE)
+        if late and self._crew is not None:
+            self._crew.interrupt()
+            wait(late)
+        self._pending.clear()
+
+    def trial(self, schedule: Schedule, best: float | None) -> Trial:
+        """What measuring a schedule finds; `best` are the seconds of the best one so far."""
+        self.opened()
+        try:
+            candidate = self._candidate(schedule)
+            if "status" in candidate:
+                return _trial(candidate)
+            if best is not None and candidate.get("spilled"):
+                return Trial("rejected", detail=f"spills {candidate['spilled']} bytes of registers")
+            program = self._programs[schedule] = candidate.get("program", schedule.to_json())
+            if (known := self._trials.get(program)) is not None:
+                return known
+            request = {"problem": self._problem, "best": best, **candidate}
+            self._quieten()
+            trial = self._trials[program] = _trial(self._worker.call(request, TRIAL_SECONDS))
+        except WorkerTimeout as error:
+            return Trial("timeout", detail=str(error))
+        except WorkerError as error:
+            return Trial("crashed", detail=str(error))
+        finally:
+            self._compiled.pop(schedule, None)
+        self._remember(schedule)
+        return trial
+
+    def different(self, schedules: Iterable[Schedule]) -> list[Schedule]:
+        """The first of each program, as far as they were measured here."""
+        found: dict[object, Schedule] = {}
+        for schedule in schedules:
+            found.setdefault(self._programs.get(schedule, schedule), schedule)
+        return list(found.values())
+
+    def _remember(self, schedule: Schedule) -> None:
+        if self._starts != self._worker.starts:
+            self._timed.clear()
+            self._starts = self._worker.starts
+        self._timed.add(schedule)
+
+    def by_turns(self, schedules: Sequence[Schedule]) -> list[float | None]:
+        """Seconds of schedules that take turns until the deadline, each of them once at least.
+
+        WorkerError where that cannot be done.
+        """
+        self._drop_waiting()
+        known = self._timed if self._starts == self._worker.starts and self._worker.pid else ()
+        for schedule in schedules:
+            if schedule not in known:
+                self.prepare(schedule)
+        candidates = [
+            {"schedule": schedule.to_json()} if schedule in known else self._candidate(schedule)
+            for schedule in schedules
+        ]
+        self._quieten()
+        request = {"problem": self._problem, "confirm": candidates, "seconds": self.deadline.left}
+        return self._worker.call(request, TRIAL_SECONDS * len(candidates))["seconds"]
+
+    def calls_by_turns(
+        self, steps: Sequence[Step], schedules: Sequence[Sequence[Schedule]]
+    ) -> list[float | None]:
+        """Seconds of a call whose steps run by various schedules, as `by_turns` tells them."""
+        self._drop_waiting()
+        self._quieten()
+        texts = [[schedule.to_json() for schedule in each] for each in schedules]
+        request = {
+            "call": packed(tuple(steps)),
+            "schedules": texts,
+            "seconds": self.deadline.left,
+        }
+        return self._worker.call(request, TRIAL_SECONDS * len(schedules))["seconds"]
+
+    def _candidate(self, schedule: Schedule) -> dict[str, Any]:
+        """What the worker is told of a schedule: its text, or its machine code."""
+        text = {"schedule": schedule.to_json()}
+        if self._crew is None:
+            return text
+        self.prepare(schedule)
+        return {**text, **self._compiled[schedule].result()}
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self._crew is not None:
+            self._crew.close()
+        if self._opening is not None and not self._opening.done():
+            self._worker.kill()
+        self._thread.shutdown()
+        self._worker.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _trial(reply: Mapping[str, Any]) -> Trial:
+    return Trial(
+        reply["status"], reply.get("seconds"), reply.get("spread"), reply.get("detail", "")
+    )

@@ -1,0 +1,211 @@
+"""Tuning: what is searched for in a budget, for which arrays, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mdtensor.api.arrays.device_scope import at
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.budget import seconds_of
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.tuning_mode import Recorded, Recording, Steps
+from mdtensor.api.tuning.call_search import keep_what_is_fastest
+from mdtensor.api.tuning.measurer import Measurer
+from mdtensor.api.tuning.schedule_search import searched
+from mdtensor.api.tuning.tuning_report import TuningReport, TuningReports
+from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.progress import Progress
+from mdtensor.closing import Closing
+from mdtensor.errors import TuningError, shown
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.problem.work import bytes_moved, flops
+
+# Of a budget, what is shared evenly, and what confirming calls of several programs may take.
+_EVENLY = 0.25
+_CALLS_SHARE = 0.12
+# Seconds that a search has at least; with less, there is none.
+_LEAST, _TOO_LITTLE = 2.0, 0.3
+# What the first search waits for processes.
+_START = 1.5
+# Of a call besides what it computes and moves, about.
+_LAUNCH = 5e-6
+
+
+def tune(
+    work: Recording | Recorded | Iterable[Recorded],
+    budget: float | str = 60.0,
+    *,
+    quiet: bool = False,
+    again: bool = False,
+) -> TuningReports:
+    """Tunes what was recorded, within a budget for all of it together.
+
+    `work` is what `with mdtensor.tuning("record") as seen:` gave, or some of it. Each computation
+    is tuned for the arrays that it was called with: those of NumPy on the CPU device, those of
+    CuPy on the CUDA device where they were; devices of one kind share what is found. The budget is
+    seconds or a text such as "5min"; a quarter is shared evenly, the rest by the time that the
+    calls of each are expected to take, and what one computation leaves goes to the others. It is
+    kept within two seconds and what one trial takes. The ones that take longest come first; where
+    it is too short for all, the others are left as they are, and their reports say so. Where a call
+    runs several of them, the whole call by what was found takes turns with the call untuned and
+    with mixtures, and what is fastest is kept. Computations with a confirmed winner are skipped
+    unless `again`, which goes on searching where the last search ended. Ctrl-C ends the search and
+    keeps what was measured. Results are in the store when this returns; the reports are in the
+    order of what was recorded, and printed with numbers and a summary.
+
+    Raises TuningError for what was not recorded, and for a budget that is no time.
+
+    >>> import mdtensor, numpy as np
+    >>> with mdtensor.tuning("record") as seen:
+    ...     _ = mdtensor.einsum("ij,j->i", np.ones((3, 4), "f4"), np.ones(4, "f4"))
+    >>> reports = tune(seen, budget=1, quiet=True)  # one for each computation
+    >>> [report.label for report in reports]
+    ['md_hom[i:3, j:4](mul, (cc, pw(add)))']
+    """
+    deadline = Deadline(seconds_of(budget))
+    items = _recorded(work)
+    reports = {n: None if again else _known(item) for n, item in enumerate(items)}
+    weights = _weights(items)
+    # The heaviest first, which are worth it most if the time is too short for all.
+    waiting = sorted(
+        (n for n, known in reports.items() if known is None), key=lambda n: -weights[n]
+    )
+    calls = _whole_calls([items[n] for n in waiting])
+    for_calls = _CALLS_SHARE * deadline.left if calls else 0.0
+    with Measurers(deadline.left) as measurers:
+        for place, number in enumerate(waiting):
+            left = deadline.left - for_calls
+            share = left * weights[number] / sum(weights[n] for n in waiting[place:])
+            progress = Progress(
+                budget_s=share,
+                title=items[number].label,
+                place=(place + 1, len(waiting)) if len(waiting) > 1 else None,
+                quiet=quiet,
+            )
+            least = _LEAST if place else _LEAST + _START
+            own = deadline.within(min(left, max(least, share)))
+            with at(items[number].device):
+                report = reports[number] = _tuned(items[number], own, progress, measurers)
+            if report.interrupted:
+                break
+        else:
+            _confirm_calls(calls, deadline, measurers)
+    return TuningReports(
+        report or _left_as_it_is(item) for item, report in zip(items, reports.values(), strict=True)
+    )
+
+
+def _left_as_it_is(item: Recorded) -> TuningReport:
+    return TuningReport(item.label, 0, 0, None, 0.0, False, False, calls=item.calls)
+
+
+def _confirm_calls(
+    calls: Sequence[tuple[Steps, str, int | None]], deadline: Deadline, measurers: Measurers
+) -> None:
+    """Keeps what makes calls of several programs fastest as a whole, as far as there is time."""
+    for place, (steps, arrays, device) in enumerate(calls):
+        share = deadline.left / (len(calls) - place)
+        if share > _TOO_LITTLE:
+            with at(device):
+                _confirm(steps, arrays, deadline.within(share), measurers)
+
+
+def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str, int | None]]:
+    """The calls of several programs of which some are to be tuned, and where."""
+    found = [(steps, item.arrays, item.device) for item in items for steps in item.within]
+    return [*dict.fromkeys(found)]
+
+
+def _weights(items: Sequence[Recorded]) -> list[float]:
+    """The shares of a budget: a quarter of all evenly, the rest by what each has to compute."""
+    expected: list[float] = []
+    for item in items:
+        with at(item.device):
+            engine = registry.engine_for(item.arrays)
+        problem, target = engine.problem_of(item.md_hom), engine.target
+        one = flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth
+        expected.append(item.calls * (_LAUNCH + one))
+    total = sum(expected) or 1.0
+    return [_EVENLY / len(items) + (1 - _EVENLY) * one / total for one in expected]
+
+
+def _known(item: Recorded) -> TuningReport | None:
+    """The report on a computation with a confirmed winner; None on others."""
+    with at(item.device):
+        engine = registry.engine_for(item.arrays)
+    known = engine.store.winner(problem_key(engine.problem_of(item.md_hom)), engine.environment)
+    if known is None or not known.confirmed:
+        return None
+    return TuningReport(item.label, 0, 0, known.seconds, 0.0, True, False, calls=item.calls)
+
+
+def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers) -> None:
+    """Keeps what makes a call of several programs fastest as a whole."""
+    engine = registry.engine_for(arrays)
+    measurer = measurers.of(engine, arrays)
+    measurer.deadline = deadline
+    if keep_what_is_fastest(engine, steps, deadline.left, measurer):
+        registry.forget()
+
+
+def _recorded(work: Any) -> list[Recorded]:
+    """What is to be tuned, one by one."""
+    items: list[Any] = [*work] if isinstance(work, Iterable) else [work]
+    for item in items:
+        if not isinstance(item, Recorded):
+            raise TuningError(
+                f"{shown(work if isinstance(work, str) else item)} is nothing that was recorded",
+                hint="what `with mdtensor.tuning('record') as seen:` gave; "
+                "a plan is tuned by plan.tune()",
+            )
+    return items
+
+
+class Measurers(Closing):
+    """One measurer for each device, made when first needed, for a budget in all."""
+
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
+        self._made: dict[int, Measurer] = {}  # by their engines
+
+    def of(self, engine: Engine, arrays: str) -> Measurer:
+        """The measurer of an engine's device."""
+        if id(engine) not in self._made:
+            device = registry.device_name(arrays)
+            self._made[id(engine)] = Measurer(engine, device, self._budget)
+        return self._made[id(engine)]
+
+    def close(self) -> None:
+        """Ends the processes of all of them."""
+        for measurer in self._made.values():
+            measurer.close()
+
+
+def _tuned(
+    item: Recorded, deadline: Deadline, progress: Progress, measurers: Measurers
+) -> TuningReport:
+    if deadline.left < _TOO_LITTLE:
+        return _left_as_it_is(item)
+    engine = registry.engine_for(item.arrays)
+    problem = engine.problem_of(item.md_hom)
+    started = time.monotonic()
+    with progress:
+        measurer = measurers.of(engine, item.arrays)
+        found = searched(engine, problem, deadline, progress, measurer)
+    registry.forget()
+    if not found.outcome.interrupted:
+        engine.tuned(problem)  # which keeps its program for other processes
+    made = [each for each in found.outcome.trials if each.trial.status != "rejected"]
+    return TuningReport(
+        item.label,
+        len(made),
+        sum(each.trial.status != "ok" for each in made),
+        found.seconds,
+        time.monotonic() - started,
+        False,
+        found.outcome.interrupted,
+        found.untuned,
+        item.calls,
+    )

@@ -1,0 +1,1 @@
+"""Search techniques, and the loop that measures what they propose."""

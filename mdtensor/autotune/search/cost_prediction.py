@@ -1,0 +1,148 @@
+"""What configurations cost, foretold from those that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdtensor.autotune.space.space import Space
+from mdtensor.lower.schedule.parameter import Value
+from mdtensor.originals import original
+
+Numbers: TypeAlias = NDArray[np.float64]
+
+# Deviations of logarithms of times: of one measurement, and of a model at the least.
+_NOISE, _LEAST = 0.02, 0.05
+# Measurements count less the slower they are than the best: half at this logarithm.
+_NEAR = 0.4
+# Of what a model leaves open, the share that values of single parameters explain; the rest is of
+# configurations that differ in few parameters, about so many.
+_ALONE, _APART = 0.7, 2.5
+# By how much costs may grow slower or faster than a model expects, by logarithms.
+_SLOPE = 0.3
+# Multiplications of a product of matrices that libraries leave to one thread.
+_ALONE_IN_THREAD = 1 << 18
+
+_einsum = original("numpy.einsum")
+
+
+class Features:
+    """Configurations as vectors, whose products tell in how many parameters they are alike.
+
+    Integers are the more alike the fewer doublings lie between them, other values not at all.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.domains = space.domains
+        self.names = tuple(self.domains)
+        self._vectors = {name: _vectors_of(domain) for name, domain in self.domains.items()}
+
+    def of(self, configuration: Mapping[str, Value]) -> Numbers:
+        """The vector of a configuration."""
+        return np.concatenate([self._vectors[name][configuration[name]] for name in self.names])
+
+
+def _vectors_of(domain: Sequence[Value]) -> dict[Value, Numbers]:
+    alike = np.array([[_likeness(one, other) for other in domain] for one in domain])
+    factor = np.linalg.cholesky(alike + 1e-9 * np.eye(len(domain)))
+    return dict(zip(domain, factor, strict=True))
+
+
+def _likeness(one: Value, other: Value) -> float:
+    if one == other:
+        return 1.0
+    if type(one) is int and type(other) is int:
+        less, more = sorted((abs(one), abs(other)))
+        return (less + 1) / (more + 1)
+    return 0.0
+
+
+def product(one: Numbers, other: Numbers) -> Numbers:
+    """The product of matrices, some rows at a time.
+
+    For more, libraries wake threads, which would take turns with the compilers of a search.
+    """
+    step = max(1, _ALONE_IN_THREAD // other.size)
+    parts = [one[n : n + step] @ other for n in range(0, len(one), step)]
+    return np.concatenate(parts)
+
+
+def whitening(matrix: Numbers) -> Numbers:
+    """The lower triangle whose transpose times itself is a positive definite matrix's inverse.
+
+    Row by row, for the same reason: what is learned from are some hundred rows.
+    """
+    count = len(matrix)
+    found = np.zeros((count, count))
+    for n in range(count):
+        row = _einsum("ij,j->i", found[:n, :n], matrix[n, :n])
+        diagonal = np.sqrt(matrix[n, n] - _einsum("i,i->", row, row))
+        found[n, :n] = -_einsum("i,ij->j", row, found[:n, :n]) / diagonal
+        found[n, n] = 1 / diagonal
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was learned from measurements: a Gaussian process around what a model expects.
+
+    All costs are logarithms. Configurations are rows of features; what is `expected` of them has a
+    place for each. How far the model errs is taken from the measurements.
+
+    >>> from mdtensor.lower.schedule.parameter import Parameter
+    >>> space = Space([Parameter("tile", (1, 2, 4, 8)), Parameter("unroll", (1, 2, 4))])
+    >>> features = Features(space)
+    >>> def rows(*places): return np.array([features.of(dict(zip(("tile", "unroll"), place)))
+    ...     for place in places])
+    >>> measured = rows((1, 1), (2, 1), (4, 1), (1, 2))
+    >>> known = Prediction.of(measured, np.zeros(4), [1.2, 1.0, 1.1, 1.5], 2)
+    >>> costs, deviations = known.at(rows((2, 1), (2, 2), (8, 4)), np.zeros(3))
+    >>> costs.round(1), bool(deviations[0] < deviations[1] < deviations[2])
+    (array([1. , 1.3, 1.3]), True)
+    """
+
+    rows: Numbers
+    expected: Numbers
+    mean: float
+    slope_at: float
+    variance: float
+    count: int
+    whitening: Numbers
+    weights: Numbers
+
+    @staticmethod
+    def of(
+        rows: Numbers, expected: Numbers, costs: Sequence[float] | Numbers, count: int
+    ) -> Prediction:
+        """What measurements teach; `count` is that of the parameters."""
+        costs = np.asarray(costs, float)
+        near = 1 / (1 + ((costs - costs.min()) / _NEAR) ** 2)
+        errors = costs - expected
+        mean = float(np.average(errors, weights=near))
+        variance = max(_LEAST**2, float(np.average((errors - mean) ** 2, weights=near)))
+        middle = float(np.average(expected, weights=near))
+        learned = Prediction(rows, expected, mean, middle, variance, count, rows, costs)
+        covariances = learned.covariances(rows, expected) + np.diag(_NOISE**2 / near)
+        found = whitening(covariances)
+        white = _einsum("ij,j->i", found, errors - mean)
+        return replace(learned, whitening=found, weights=_einsum("ij,i->j", found, white))
+
+    def covariances(self, rows: Numbers, expected: Numbers) -> Numbers:
+        """Those of configurations, row by row, with the ones that were measured."""
+        alike = product(rows, self.rows.T)
+        slopes = np.outer(expected - self.slope_at, self.expected - self.slope_at)
+        apart = np.exp((alike - self.count) / _APART)
+        found = self.variance * (_ALONE * alike / self.count + (1 - _ALONE) * apart)
+        return found + _SLOPE**2 * slopes
+
+    def at(self, rows: Numbers, expected: Numbers) -> tuple[Numbers, Numbers]:
+        """What configurations cost, and how far from that they may."""
+        shared = self.covariances(rows, expected)
+        found = expected + self.mean + _einsum("ij,j->i", shared, self.weights)
+        own = self.variance + (_SLOPE * (expected - self.slope_at)) ** 2
+        left = own - np.sum(product(shared, self.whitening.T) ** 2, axis=1)
+        return found, np.sqrt(np.maximum(left, 1e-8))

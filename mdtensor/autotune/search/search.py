@@ -1,0 +1,267 @@
+"""The search: measure the seeds, then what a technique proposes, until the budget is spent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Any, Literal, TypeAlias
+
+from mdtensor.autotune.search.techniques import TECHNIQUES, MakeTechnique, Technique
+from mdtensor.autotune.space.space import Configuration, Expected, Space
+from mdtensor.autotune.trial import Measured, Trial
+from mdtensor.errors import TuningError
+
+Measure: TypeAlias = Callable[[Configuration], Trial]
+Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
+Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
+# Who proposes, and the index of the configuration.
+Proposal: TypeAlias = tuple[str, int]
+# What configurations cost, by index; None for those that are still to be measured.
+Costs: TypeAlias = dict[int, float | None]
+
+# A technique that proposes this many known configurations in a row is helped out.
+MAX_REPEATS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """All trials in order, the best of them, and why and when the search stopped."""
+
+    trials: tuple[Measured, ...]
+    stopped: Stopped
+    seconds: float
+
+    @property
+    def best(self) -> Measured | None:
+        """The fastest trial that is ok, the first of equals; `None` without any."""
+        best = min(self.trials, key=lambda each: each.trial.cost, default=None)
+        return None if best is None or best.trial.cost == math.inf else best
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped the search."""
+        return self.stopped == "interrupted"
+
+    def ranked(self) -> list[Measured]:
+        """The trials that are ok, fastest first."""
+        counted = (each for each in self.trials if each.trial.cost < math.inf)
+        return sorted(counted, key=lambda each: each.trial.cost)
+
+
+def search(
+    space: Space,
+    measure: Measure,
+    *,
+    seeds: Iterable[Mapping[str, object]] = (),
+    known: Iterable[tuple[Mapping[str, object], Trial]] = (),
+    budget_s: float,
+    max_trials: int | None = None,
+    technique: str | MakeTechnique = "bandit",
+    rng_seed: int = 0,
+    on_trial: Callable[[Measured], None] | None = None,
+    prepare: Prepare | None = None,
+    ahead: int = 0,
+    apart: bool = False,
+    expected: Expected | None = None,
+    draws: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+) -> SearchOutcome:
+    """Look for the fastest configuration within a budget of seconds.
+
+    The seeds are measured first, in order; one that is not in the space stands for the nearest
+    that is. No configuration is measured twice, nor are those of `known`, whose trials the
+    technique learns from but which are not part of the outcome. The budget is checked before each
+    measurement: the one under way is finished. Ctrl-C ends the search and returns what was
+    measured.
+
+    So many configurations as `ahead` says are proposed before the first of them is measured, and
+    `prepare` is told of each: it can begin what takes long, and others can do, such as compiling.
+    Where it returns futures, those are measured first that are done. Where preparing would disturb
+    measuring, it is done `apart`: so many are proposed together, and measured when all futures are
+    done, before more are proposed.
+
+    Where a model can tell what is `expected` of a configuration, the technique is asked so many
+    times as `draws` says for each that is measured: the one of which least is expected.
+
+    >>> from mdtensor.lower.schedule.parameter import Parameter
+    >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
+    >>> def measure(c):
+    ...     return Trial("ok", 1e-6 * (1 + abs(c["tile"] - 64) + abs(c["unroll"] - 4)))
+    >>> outcome = search(space, measure, budget_s=60, max_trials=200)
+    >>> outcome.best.configuration, outcome.stopped
+    ({'tile': 64, 'unroll': 4}, 'max_trials')
+
+    Raises `TuningError` for an unknown technique; what `measure` raises passes through.
+    """
+    rng = Random(rng_seed)
+    chosen = _technique(technique, space, rng)
+    began = clock()
+    costs: Costs = {}
+    for configuration, trial in known:
+        if configuration in space:
+            costs[space.index(configuration)] = trial.cost
+    trials: list[Measured] = []
+    stopped: Stopped = "exhausted"
+    try:
+        for index, cost in tuple(costs.items()):
+            chosen.tell(index, cost or 0.0)
+        screen = _Screen(space, chosen, costs, expected, draws)
+        draw = _Draw(space, _proposals(space, seeds, screen, costs, rng), costs, prepare)
+        if apart and ahead:
+            proposals = draw.together(ahead, lambda: budget_s - (clock() - began))
+        else:
+            proposals = draw.ahead(ahead)
+        for proposer, index in proposals:
+            if max_trials is not None and len(trials) >= max_trials:
+                stopped = "max_trials"
+                break
+            if clock() - began >= budget_s:
+                stopped = "budget"
+                break
+            configuration = space.configuration(index)
+            trial = measure(configuration)
+            measured = Measured(configuration, trial, proposer, clock() - began)
+            trials.append(measured)
+            costs[index] = trial.cost
+            if on_trial is not None:
+                on_trial(measured)
+            chosen.tell(index, trial.cost)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return SearchOutcome(tuple(trials), stopped, clock() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Draws proposals before they are measured, and has each of them prepared."""
+
+    space: Space
+    proposals: Iterator[Proposal]
+    costs: Costs
+    prepare: Prepare | None
+
+    def ahead(self, many: int) -> Iterator[Proposal]:
+        """Each is drawn when so many others are still to be measured; ready ones come first."""
+        waiting: list[tuple[Proposal, Future[Any] | None]] = []
+        while True:
+            waiting += self._drawn(many + 1 - len(waiting))
+            if not waiting:
+                return
+            yield waiting.pop(_first_ready([future for _, future in waiting]))[0]
+
+    def together(self, many: int, left: Callable[[], float]) -> Iterator[Proposal]:
+        """So many are drawn at a time, each time when all that were drawn are measured.
+
+        Fewer are drawn where, by what the last ones took, there are not enough seconds `left`.
+        """
+        each = 0.0
+        while True:
+            before = left()
+            fitting = min(many, max(1, int(before / each))) if each > 0 else many
+            drawn = list(self._drawn(fitting, prepared=before > 0))
+            if not drawn:
+                return
+            futures = [future for _, future in drawn if future is not None]
+            wait(futures, timeout=max(0.0, before))
+            yield from (proposal for proposal, _ in drawn)
+            each = (before - left()) / len(drawn)
+
+    def _drawn(
+        self, many: int, *, prepared: bool = True
+    ) -> Iterator[tuple[Proposal, Future[Any] | None]]:
+        prepare = self.prepare if prepared else None
+        for proposal in islice(self.proposals, many):
+            _, index = proposal
+            self.costs[index] = None
+            yield proposal, None if prepare is None else prepare(self.space.configuration(index))
+
+
+def _first_ready(futures: Sequence[Future[Any] | None]) -> int:
+    """The position of the first that is done, waiting until one is."""
+    while True:
+        for position, future in enumerate(futures):
+            if future is None or future.done():
+                return position
+        wait([future for future in futures if future is not None], return_when=FIRST_COMPLETED)
+
+
+def _technique(technique: str | MakeTechnique, space: Space, rng: Random) -> Technique:
+    if not isinstance(technique, str):
+        return technique(space, rng)
+    if technique not in TECHNIQUES:
+        raise TuningError(
+            f"unknown search technique {technique!r}", hint=f"one of {', '.join(TECHNIQUES)}"
+        )
+    return TECHNIQUES[technique](space, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """Lets the best of several proposals of a technique through, by what is expected of them."""
+
+    space: Space
+    technique: Technique
+    costs: Costs
+    expected: Expected | None
+    draws: int
+
+    def ask(self) -> tuple[list[Proposal], bool]:
+        """The best new proposal, if there was any; whether the technique has proposed something.
+
+        What it proposes again costs what it cost.
+        """
+        drawn: list[tuple[float, str, int]] = []
+        asked = False
+        for _ in range(self.draws):
+            index = self.technique.ask()
+            if index is None:
+                break
+            asked = True
+            if index not in self.costs:
+                drawn.append((self._expected(index), self.technique.name, index))
+            elif (cost := self.costs[index]) is not None:
+                self.technique.tell(index, cost)
+        return [min(drawn)[1:]] if drawn else [], asked
+
+    def _expected(self, index: int) -> float:
+        if self.expected is None or self.draws == 1:
+            return 0.0
+        return self.expected(self.space.configuration(index))
+
+
+def _proposals(
+    space: Space,
+    seeds: Iterable[Mapping[str, object]],
+    screen: _Screen,
+    costs: Costs,
+    rng: Random,
+) -> Iterator[Proposal]:
+    """Who proposes and what: the seeds, then what the technique asks for, none of it known."""
+    if not space:
+        return
+    for seed in seeds:
+        nearest = seed if seed in space else space.nearest(seed, rng)
+        assert nearest is not None  # Only pinned values can make it so.
+        index = space.index(nearest)
+        if index not in costs:
+            yield "seed", index
+    repeats = 0
+    while len(costs) < space.size:
+        found, more = screen.ask()
+        if not more:
+            return
+        repeats = 0 if found else repeats + 1
+        if repeats == MAX_REPEATS:
+            found = [("random", _unmeasured(space.sample_index(rng), space.size, costs))]
+            repeats = 0
+        yield from found
+
+
+def _unmeasured(start: int, size: int, costs: Costs) -> int:
+    """The first index from `start` on, cyclically, that nobody measured."""
+    return next(at % size for at in range(start, start + size) if at % size not in costs)

@@ -1,0 +1,1 @@
+"""The space of all valid configurations of constrained parameters: counted, indexed, sampled."""

@@ -1,0 +1,1 @@
+"""The store of tuning results on disk: rows of facts, in SQLite or in files."""

@@ -1,0 +1,1 @@
+"""Worker processes that may crash, hang or run out of memory without harm to their parent."""

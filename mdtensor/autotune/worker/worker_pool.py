@@ -1,0 +1,61 @@
+"""Several workers that serve requests side by side."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from mdtensor.autotune.worker.worker import Worker
+from mdtensor.closing import Closing
+
+
+class Crew(Closing):
+    """So many workers as `size` says, each started when first needed.
+
+    `target`, `payload` and `environment` are those of a `Worker`.
+
+    >>> with Crew("operator:methodcaller", 2, "upper") as crew:
+    ...     [crew.submit(text, timeout_s=30).result() for text in ("one", "two")]
+    ['ONE', 'TWO']
+    """
+
+    def __init__(
+        self,
+        target: str,
+        size: int,
+        payload: object = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._workers = [Worker(target, payload, environment=environment) for _ in range(size)]
+        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="mdtensor-crew")
+
+    def submit(self, request: object, timeout_s: float) -> Future[Any]:
+        """The reply to come, or what `Worker.call` raises; requests are begun in order."""
+        return self._threads.submit(self._serve, request, timeout_s)
+
+    def _serve(self, request: object, timeout_s: float) -> Any:
+        worker = self._idle.get()
+        try:
+            return worker.call(request, timeout_s)
+        finally:
+            self._idle.put(worker)
+
+    def interrupt(self) -> None:
+        """Ends the requests that are under way, which have no reply; later ones are served."""
+        for worker in self._workers:
+            worker.interrupt()
+
+    def close(self) -> None:
+        """Ends the workers; requests that wait are dropped, those under way have no reply."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for worker in self._workers:
+            worker.kill()
+        self._threads.shutdown()
+        for worker in self._workers:
+            worker.close()

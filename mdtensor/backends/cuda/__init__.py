@@ -1,0 +1,1 @@
+"""CUDA devices: programs compiled by NVRTC, launched on CuPy's arrays."""

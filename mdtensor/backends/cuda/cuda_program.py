@@ -1,0 +1,364 @@
+"""Launches of compiled kernels on CuPy arrays, with as little as possible around the driver's call.
+
+The arguments of a launch lie in memory of its thread; the driver copies them before it returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+from mdtensor.backends.cuda.cuda_graphs import DriverGraphs, Graphs, Known, Recorded, driver_graphs
+from mdtensor.backends.cuda.tensor_maps import Encode, TensorMaps, encode_function
+from mdtensor.backends.host.launch_expressions import evaluated
+from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
+
+Array = Any
+_MISALIGNED = ALIGNMENT - 1
+# Scratch memory of up to so many bytes is kept, in blocks of powers of two from 2^10.
+_KEPT_BYTES = 1 << 24
+_LEAST_BITS = 10
+_LEGACY_STREAM = 0  # which nobody can capture
+_MOST_STREAMS = 8  # of a thread, on which it launches a program's graphs
+
+
+class Functions:
+    """What CuPy has of CUDA's interface, and scratch memory, for all programs of a device."""
+
+    def __init__(self, cupy: Any) -> None:
+        self.launch: Callable[..., None] = cupy.cuda.driver.launchKernel
+        self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
+        self.encode: Callable[[], Encode] = encode_function
+        self.is_captured: Callable[[int], bool] = cupy.cuda.runtime.streamIsCapturing
+        self.graphs: Callable[[], DriverGraphs | None] = driver_graphs
+        self._use_device: Callable[[int], None] = cupy.cuda.runtime.free
+        self._allocate: Callable[[int], Any] = cupy.cuda.alloc
+        self._local = threading.local()
+        self._of_graphs: dict[int, Any] = {}  # memory of launches that were captured, by its place
+        self._cupy = cupy
+
+    def begin_thread(self) -> None:
+        """Makes the current device's context that of this thread, as CUDA's runtime would."""
+        self._use_device(0)
+
+    def scratch(self, nbytes: int, stream: int) -> int:
+        """The address of scratch memory for a thread and a stream, on which programs take turns.
+
+        Large memory goes back to CuPy's pool, which gives it to later work of the stream only.
+        """
+        local = self._local
+        if nbytes > _KEPT_BYTES:
+            local.large = self._allocate(nbytes)
+            return self._place(local.large, stream)
+        blocks: dict[tuple[int, int], Any] | None = getattr(local, "blocks", None)
+        if blocks is None:
+            blocks = local.blocks = {}
+        size = 1 << max(_LEAST_BITS, (nbytes - 1).bit_length())
+        block = blocks.get((size, stream))
+        if block is None:
+            block = blocks[size, stream] = self._allocate(size)
+        return self._place(block, stream)
+
+    def _place(self, memory: Any, stream: int) -> int:
+        """Where memory is; what a captured launch has is kept, since its graph runs at any time."""
+        if self.is_in_capture(stream):
+            self._of_graphs[memory.ptr] = memory
+        return memory.ptr
+
+    def is_in_capture(self, stream: int) -> bool:
+        """Whether what is launched on a stream becomes part of a graph of the caller's."""
+        return stream != _LEGACY_STREAM and self.is_captured(stream)
+
+    def recorded(self, launches: Sequence[Callable[..., None]], arguments: int) -> Recorded | None:
+        """What these launches enqueue with the arguments' values, as one launch.
+
+        It takes the host little more than half as long as that of a kernel. None where the driver
+        records nothing.
+        """
+        graphs = self.graphs()
+        try:
+            stream = self._cupy.cuda.Stream(non_blocking=True)
+            with stream:
+                stream.begin_capture()
+                for kernel in launches:
+                    kernel(stream.ptr, arguments, 0)
+                graph = stream.end_capture()
+        except self._cupy.cuda.runtime.CUDARuntimeError:
+            return None
+        launch = partial(self._cupy.cuda.runtime.graphLaunch, graph.graphExec)
+        if graphs is None:
+            return Recorded(graph, launch)
+        updates = graphs.updates(graph.graph, graph.graphExec, arguments)
+        return Recorded(graph, launch, updates) if updates else None
+
+    def zeros(self, nbytes: int, stream: int) -> Any:
+        """Memory that is zero for what follows on the current stream, `stream`.
+
+        A captured one would fill it whenever its graph runs, so that another one does before.
+        """
+        if not self.is_in_capture(stream):
+            return self._filled(nbytes)
+        with self._cupy.cuda.Stream(non_blocking=True) as other:
+            memory = self._filled(nbytes)
+            other.synchronize()
+        self._place(memory, stream)
+        return memory
+
+    def _filled(self, nbytes: int) -> Any:
+        memory = self._allocate(nbytes)
+        memory.memset_async(0, nbytes)
+        return memory
+
+
+class OnDevice(Protocol):
+    """What a program needs of its device."""
+
+    functions: Functions
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> CudaProgram:
+        """Compiles another program."""
+        ...
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Values of a launch's arguments, 8 bytes each, and the array of their addresses.
+
+    Behind them come the addresses of tensor maps, where a program has some.
+    """
+
+    values: Any
+    places: Any
+    address: int
+    scratch: int  # position of the scratch memory; behind it that of counters
+    maps: TensorMaps | None = None
+    counters: Any = None  # memory that is zero between launches, of a thread's on one stream
+
+    @classmethod
+    def of(
+        cls, arrays: int, sizes: Sequence[int], *, counters: bool, maps: TensorMaps | None = None
+    ) -> Arguments:
+        """Arguments for so many arrays, scratch memory, counters, sizes and maps."""
+        before = arrays + 1 + counters
+        count = before + len(sizes)
+        values = (ctypes.c_int64 * count)(*(0 for _ in range(before)), *sizes)
+        first = ctypes.addressof(values)
+        addresses = [first + 8 * n for n in range(count)] + (maps.addresses if maps else [])
+        places = (ctypes.c_void_p * len(addresses))(*addresses)
+        return cls(values, places, ctypes.addressof(places), arrays, maps)
+
+
+class CudaProgram:
+    """A compiled program with its sizes, launched on the current stream without waiting."""
+
+    def __init__(
+        self, device: OnDevice, kernels: list[Any], source: KernelSource, sizes: Sequence[int]
+    ) -> None:
+        self.device = device
+        self.kernels = kernels
+        self.source = source
+        values = dict(zip(source.sizes, sizes, strict=True))
+        self.sizes = tuple(int(size) for size in sizes)
+        # The driver's function with what comes before the stream.
+        self.launches = [
+            partial(
+                device.functions.launch,
+                kernel.ptr,
+                *(max(1, evaluated(entry.groups, values)), 1, 1),
+                *(entry.threads, 1, 1),
+                entry.pool,
+            )
+            for kernel, entry in zip(kernels, source.entries, strict=True)
+        ]
+        self.scratch_bytes = max(evaluated(e.scratch, values) for e in source.entries)
+        self.counter_bytes = 4 * max(evaluated(e.counters, values) for e in source.entries)
+        self._arrays = [argument.role for argument in source.arguments].index("scratch")
+        self._has_more = bool(self.scratch_bytes or source.maps)
+        self._local = threading.local()
+
+    @cached_property
+    def _for_unaligned(self) -> CudaProgram:
+        """The program for arrays that begin anywhere, compiled when the first one comes."""
+        assert self.source.unaligned is not None
+        return self.device.compile(self.source.unaligned, self.sizes)
+
+    def bound(self, sizes: Sequence[int], inline: bool | None = None) -> CudaProgram:
+        """The same program for other sizes, without compiling again."""
+        return CudaProgram(self.device, self.kernels, self.source, sizes)
+
+    @cached_property
+    def _launch(self) -> Callable[..., None]:
+        return self.launcher()
+
+    def __call__(self, *arrays: Array) -> None:
+        """Enqueues the kernels on the current stream."""
+        self._launch(*arrays)
+
+    def _begun(self, stream: int) -> tuple[Arguments, Graphs]:
+        """New arguments for a thread and a stream; it may not have used the device before."""
+        functions = self.device.functions
+        streams: dict[int, tuple[Arguments, Graphs]] | None = getattr(self._local, "streams", None)
+        if streams is None:
+            functions.begin_thread()
+            self._local.streams = streams = {}
+            known: dict[int, Known] = {}
+            self._local.known = known
+        counters = self.counter_bytes > 0
+        arguments = Arguments.of(self._arrays, self.sizes, counters=counters, maps=self._maps())
+        if counters:
+            arguments.counters = functions.zeros(self.counter_bytes, stream)
+            arguments.values[arguments.scratch + 1] = arguments.counters.ptr
+        # Large scratch memory lies elsewhere in each launch.
+        is_recorded = self.scratch_bytes <= _KEPT_BYTES and len(streams) < _MOST_STREAMS
+        record = partial(functions.recorded, self.launches, arguments.address)
+        graphs = Graphs(record if is_recorded else None)
+        streams[stream], self._local.known[stream] = (arguments, graphs), graphs.known
+        return streams[stream]
+
+    def _add_memory(self, arguments: Arguments, stream: int) -> None:
+        """Sets the arguments that follow from those of the arrays and from the stream."""
+        if arguments.maps is not None:
+            arguments.maps.encode(arguments.values)
+        if self.scratch_bytes:
+            memory = self.device.functions.scratch(self.scratch_bytes, stream)
+            arguments.values[arguments.scratch] = memory
+
+    def _maps(self) -> TensorMaps | None:
+        """Memory for the program's tensor maps."""
+        maps, arguments = self.source.maps, self.source.arguments
+        if not maps:
+            return None
+        names = [argument.name for argument in arguments]
+        positions = [names.index(each.buffer) for each in maps]
+        return TensorMaps(maps, positions, self.device.functions.encode())
+
+    def beginner(self, *, behind: bool = False) -> tuple[Callable[..., None], None]:
+        """The launcher: NumPy's way on a GPU is to return when the work is enqueued."""
+        return self.launcher(), None
+
+    def launcher(self) -> Callable[..., None]:
+        """A function that does what a call does, with all that can be looked up looked up.
+
+        A thread's launches on a stream are a graph's after a while, as long as nobody captures it.
+        """
+        functions, local = self.device.functions, self._local
+        current_stream, is_captured, anew = (
+            functions.current_stream,
+            functions.is_captured,
+            self._anew,
+        )
+
+        def launch(*arrays: Array) -> None:
+            stream = current_stream().ptr
+            places = tuple([array.data.ptr for array in arrays])
+            is_free = stream == _LEGACY_STREAM or not is_captured(stream)
+            try:
+                again = local.known[stream].get(places) if is_free else None
+            except (AttributeError, KeyError):
+                again = None
+            if again is None:
+                anew(arrays, places, stream, is_free=is_free)
+            else:
+                again(stream)
+
+        def launch_of_three(first: Array, second: Array, third: Array) -> None:
+            # Most programs; spelt out, since this is most of a small call.
+            stream = current_stream().ptr
+            places = first.data.ptr, second.data.ptr, third.data.ptr
+            is_free = stream == _LEGACY_STREAM or not is_captured(stream)
+            try:
+                again = local.known[stream].get(places) if is_free else None
+            except (AttributeError, KeyError):
+                again = None
+            if again is None:
+                anew((first, second, third), places, stream, is_free=is_free)
+            else:
+                again(stream)
+
+        return launch_of_three if self._arrays == 3 else launch
+
+    def _anew(
+        self, arrays: Sequence[Array], places: tuple[int, ...], stream: int, *, is_free: bool
+    ) -> None:
+        """Launches on arrays that no graph was handed, on a stream that graphs are free to use."""
+        if self.source.unaligned is not None and any(place & _MISALIGNED for place in places):
+            self._for_unaligned(*arrays)
+            return
+        try:
+            arguments, graphs = self._local.streams[stream]
+        except (AttributeError, KeyError):
+            arguments, graphs = self._begun(stream)
+        arguments.values[: len(places)] = places
+        if self._has_more:
+            self._add_memory(arguments, stream)
+        again = graphs.handed(places) if is_free else None
+        if again is not None:
+            again(stream)
+            return
+        for kernel in self.launches:
+            kernel(stream, arguments.address, 0)
+
+    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+        """A launcher that calls `check` with the arrays whenever one of them is new.
+
+        So is one that has another shape than before; CuPy's arrays never change their types, nor
+        their strides without their shapes. Arrays are remembered by weak references.
+        """
+        last, known, run, ref = threading.local(), self._local, self.launcher(), weakref.ref
+        functions = self.device.functions
+        current_stream, is_captured = functions.current_stream, functions.is_captured
+
+        def launch(*arrays: Array) -> None:
+            before: list[tuple[Callable[[], Any], Any]] = getattr(last, "known", [])
+            is_known = len(before) == len(arrays) and all(
+                one() is array and array.shape == shape
+                for array, (one, shape) in zip(arrays, before, strict=True)
+            )
+            if not is_known:
+                last.known = []
+                check(*arrays)
+            run(*arrays)
+            if not is_known:
+                last.known = [(ref(array), array.shape) for array in arrays]
+
+        def launch_of_three(first: Array, second: Array, third: Array) -> None:
+            # Most programs; spelt out, since this is most of a small call.
+            try:
+                one, two, three, shape, and_shape, to_shape, places = last.known
+            except AttributeError:
+                one = two = three = _nothing
+                shape = and_shape = to_shape = places = None
+            if (one() is first and two() is second and three() is third) and (
+                first.shape == shape and second.shape == and_shape and third.shape == to_shape
+            ):
+                stream = current_stream().ptr
+                try:
+                    again = known.known[stream].get(places)
+                except (AttributeError, KeyError):
+                    again = None
+                if again is None or (stream != _LEGACY_STREAM and is_captured(stream)):
+                    run(first, second, third)
+                else:
+                    again(stream)
+                return
+            if places is not None:
+                del last.known
+            check(first, second, third)
+            run(first, second, third)
+            places = first.data.ptr, second.data.ptr, third.data.ptr
+            last.known = (
+                *(ref(first), ref(second), ref(third)),
+                *(first.shape, second.shape, third.shape),
+                places,
+            )
+
+        return launch_of_three if self._arrays == 3 else launch
+
+
+def _nothing() -> None:
+    """What stands for an array that is not known."""

@@ -1,0 +1,119 @@
+"""Programs that a compiler did not survive, so that they are not tried again where that matters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mdtensor.backends.host.binary_cache import Files
+from mdtensor.errors import CompilerFailedError, NotPrivateError
+from mdtensor.paths import private_folder
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where no attempt is marked
+    fcntl = None
+
+_MOST_DETAIL = 10_000  # characters
+
+
+class Attempts:
+    """What is being compiled, and what failed by the compiler's own fault, in a folder, by keys.
+
+    An attempt has a file, which its process holds a lock on. One that nobody holds is of a process
+    that ended meanwhile, killed perhaps: whether the compiler did it, another attempt has to tell.
+    Marks of programs that nobody tries again have an end (see `mdtensor.cache_eviction`).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     attempts = Attempts(Path(folder))
+    ...     with attempts.begun("a program"):
+    ...         pass
+    ...     attempts.keep("another", CompilerFailedError("crashed", "by SIGSEGV"))
+    ...     print(attempts.failure("a program"), attempts.failure("another"), sep="; ")
+    None; a compiler crashed on a generated kernel: by SIGSEGV
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "begun"
+        self._failures = Files(folder / "failed")
+        self._known: dict[str, CompilerFailedError] = {}  # in this process
+
+    def keep(self, key: str, failure: CompilerFailedError) -> None:
+        """Keeps a failure; for later processes too, but for what may have had another reason."""
+        self._known[key] = failure
+        if failure.failure == "cut off":
+            return
+        self.forget(key)
+        content = {"failure": failure.failure, "detail": failure.detail[:_MOST_DETAIL]}
+        self._failures.put(key, json.dumps(content).encode())
+
+    def failure(self, key: str) -> CompilerFailedError | None:
+        """The failure that was kept; None where there was none."""
+        if (known := self._known.get(key)) is not None:
+            return known
+        try:
+            kept = json.loads(self._failures.get(key) or b"")
+            failure, detail = kept["failure"], kept["detail"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+        if failure not in ("crashed", "hung") or not isinstance(detail, str):
+            return None
+        return CompilerFailedError(failure, detail)
+
+    @contextmanager
+    def begun(self, key: str) -> Generator[None]:
+        """Marks an attempt for the time of a `with`; where that cannot be done, there is no mark.
+
+        Raises CompilerFailedError where an earlier one failed, or its process ended in it.
+        """
+        if (failure := self.failure(key)) is not None:
+            raise failure
+        path = self._path(key)
+        handle = _marked(path)
+        try:
+            yield
+        finally:
+            if handle is not None:
+                _unmark(handle, path)
+
+    def forget(self, key: str) -> None:
+        """Takes away the mark of an attempt that was cut off, when another one tells."""
+        with suppress(OSError):
+            self._path(key).unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def _marked(path: Path) -> int | None:
+    """A handle of an attempt's file; None where another has it, or there is none."""
+    if fcntl is None:
+        return None
+    try:
+        private_folder(path.parent)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except (OSError, NotPrivateError):  # of which others tell
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_cut_off = os.read(handle, 1) != b""
+        os.write(handle, b"begun")
+    except OSError:
+        os.close(handle)
+        return None
+    if is_cut_off:
+        os.close(handle)
+        raise CompilerFailedError("cut off", "a process ended in the middle of it")
+    return handle
+
+
+def _unmark(handle: int, path: Path) -> None:
+    with suppress(OSError):
+        os.ftruncate(handle, 0)  # first: another process may have opened the file by now
+        path.unlink(missing_ok=True)
+    os.close(handle)

@@ -1,0 +1,1 @@
+"""OpenCL devices: programs compiled by PyOpenCL, launched on NumPy's arrays."""

@@ -1,0 +1,236 @@
+"""NumPy arrays on an OpenCL device, without copies.
+
+Where the device is a processor that sees all of the process's memory (fine-grained system SVM),
+kernels take the arrays' addresses; else buffers wrap the arrays' memory for the time of a call.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import struct
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.backends.host.aligned_memory import aligned_empty
+from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
+from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels
+from mdtensor.backends.opencl.opencl_program import OpenCLProgram
+from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found, load_pyopencl
+from mdtensor.backends.opencl.opencl_target import target_of
+from mdtensor.errors import CompileError, NoDeviceError
+from mdtensor.forks import keep_over_forks
+from mdtensor.kernels.kernel_source import KernelSource, numbered
+
+_LONGEST_COMPILATION_S = 60.0
+_BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
+
+
+def devices() -> list[tuple[str, Any]]:
+    """Every OpenCL device with its name, CPUs first, Intel's runtime before others."""
+    cl = load_pyopencl()
+    found: list[tuple[str, Any]] = []
+    platforms: list[Any] = []
+    with contextlib.suppress(cl.Error):
+        platforms = cl.get_platforms()
+    for platform in platforms:
+        found += [(_label(device), device) for device in platform.get_devices()]
+    if not found:
+        raise NoDeviceError("no OpenCL device on this machine", hint=hint_where_none_is_found())
+
+    def rank(entry: tuple[str, Any]) -> tuple[bool, bool]:
+        label, device = entry
+        return not device.type & cl.device_type.CPU, "intel" not in label.lower()
+
+    return sorted(found, key=rank)
+
+
+def open_device(device: Any) -> OpenCLDevice:
+    """The backend of one device that `devices` found."""
+    return OpenCLDevice(load_pyopencl(), device)
+
+
+class OpenCLDevice:
+    """One OpenCL device, its context, and its queues: one pooled, one run by the caller."""
+
+    arrays = "numpy"
+    faults: tuple[type[Exception], ...] = ()
+
+    def __init__(self, cl: Any, device: Any) -> None:
+        self.cl = cl
+        self.device = device
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context)
+        # The extension's own function: small calls feel the wrapper in Python around it.
+        self.enqueue: Callable[..., Any] = cl._cl.enqueue_nd_range_kernel
+        # PyOpenCL's programs in Python are kept in a folder of its own, under a lock that killed
+        # processes leave behind, and warn of all that compilers say.
+        self._new_program: Callable[..., Any] = cl._cl._Program
+        self.inline_queue = self.queue
+        if "cl_intel_exec_by_local_thread" in device.extensions:
+            self.inline_queue = cl.CommandQueue(self.context, properties=_BY_LOCAL_THREAD)
+        self.takes_addresses = _takes_addresses(cl, device)
+        self.mistakes_barriers = _mistakes_barriers(cl, device)
+        self._local = threading.local()
+        self._building = threading.Lock()
+        keep_over_forks(self._building)
+        # Where the process ends under a compiler, that one calls what is no more there.
+        atexit.register(self._building.acquire, timeout=_LONGEST_COMPILATION_S)
+        self.target = target_of(cl, device)
+        version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
+        self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]
+
+    @property
+    def compiler(self) -> Mapping[str, str] | None:
+        """What other processes of this machine need to compile for a processor."""
+        if not self.device.type & self.cl.device_type.CPU:
+            return None
+        return {"kind": "opencl", "device": _label(self.device)}
+
+    @property
+    def binaries(self) -> Binaries:
+        """Machine code that is kept for other processes."""
+        return Binaries(folder_of_kept("binaries"))
+
+    def machine_code_key(self, source: KernelSource) -> str:
+        """What decides the machine code of a program."""
+        target = self.target
+        facts = target.name, target.driver, f"{target.dialect} {target.vector_bytes}"
+        return "\n".join((*facts, *self._options(source.text, source.fragile), source.text))
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> OpenCLProgram:
+        """Compiles a program, or takes what an earlier process compiled.
+
+        CompileError carries the compiler's words and numbered source. What was compiled here is
+        loaded from its machine code, too: beside a text, Intel's runtime keeps what its compiler
+        made on the way, 2 MB of a small program, as long as that is there.
+        """
+        key = self.machine_code_key(source)
+        if (machine := self.binaries.get(key)) is not None:
+            with contextlib.suppress(CompileError):  # another driver by the same name and number
+                return self.load(Compiled(source, machine), sizes)
+        compiled = self.compiled(source)
+        self.binaries.put(key, compiled.machine)
+        return self.load(compiled, sizes)
+
+    def compiled(self, source: KernelSource) -> Compiled:
+        """A program as machine code, which `load` takes in another process, 30 times as fast."""
+        built = self.build(source.text, fragile=source.fragile)
+        return Compiled(source, self._machine_code(built))
+
+    def _machine_code(self, built: Any) -> MachineCode:
+        (code,) = built.get_info(self.cl.program_info.BINARIES)
+        return MachineCode(code)
+
+    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> OpenCLProgram:
+        """The program of machine code that this or another process made."""
+        code = compiled.machine.code
+        try:
+            with self._building:
+                program = self._new_program(self.context, [self.device], [code])
+                program._build(b"", None)
+        except self.cl.Error as error:
+            raise CompileError(f"{self.target.name} refused machine code: {error}") from None
+        return self._program(program, compiled.source, sizes)
+
+    def is_captured(self) -> bool:
+        """False: OpenCL records nothing."""
+        return False
+
+    def _program(self, built: Any, source: KernelSource, sizes: Sequence[int]) -> OpenCLProgram:
+        kernels = Kernels(self.cl, built, source)
+        # Code is made for the first kernel object: milliseconds that are a compiler's.
+        with self._building:
+            kernels.shared()
+        return OpenCLProgram(self, kernels, source, sizes, source.inline)
+
+    def is_lost(self) -> bool:
+        """Never: what goes wrong on a processor ends the process."""
+        return False
+
+    def build(self, text: str, *, fragile: bool = False) -> Any:
+        """A program of PyOpenCL's, built from a text anew."""
+        program = self._new_program(self.context, text)
+        try:
+            with self._building:
+                program._build(" ".join(self._options(text, fragile)).encode(), None)
+        except self.cl.Error as error:
+            said = [line for _, log in program._get_build_logs() for line in log.splitlines()]
+            raise CompileError(
+                f"{self.target.name} refused a kernel: {error}",
+                notes=[*said[:30], *numbered(text).splitlines()],
+            ) from None
+        return program
+
+    def _options(self, text: str, fragile: bool) -> list[str]:
+        options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]
+        shares = "barrier(" in text or "__local " in text
+        if self.mistakes_barriers and (fragile or shares):
+            options.append("-cl-opt-disable")
+        return options
+
+    def empty(
+        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
+        return aligned_empty(shape, dtype, strides)
+
+    def scratch(self, nbytes: int, *, inline: bool) -> tuple[np.ndarray, Any]:
+        """Scratch memory of this thread, and the object by which a kernel takes it.
+
+        A queue runs one program of a thread at a time, so its programs share memory: one block for
+        each power of two.
+        """
+        size = max(64, 1 << max(0, nbytes - 1).bit_length())
+        blocks: dict[tuple[int, bool], tuple[np.ndarray, Any]] | None
+        blocks = getattr(self._local, "blocks", None)
+        if blocks is None:
+            blocks = self._local.blocks = {}
+        if (size, inline) not in blocks:
+            memory = aligned_empty((size,), np.uint8)
+            blocks[size, inline] = memory, self.argument(memory)
+        return blocks[size, inline]
+
+    def argument(self, array: np.ndarray) -> Any:
+        """The argument of a generated kernel for an array that starts at its first element."""
+        if self.takes_addresses:
+            return np.uint64(self.cl.SVM(array).svm_ptr)
+        flags = self.cl.mem_flags
+        return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array)
+
+    def set_arguments(self, kernel: Any, first: int, arguments: Iterable[Any]) -> None:
+        """Sets what `argument` gave as arguments of a kernel, from the first position on."""
+        if not self.takes_addresses:
+            for position, argument in enumerate(arguments, first):
+                kernel.set_arg(position, argument)
+            return
+        packed: list[Any] = []  # so PyOpenCL need not try what each of them could be
+        for position, argument in enumerate(arguments, first):
+            packed += position, ADDRESS, int(argument)
+        kernel._set_arg_buf_pack_multi(tuple(packed))
+
+
+def _takes_addresses(cl: Any, device: Any) -> bool:
+    """Whether kernels may be given addresses of the process's memory, as numbers."""
+    if not device.type & cl.device_type.CPU or struct.calcsize(ADDRESS.decode()) != 8:
+        return False
+    capabilities = getattr(device, "svm_capabilities", 0)
+    return bool(capabilities & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+
+
+def _mistakes_barriers(cl: Any, device: Any) -> bool:
+    """Whether the device's compiler, when it optimises, gets what work-items share wrong.
+
+    Intel's for processors does (ADR 4). Schedules for processors have groups of one work-item,
+    and neither barriers nor local memory; what has them was written for GPUs, and is run on a
+    processor to test it. Nor does it get loops right of which the last iteration alone decides.
+    """
+    return bool(device.type & cl.device_type.CPU) and "Intel" in device.platform.vendor
+
+
+def _label(device: Any) -> str:
+    """By what users name a device."""
+    return f"{device.platform.name.strip()}: {device.name.strip()}"

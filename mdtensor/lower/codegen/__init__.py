@@ -1,0 +1,1 @@
+"""The emitters: from a Problem and a Schedule to LoopNests."""

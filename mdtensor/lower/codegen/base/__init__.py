@@ -1,0 +1,1 @@
+"""What all emitters share: the frame of a tile, layouts, addresses, values."""

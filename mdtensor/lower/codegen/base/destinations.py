@@ -1,0 +1,68 @@
+"""Where results go: to the outputs, or to arrays of totals that groups leave for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.partial_results import Partials
+from mdtensor.lower.ir.index import Index, as_index, name, total
+from mdtensor.lower.ir.statements import Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one element of the result tuple goes: a pointer, strides per dim, an offset."""
+
+    pointer: str
+    memory: np.dtype
+    strides: tuple[Index, ...]
+    offset: Index
+    streaming: bool
+
+    def at_tile(self, frame: Frame, dims: Iterable[int]) -> Index:
+        """Where the first point of a register tile goes, as far as these dims tell."""
+        tilings = frame.tilings
+        return self.offset + total(self.strides[d] * name(tilings[d].var("r")) for d in dims)
+
+
+Destinations = tuple[Destination, ...]
+
+
+def outputs_of(frame: Frame) -> Destinations:
+    """The outputs of a problem."""
+    return tuple(
+        Destination(
+            f"O{write.buffer}",
+            frame.problem.outputs[write.buffer],
+            write.strides,
+            as_index(write.offset),
+            frame.schedule.streaming,
+        )
+        for write in frame.problem.writes
+    )
+
+
+def totals_of(
+    frame: Frame, partials: Partials, number: Index
+) -> tuple[list[Pointer], Destinations]:
+    """Pointers to the arrays of totals, and where in them those of one group go, by its number."""
+    pointers = partials.pointers(frame.problem.scalar.result_dtypes)
+    offset = number * partials.size
+    found = (Destination(p.name, p.memory, partials.strides, offset, False) for p in pointers)
+    return pointers, tuple(found)
+
+
+def at_first_point(
+    frame: Frame, destinations: Sequence[Destination], prefix: str, dims: Sequence[int]
+) -> tuple[list[Pointer], Destinations]:
+    """Pointers to where a register tile begins along some dims, and the destinations from there."""
+    pointers = [
+        Pointer(f"{prefix}{k}", d.pointer, d.memory, "global", d.at_tile(frame, dims), const=False)
+        for k, d in enumerate(destinations)
+    ]
+    pairs = zip(destinations, pointers, strict=True)
+    return pointers, tuple(replace(d, pointer=pointer.name) for d, pointer in pairs)

@@ -1,0 +1,53 @@
+"""Whether the indices of a program's kernels are small enough to be computed in 32 bits.
+
+A GPU takes two instructions or more, one after the other, for each that it takes in 32 bits: before
+a work-item loads its first element, and for every element whose place is compared with an end.
+Searches try both, since the assembler shares registers out differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
+
+_MOST = 1 << 30  # half of what 32 bits hold: an index may be a sum of two such places
+
+
+def have_narrow_indices(problem: Problem, schedule: Schedule, kernels: Iterable[LoopNest]) -> bool:
+    """Whether all indices of the kernels of a problem fit in 32 bits.
+
+    Not where extents are names, nor in kernels with bulk copies, whose places are their own.
+    """
+    kernels = tuple(kernels)
+    if problem.is_general or any(kernel.maps for kernel in kernels):
+        return False
+    launched = [n for k in kernels for n in (k.groups, k.scratch, k.counters)]
+    computed = schedule.computed(problem)
+    reach = [_reach(tiling) for tiling in tilings_of(computed, schedule)]
+    reads = (*computed.reads, *(computed.finish.reads if computed.finish else ()))
+    places = [
+        *((computed.streams[read.stream].strides, read.offset) for read in reads),
+        *((write.strides, write.offset) for write in computed.writes),
+    ]
+    spans = (_span(strides, as_index(offset), reach) for strides, offset in places)
+    return all(0 <= size < _MOST for size in (*map(_number, launched), *reach, *spans))
+
+
+def _reach(tiling: DimTiling) -> int:
+    """More than any index along a dim, that of a work-item behind the last part included."""
+    return (_number(tiling.parts) + 1) * _number(tiling.part) + tiling.tile + tiling.block
+
+
+def _span(strides: Sequence[Index], offset: Index, reach: Sequence[int]) -> int:
+    """More than any part of the index of an element."""
+    along = zip(strides, reach, strict=True)
+    return abs(_number(offset)) + sum(abs(_number(stride)) * size for stride, size in along)
+
+
+def _number(value: Index) -> int:
+    return _MOST if value.constant is None else value.constant

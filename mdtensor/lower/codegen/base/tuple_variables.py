@@ -1,0 +1,31 @@
+"""Tuples of variables, declared and assigned element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mdtensor.lower.ir.statements import Let, Set, Statement
+from mdtensor.lower.ir.values import Ref, Value
+
+
+def lets(refs: Iterable[Ref], values: Iterable[Value], *, mutable: bool = False) -> list[Statement]:
+    """Declares variables with values."""
+    return [Let(ref, value, mutable) for ref, value in zip(refs, values, strict=True)]
+
+
+def sets(refs: Iterable[Ref], values: Iterable[Value]) -> list[Statement]:
+    """Assigns to mutable variables, one after the other."""
+    return [Set(ref, value) for ref, value in zip(refs, values, strict=True)]
+
+
+def sets_at_once(
+    refs: Iterable[Ref], values: Iterable[Value], held: Sequence[Ref]
+) -> list[Statement]:
+    """Assigns values that are computed from the variables: `held` has all before the first is set.
+
+    >>> import numpy as np
+    >>> a, b, x, y = (Ref(each, np.dtype("f4")) for each in "abxy")
+    >>> [s.ref.name for s in sets_at_once((a, b), (b, a), (x, y))]
+    ['x', 'y', 'a', 'b']
+    """
+    return [*lets(held, values), *sets(refs, held)]

@@ -1,0 +1,1 @@
+"""The body of a register tile: its loads, its computation, its stores."""

@@ -1,0 +1,33 @@
+"""The register tile: its accumulators, and the unrolled computation inside of the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mdtensor.lower.codegen.base.frame import Frame, Tile, single_accumulators
+from mdtensor.lower.codegen.base.stream_pointers import bases
+from mdtensor.lower.codegen.base.tuple_variables import lets
+from mdtensor.lower.codegen.base.value_from_expr import identity_of
+from mdtensor.lower.codegen.body.reduction_loops import combining_loops
+from mdtensor.lower.codegen.body.tile_body import Body
+from mdtensor.lower.ir.statements import Statement
+
+
+def compute_tile(frame: Frame, tile: Tile) -> list[Statement]:
+    """Declares and fills the accumulators of a tile."""
+    statements = bases(frame)
+    if not frame.problem.contracted:
+        body = Body(frame, tile, {}, "b", lanes=None)
+        return [*statements, *body.without_reduction()]
+    operator = frame.operator
+    accumulators = [refs for vectors in tile.accumulators for refs in vectors]
+    if frame.lane_is_reduced:
+        accumulators += single_accumulators(frame, tile)
+    neutral = identity_of(operator)
+    for refs in accumulators:
+        statements += lets(refs, neutral, mutable=True)
+
+    def combine(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
+        return Body(frame, tile, counts, "p", lanes).with_reduction()
+
+    return [*statements, *combining_loops(frame, combine)]

@@ -1,0 +1,60 @@
+"""The loops over combined dims, which every tile goes through point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mdtensor.lower.codegen.base.frame import Frame, has_singles
+from mdtensor.lower.codegen.base.stream_pointers import stream_pointers
+from mdtensor.lower.ir.index import as_index, name
+from mdtensor.lower.ir.statements import LetIndex, Loop, Statement
+
+# What is done at a point of the loops over combined dims: from unrolled counts and `Body.lanes`.
+AtPoint = Callable[[Mapping[int, int], str | None], list[Statement]]
+
+
+def combining_loops(frame: Frame, at_point: AtPoint) -> list[Statement]:
+    """The loops over combined dims, inside them the pointers of the streams, then `at_point`."""
+    return _combining_loops(frame, at_point, 0, {}, None)
+
+
+def _combining_loops(
+    frame: Frame, at_point: AtPoint, level: int, counts: Mapping[int, int], lanes: str | None
+) -> list[Statement]:
+    order = frame.schedule.reduce_order
+    if level == len(order):
+        return [*stream_pointers(frame), *at_point(counts, lanes)]
+    d = order[level]
+    tiling = frame.tilings[d]
+    var, end = tiling.var("r"), name(tiling.var("e"))
+    start = name(tiling.var("t"))
+    if tiling.threads > 1:
+        start = start + name(tiling.var("x")) * tiling.register
+
+    def inner(count: int, mode: str | None = lanes) -> tuple[Statement, ...]:
+        return tuple(_combining_loops(frame, at_point, level + 1, {**counts, d: count}, mode))
+
+    is_lane = d == frame.schedule.lane
+    count, mode = tiling.register, "vectors" if is_lane else lanes
+    block = as_index(tiling.block)
+    loops: list[Statement] = [LetIndex(var, start, mutable=True)]
+    # With threads, a whole register tile must fit, not a whole block of all threads.
+    stop = end + (tiling.block - tiling.register)
+    loops.append(Loop(var, None, stop, block, inner(count, mode)))
+    if tiling.remainder == 0:
+        return loops
+    if is_lane:
+        width = frame.schedule.width
+        one = as_index(1)
+        if tiling.register > width and (tiling.remainder is None or tiling.remainder >= width):
+            loops.append(Loop(var, None, end, as_index(width), inner(width, "vector")))
+        if has_singles(frame):
+            loops.append(Loop(var, None, end, one, inner(1, "single")))
+    elif tiling.remainder is None or tiling.threads > 1:
+        if tiling.register > 1:
+            loops.append(Loop(var, None, end, as_index(1), inner(1)))
+    else:
+        # What an If would do once: after one, Intel's compiler was seen to count wrongly.
+        rest = as_index(tiling.remainder)
+        loops.append(Loop(var, None, end, rest, inner(tiling.remainder)))
+    return loops

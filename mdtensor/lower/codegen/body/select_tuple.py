@@ -1,0 +1,40 @@
+"""An accumulator that takes a point's tuple where that wins, and else stays as it is.
+
+One branch for several points was measured too: none of their looks waits for another then, but
+what they compared takes more instructions to remember than a branch saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mdtensor.lower.codegen.base.tuple_variables import sets
+from mdtensor.lower.codegen.base.value_from_expr import value_of, values_of
+from mdtensor.lower.ir.statements import Let, Statement, When
+from mdtensor.lower.ir.values import Ref, Value
+from mdtensor.lower.problem.select_operators import Choice
+
+
+def take_tuple(
+    choice: Choice,
+    refs: Sequence[Ref],
+    params: Sequence[Value],
+    index: Callable[[str], Value],
+    prefix: str,
+) -> list[Statement]:
+    """The statements; what conditions do not ask for is computed only where they hold.
+
+    `params` are those of the scalar function, `prefix` begins the names of new variables.
+    """
+    own = values_of(choice.results, params, index)
+    declared: list[list[Statement]] = []
+    for asked in choice.asked:
+        held = [Ref(f"{prefix}_{k}", refs[k].dtype) for k in asked]
+        declared.append([Let(ref, own[k]) for k, ref in zip(asked, held, strict=True)])
+        for k, ref in zip(asked, held, strict=True):
+            own[k] = ref
+    statements: list[Statement] = sets(refs, own)
+    for condition, lets in zip(choice.conditions[::-1], declared[::-1], strict=True):
+        holds = value_of(condition, [*params, *refs, *own], index)
+        statements = [*lets, When(holds, tuple(statements))]
+    return statements

@@ -1,0 +1,1 @@
+"""The loops and vectors of processors: cache tiles, peeled rows, shuffles."""

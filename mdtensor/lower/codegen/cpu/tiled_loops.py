@@ -1,0 +1,144 @@
+"""The loops of work-items that keep nothing: cache tiles, and the register tiles inside them.
+
+Staged inputs are copied after the innermost tile loop that they depend on. A register tile is
+computed, or scanned, and written before the next one begins; what is no whole tile follows in
+smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mdtensor.lower.codegen.base.destinations import Destination, at_first_point
+from mdtensor.lower.codegen.base.frame import Frame, powers_of_two, tile_of
+from mdtensor.lower.codegen.base.partition import cache_tiles, tiles_before
+from mdtensor.lower.codegen.body.micro_kernel import compute_tile
+from mdtensor.lower.codegen.body.write_outputs import write_tile
+from mdtensor.lower.codegen.cpu.peel_rows import peeled_loops
+from mdtensor.lower.codegen.memory import stage_inputs
+from mdtensor.lower.codegen.scan.scan_tile import scan_tile
+from mdtensor.lower.ir.index import Index, as_index, name
+from mdtensor.lower.ir.statements import If, IndexCalc, LetIndex, Loop, Statement, Step
+from mdtensor.lower.schedule.tiling import DimTiling
+
+
+def tiled_loops(
+    frame: Frame, destinations: Sequence[Destination], carries: Sequence[Destination] = ()
+) -> list[Statement]:
+    """The loops over a group's part; of a scan, `carries` are what comes before it."""
+    order = frame.schedule.group_order
+    tiled = [d for d in order if frame.tilings[d].tile]
+    register_tiles = _RegisterTiles(frame, destinations, carries)
+
+    def inside(level: int) -> list[Statement]:
+        statements: list[Statement] = []
+        for number, layout in frame.layouts.items():
+            if _depth(frame, number, tiled) == level:
+                statements += stage_inputs.copy(
+                    layout, frame.problem, frame.schedule, frame.tilings
+                )
+        if level == len(tiled):
+            statements += register_tiles.loops({})
+        return statements
+
+    return cache_tiles(frame.tilings, order, inside)
+
+
+def row_by_row(frame: Frame) -> list[Statement]:
+    """Declares `x_d`, the work-item's number along each dim, the last dim fastest."""
+    if frame.items == 1:
+        return []
+    statements: list[Statement] = []
+    rest = name("item")
+    for d in reversed(frame.schedule.group_order):
+        tiling = frame.tilings[d]
+        if tiling.threads == 1:
+            continue
+        threads = as_index(tiling.threads)
+        statements.append(LetIndex(tiling.var("x"), IndexCalc("%", rest, threads)))
+        quotient = tiling.var("y")
+        statements.append(LetIndex(quotient, IndexCalc("/", rest, threads)))
+        rest = name(quotient)
+    return statements
+
+
+def _depth(frame: Frame, number: int, tiled: Sequence[int]) -> int:
+    """After how many of the tile loops a stream's tile is known: the hoisted place of its copy."""
+    stream = frame.problem.streams[number]
+    return max((n + 1 for n, d in enumerate(tiled) if stream.uses(d)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _RegisterTiles:
+    """The register tiles of a cache tile: where their results go, and what they continue."""
+
+    frame: Frame
+    destinations: Sequence[Destination]
+    carries: Sequence[Destination]
+
+    def loops(self, counts: Mapping[int, int]) -> list[Statement]:
+        """The loops over the kept dims but those whose points in a tile are counted already."""
+        schedule = self.frame.schedule
+        if len(counts) == len(schedule.loop_order):
+            return self._tile(counts)
+        d = schedule.loop_order[len(counts)]
+
+        def inner(count: int) -> tuple[Statement, ...]:
+            return tuple(self.loops({**counts, d: count}))
+
+        if schedule.peel and d == schedule.lane:
+            return peeled_loops(self.frame, self.destinations[0], inner)
+        return _tile_loops(self.frame, d, inner)
+
+    def _tile(self, counts: Mapping[int, int]) -> list[Statement]:
+        """One register tile, with so many points along every kept dim."""
+        frame, tile = self.frame, tile_of(self.frame, counts)
+        kept = frame.problem.kept
+        pointers, destinations = at_first_point(frame, self.destinations, "o", kept)
+        if frame.problem.scanned >= 0:
+            before, carries = at_first_point(frame, self.carries, "carry", kept)
+            return [*pointers, *before, *scan_tile(frame, tile, destinations, carries)]
+        earlier = tiles_before(frame.tilings, frame.problem.contracted)
+        statements = compute_tile(frame, tile)
+        return [*pointers, *statements, *write_tile(frame, tile, destinations, earlier)]
+
+
+def _tile_loops(
+    frame: Frame, d: int, inner: Callable[[int], tuple[Statement, ...]]
+) -> list[Statement]:
+    """The loop over whole register tiles along a dim, and smaller ones for what they leave."""
+    tiling = frame.tilings[d]
+    var, end = tiling.var("r"), name(tiling.var("e"))
+    start = name(tiling.var("t"))
+    if tiling.threads > 1:
+        start = start + name(tiling.var("x")) * tiling.register
+    extent, register = tiling.extent.constant, tiling.register
+    if extent is not None and extent < register:
+        return [LetIndex(var, start), *_guarded(tiling, var, end, inner(extent))]
+    statements: list[Statement] = [LetIndex(var, start, mutable=True)]
+    stop = end + (tiling.block - register)
+    statements.append(Loop(var, None, stop, as_index(tiling.block), inner(register)))
+    if tiling.remainder is not None:
+        if tiling.remainder:
+            # "var < end" says the same, but Intel's compiler was seen to store in wrong places
+            # then, where the loop before ran once or not at all.
+            rest = name(var) + tiling.remainder
+            statements.append(If(rest, "<=", end, inner(tiling.remainder)))
+        return statements
+    if register == 1:
+        return statements
+    width = frame.schedule.width if d == frame.schedule.lane else 1
+    if register > width > 1:
+        statements.append(Loop(var, None, end, as_index(width), inner(width)))
+    largest = width if width > 1 else 1 << (register - 1).bit_length()
+    for _, length in powers_of_two(largest - 1, largest):
+        step: Statement = Step(var, length)
+        statements.append(If(name(var) + length, "<=", end, (*inner(length), step)))
+    return statements
+
+
+def _guarded(
+    tiling: DimTiling, var: str, end: Index, body: tuple[Statement, ...]
+) -> list[Statement]:
+    return list(body) if tiling.threads == 1 else [If(name(var), "<", end, body)]

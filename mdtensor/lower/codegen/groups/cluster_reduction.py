@@ -1,0 +1,64 @@
+"""Groups that share a reduction are a cluster, whose first group combines what all of them have.
+
+The groups of a cluster run at one time and reach each other's local memory. Each leaves its
+results in that of the first one, where they are after a barrier of the cluster: nothing of them
+goes through memory, and nobody is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdtensor.lower.codegen.base.destinations import Destination
+from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.partial_results import Partials, local_name, number_among
+from mdtensor.lower.codegen.groups.last_block_reduction import LAST, combined_by_one_group
+from mdtensor.lower.ir.group_statements import BeginCluster, MeetCluster, OfFirst
+from mdtensor.lower.ir.index import ZERO, as_index, name
+from mdtensor.lower.ir.register_types import register_dtype
+from mdtensor.lower.ir.statements import Allocate, Statement
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.tiling import DimTiling
+
+
+def partials_of_cluster(
+    problem: Problem, tilings: tuple[DimTiling, ...], partials: Partials
+) -> Partials:
+    """The same results in local memory: one block of the kept dims for each group."""
+    strides = [ZERO] * len(problem.extents)
+    size, before = 1, ZERO
+    for d in reversed(partials.order):
+        strides[d] = as_index(size)
+        if tilings[d].is_split:
+            before = before + name(tilings[d].var("z")) * tilings[d].part * -size
+        size *= tilings[d].block
+    return replace(partials, strides=tuple(strides), size=as_index(size), local=True, before=before)
+
+
+def groups_of(partials: Partials) -> int:
+    """Groups of a cluster."""
+    count = partials.count.constant
+    assert count is not None
+    return count
+
+
+def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Destination, ...]]:
+    """What a group does first, and where it leaves its results."""
+    number = number_among(frame.tilings, frame.problem.contracted)
+    statements: list[Statement] = []
+    destinations: list[Destination] = []
+    for k, dtype in enumerate(frame.problem.scalar.result_dtypes):
+        memory = register_dtype(dtype)
+        extent = groups_of(partials) * (partials.size.constant or 1)
+        statements.append(Allocate(local_name(k), memory, "local", extent))
+        statements.append(OfFirst(f"C{k}", local_name(k), memory))
+        offset = number * partials.size + partials.before
+        destinations.append(Destination(f"C{k}", memory, partials.strides, offset, False))
+    return [*statements, BeginCluster()], tuple(destinations)
+
+
+def first_of_cluster(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
+    """Arrays in local memory, and what the first group does when all results are there."""
+    arrays, body = combined_by_one_group(frame, partials)
+    number = number_among(frame.tilings, frame.problem.contracted)
+    return arrays, [MeetCluster(LAST, number), body]

@@ -1,0 +1,89 @@
+"""The last of the groups that share a reduction combines the results of all.
+
+Groups count themselves when their results are in memory. Who combines is a matter of chance, in
+which order is not: results depend on the schedule alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdtensor.lower.codegen.base.destinations import Destination, outputs_of
+from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.partial_results import (
+    Partials,
+    by_one_group,
+    combination,
+    number_among,
+    sources,
+)
+from mdtensor.lower.codegen.register_blocking.register_blocking import (
+    item_numbers,
+    resident_memory,
+    resident_tiles,
+)
+from mdtensor.lower.ir.group_statements import Arrive
+from mdtensor.lower.ir.index import ZERO, Index, as_index, name, product
+from mdtensor.lower.ir.statements import Allocate, If, LetIndex, Pointer, Statement
+from mdtensor.lower.schedule.rules.valid import validate
+from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
+
+LAST = "last"
+
+
+def counters(frame: Frame) -> Index:
+    """Number of counters: one for each set of groups that share a reduction."""
+    return product(frame.tilings[d].parts for d in frame.problem.kept)
+
+
+def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
+    """Arrays in local memory, and what a group does when its results are in memory."""
+    number = number_among(frame.tilings, frame.problem.kept)
+    arrays, combine = combined_by_one_group(frame, partials)
+    return arrays, [Arrive(LAST, number, partials.count), combine]
+
+
+def combined_by_one_group(frame: Frame, partials: Partials) -> tuple[list[Statement], If]:
+    """Arrays in local memory, and the combination of all groups' results where `LAST` is 1."""
+    problem, tilings = frame.problem, frame.tilings
+    whole = combination(problem, partials)
+    blocks = [tilings[d].block for d in partials.order]
+    items = math.prod(frame.schedule.threads)
+    schedule = by_one_group(whole, frame.schedule, blocks, items)
+    validate(whole, schedule)
+    inner = Frame(whole, schedule, tilings_of(whole, schedule), {}, frame.aligned)
+    body: list[Statement] = []
+    if problem.finish is not None:
+        body += [
+            Pointer(f"given_I{n}", f"I{n}", dtype, "global", as_index(0))
+            for n, dtype in enumerate(problem.inputs)
+        ]
+    body += sources(problem, partials)
+    body += _all_groups(inner.tilings[0])
+    body += [*item_numbers(inner), *resident_tiles(inner, _results(frame, partials))]
+    return resident_memory(inner), If(as_index(0), "<", name(LAST), tuple(body))
+
+
+def _all_groups(tiling: DimTiling) -> list[Statement]:
+    low = LetIndex(tiling.var("lo"), as_index(0))
+    return [low, LetIndex(tiling.var("hi"), tiling.extent)]
+
+
+def _results(frame: Frame, partials: Partials) -> list[Destination]:
+    """Where results go, by the dims of the combination."""
+    return [
+        replace(output, strides=(ZERO, *(output.strides[d] for d in partials.order)))
+        for output in outputs_of(frame)
+    ]
+
+
+def united(arrays: Sequence[Statement]) -> list[Statement]:
+    """Arrays of one name as one that is large enough for each."""
+    largest: dict[str, Allocate] = {}
+    for array in arrays:
+        assert isinstance(array, Allocate)
+        before = largest.get(array.name, array)
+        largest[array.name] = replace(array, extent=max(array.extent, before.extent))
+    return list(largest.values())

@@ -1,0 +1,175 @@
+"""(Frame) -> LoopNest: one kernel, whose groups compute a problem, or leave totals of their parts.
+
+What is declared comes first: the group's part, the work-items' numbers, where results go, local
+memory. Then come the loops, in one of five ways.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from mdtensor.lower.codegen.base.destinations import Destinations, outputs_of, totals_of
+from mdtensor.lower.codegen.base.frame import Frame
+from mdtensor.lower.codegen.base.partial_results import Partials, number_among
+from mdtensor.lower.codegen.base.partition import group_bounds
+from mdtensor.lower.codegen.body.write_outputs import item_turns, shared_memory
+from mdtensor.lower.codegen.cpu.tiled_loops import row_by_row, tiled_loops
+from mdtensor.lower.codegen.groups.cluster_reduction import begun
+from mdtensor.lower.codegen.memory import stage_inputs
+from mdtensor.lower.codegen.register_blocking.register_blocking import (
+    item_numbers,
+    resident_memory,
+    resident_tiles,
+)
+from mdtensor.lower.codegen.scan.cooperative_scan import scan_blocks, scan_memory
+from mdtensor.lower.codegen.streaming.pointwise import pointwise_tiles
+from mdtensor.lower.codegen.tma.wgmma_loop import bulk_tiles, maps_of
+from mdtensor.lower.ir.index import ZERO, Index, as_index, name, product, total
+from mdtensor.lower.ir.loop_nest import Argument, LoopNest
+from mdtensor.lower.ir.statements import IndexCalc, LetIndex, Statement
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.scratch_memory import ALIGNMENT, is_aligned, whole_lines
+from mdtensor.lower.schedule.machine_model import WARP
+
+
+def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
+    """The kernel of a problem.
+
+    Where groups have `partials`, they leave those of a reduction there; a scan goes on from them.
+    """
+    problem, schedule = frame.problem, frame.schedule
+    declared, totals = _totals(frame, partials) if partials else ([], ())
+    destinations, carries = outputs_of(frame), totals
+    if totals and problem.scanned < 0:
+        destinations, carries = totals, ()
+    way = _way_of(frame, carries)
+    left = whole_lines(partials.nbytes * len(totals)) if partials else ZERO
+    staged, per_group = _staged(frame, left)
+    body = (
+        *part_bounds(frame),
+        *way.numbers(frame),
+        *declared,
+        *way.memory(frame),
+        *staged,
+        *way.loops(frame, destinations),
+    )
+    groups = groups_of(frame)
+    return LoopNest(
+        "kernel_0",
+        arguments_of(problem),
+        size_names(problem),
+        frame.items + (WARP if schedule.bulk else 0),
+        body,
+        groups,
+        left + per_group * groups,
+        maps=maps_of(frame) if schedule.bulk else (),
+        stores_in_loops=not schedule.resident,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How work-items go through a group's part: their numbers, what they share, and the loops."""
+
+    numbers: Callable[[Frame], list[Statement]]
+    memory: Callable[[Frame], list[Statement]]
+    loops: Callable[[Frame, Destinations], list[Statement]]
+
+
+def _way_of(frame: Frame, carries: Destinations) -> _Way:
+    """The way that the problem and the schedule ask for; `carries` are those of a plain scan."""
+    if not frame.schedule.resident:
+        return _Way(row_by_row, _tree_memory, partial(tiled_loops, carries=carries))
+    if frame.problem.scanned >= 0:
+        return _Way(item_numbers, scan_memory, scan_blocks)
+    if not frame.problem.contracted:
+        return _Way(item_numbers, _no_memory, pointwise_tiles)
+    if frame.schedule.bulk:
+        return _Way(item_numbers, resident_memory, bulk_tiles)
+    return _Way(item_numbers, resident_memory, resident_tiles)
+
+
+def _tree_memory(frame: Frame) -> list[Statement]:
+    return [*shared_memory(frame), *item_turns(frame)]
+
+
+def _no_memory(_: Frame) -> list[Statement]:
+    return []
+
+
+def _totals(frame: Frame, partials: Partials) -> tuple[list[Statement], Destinations]:
+    """Where groups have their totals: the first group of a cluster has all of them."""
+    if partials.local:
+        return begun(frame, partials)
+    number = number_among(frame.tilings, frame.problem.contracted)
+    pointers, totals = totals_of(frame, partials, number)
+    return [*pointers], totals
+
+
+def part_bounds(frame: Frame) -> list[Statement]:
+    """Declares the bounds of a group's part of every dim."""
+    schedule = frame.schedule
+    order = schedule.numbered(frame.problem)
+    return group_bounds(frame.tilings, order, schedule.swath, _swathed(frame))
+
+
+def _swathed(frame: Frame) -> tuple[int, int] | None:
+    """The kept dims whose parts are walked in swaths: the innermost neighbours of the order."""
+    split = [d for d in frame.schedule.numbered(frame.problem) if frame.tilings[d].is_split]
+    pairs = [p for p in itertools.pairwise(split) if not any(frame.problem.reduced[d] for d in p)]
+    return pairs[-1] if pairs and frame.schedule.swath > 1 else None
+
+
+def groups_of(frame: Frame) -> Index:
+    """The number of groups."""
+    return product(tiling.parts for tiling in frame.tilings)
+
+
+def arguments_of(problem: Problem) -> tuple[Argument, ...]:
+    """Inputs, outputs, and scratch memory, which every kernel has."""
+    inputs = [Argument(f"I{n}", dtype, "input") for n, dtype in enumerate(problem.inputs)]
+    outputs = [Argument(f"O{n}", dtype, "output") for n, dtype in enumerate(problem.outputs)]
+    return (*inputs, *outputs, Argument("scratch", np.dtype(np.uint8), "scratch"))
+
+
+def size_names(problem: Problem) -> tuple[str, ...]:
+    """Names of the run-time sizes, in the order in which the launch passes them."""
+    if not problem.is_general:
+        return ()
+    blocks = (f"B_{label}" for label in problem.labels)
+    parts = (f"P_{label}" for label in problem.labels)
+    return (*problem.sizes, *blocks, *parts)
+
+
+def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
+    """Declares the staged tiles; returns the bytes of scratch memory that one group needs."""
+    statements: list[Statement] = []
+    sizes = {
+        number: whole_lines(layout.size * layout.memory.itemsize)
+        for number, layout in frame.layouts.items()
+        if layout.region == "scratch"
+    }
+    skips = sum(not is_aligned(size) for size in (offset, *sizes.values()) if sizes)
+    per_group = total(sizes.values()) + ALIGNMENT * (skips + 1 if skips else 0)
+    start = offset + per_group * name("group")
+    for number, layout in frame.layouts.items():
+        if number in sizes:
+            aligned, start = _aligned(start, f"line{number}")
+            statements += aligned
+        statements += stage_inputs.declare(layout, start)
+        if number in sizes:
+            start = start + sizes[number]
+    return statements, per_group
+
+
+def _aligned(start: Index, held: str) -> tuple[list[Statement], Index]:
+    """The next multiple of the alignment from a byte on; declared where sizes are names."""
+    if is_aligned(start):
+        return [], start
+    line = LetIndex(held, IndexCalc("/", start + (ALIGNMENT - 1), as_index(ALIGNMENT)))
+    return [line], name(held) * ALIGNMENT

@@ -1,0 +1,1 @@
+"""Copies between levels of the memory hierarchy: staging, prefetching, cooperative copies."""

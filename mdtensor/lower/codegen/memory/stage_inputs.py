@@ -1,0 +1,242 @@
+"""Staging: a tile of an input copied to nearer memory, in the order in which it will be read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.codegen.base.staged_layouts import FULL, INNER, OUTER, Axis, Layout
+from mdtensor.lower.codegen.base.tuple_variables import lets
+from mdtensor.lower.ir.group_statements import Barrier
+from mdtensor.lower.ir.index import Index, as_index, name, total
+from mdtensor.lower.ir.register_types import register_dtype
+from mdtensor.lower.ir.statements import (
+    Allocate,
+    Comment,
+    If,
+    IndexCalc,
+    LetIndex,
+    Loop,
+    Pointer,
+    Statement,
+    Store,
+)
+from mdtensor.lower.ir.values import Calc, Load, Ref, Value
+from mdtensor.lower.problem.problem import Problem, Read
+from mdtensor.lower.problem.scratch_memory import ALIGNMENT
+from mdtensor.lower.problem.zero_padding import place_of
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.schedule.tiling import DimTiling
+
+ARRAY_BYTES = 48 << 10  # what CUDA lets a kernel declare, and a stack surely holds
+LOCAL_BYTES = 227 << 10  # what a group can have of the largest local memories
+
+
+def declare(layout: Layout, offset: Index) -> list[Statement]:
+    """The memory of a staged tile: an array, or its place in the scratch buffer."""
+    if layout.region == "scratch":
+        return [Pointer(layout.pointer, "scratch", layout.memory, "global", offset, const=False)]
+    size = layout.size.constant
+    if size is None:
+        raise LoweringError(f"a tile in {layout.region} memory needs extents that are numbers")
+    extent = size + ALIGNMENT if layout.stages == 1 else layout.apart * layout.stages
+    nbytes, most = extent * layout.memory.itemsize, ARRAY_BYTES
+    if layout.stages > 1:
+        most = LOCAL_BYTES
+    if nbytes > most:
+        raise LoweringError(
+            f"a tile of {nbytes} bytes in {layout.region} memory, which takes {most}"
+        )
+    return [Allocate(layout.pointer, layout.memory, layout.region, extent)]
+
+
+def copy(
+    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> list[Statement]:
+    """Copies the current tile of a stream to its staged place."""
+    if layout.region == "local":
+        together = _copy_together(layout, problem, schedule, tilings)
+        alone = math.prod(schedule.threads) == 1
+        return together if alone else [Barrier(), *together, Barrier()]
+    loops = _copy_loops(layout, problem, schedule, tilings, sources_of(layout, problem))
+    return [Comment(f"stage {layout.pointer}"), *loops]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a stream's elements are copied from: a buffer, its type, and an offset.
+
+    They go to the staged tile from element `start` on.
+    """
+
+    buffer: str
+    memory: np.dtype
+    offset: Index | int
+    start: Index | int = 0
+
+    def load(self, layout: Layout, index: Index, lanes: int = 1, stride: Index | int = 1) -> Value:
+        """Elements from the source, converted to the type of the staged tile."""
+        loaded = Load(self.buffer, self.memory, index + self.offset, lanes, stride)
+        held = register_dtype(layout.memory)
+        return loaded if loaded.dtype == held else Calc("cast", (loaded,), held, lanes)
+
+    def copied(self, layout: Layout, index: Index, to: Index) -> Statement:
+        """Copies one element to the staged tile."""
+        return Store(layout.pointer, layout.memory, to + self.start, self.load(layout, index))
+
+
+def source_of(layout: Layout, problem: Problem) -> Source:
+    """Where the elements of a staged tile of one place come from."""
+    return sources_of(layout, problem)[0]
+
+
+def sources_of(layout: Layout, problem: Problem) -> list[Source]:
+    """Where the elements of a staged tile come from, place by place."""
+    buffer = problem.streams[layout.stream].buffer
+    first: dict[Index, Read] = {}
+    for read in problem.reads:
+        if read.stream == layout.stream:
+            first.setdefault(as_index(read.offset), read)
+    return [
+        Source(
+            f"I{buffer}",
+            problem.inputs[buffer],
+            place_of(problem, read),
+            layout.start_of(place),
+        )
+        for place, read in first.items()
+    ]
+
+
+def _copy_together(
+    layout: Layout, problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
+) -> list[Statement]:
+    """All work-items of the group copy, element by element of the staged tile."""
+    stream = problem.streams[layout.stream]
+    source = source_of(layout, problem)
+    size = layout.size
+    decode: list[Statement] = []
+    position: dict[int, Index] = {}
+    rest = name("c")
+    for axis in layout.axes:
+        dim = tilings[axis.dim].label
+        coordinate = f"c_{dim}_{axis.part}"
+        decode.append(LetIndex(coordinate, IndexCalc("/", rest, axis.stride)))
+        remaining = f"m_{dim}_{axis.part}"
+        decode.append(LetIndex(remaining, IndexCalc("%", rest, axis.stride)))
+        rest = name(remaining)
+        scale = tilings[axis.dim].block if axis.part == OUTER else 1
+        step = name(coordinate) * scale
+        position[axis.dim] = position.get(axis.dim, name(tilings[axis.dim].var("t"))) + step
+    address = total(stream.strides[d] * index for d, index in position.items())
+    value = source.load(layout, address)
+    statement: Statement = Store(layout.pointer, layout.memory, name("c"), value)
+    for d, index in position.items():
+        # Distances: where positions were compared, Intel's compiler left elements out (ADR 4).
+        start, end = name(tilings[d].var("t")), name(tilings[d].var("e"))
+        statement = If(index - start, "<", end - start, (statement,))
+    threads = math.prod(schedule.threads)
+    first = name("item") if threads > 1 else as_index(0)
+    return [Loop("c", first, size + (threads - 1), as_index(threads), (*decode, statement))]
+
+
+def _copy_loops(
+    layout: Layout,
+    problem: Problem,
+    schedule: Schedule,
+    tilings: Sequence[DimTiling],
+    sources: Sequence[Source],
+) -> list[Statement]:
+    """One work-item copies, in the order of the target; whole vectors along the lane dim.
+
+    Elements of all sources are copied together, since they lie between each other.
+    """
+    stream, lane = problem.streams[layout.stream], schedule.lane
+    axes = list(layout.axes)
+    vector = bool(axes) and axes[-1].dim == lane and axes[-1].part == INNER and schedule.width > 1
+    if not vector:
+        axes.sort(key=lambda axis: _is_nearest(problem, layout, axis))
+    from_address, to_address = as_index(0), as_index(0)
+    for axis in layout.axes:
+        tiling = tilings[axis.dim]
+        stride = stream.strides[axis.dim]
+        if axis.part == INNER:
+            if vector and axis is layout.axes[-1]:
+                continue
+            step = name(tiling.var("u"))
+            from_address, to_address = from_address + stride * step, to_address + axis.stride * step
+            continue
+        start = name(tiling.var("q"))
+        from_address = from_address + stride * start
+        if axis.part == OUTER:
+            to_address = to_address + axis.stride * name(tiling.var("k"))
+        else:
+            to_address = to_address + axis.stride * (start - name(tiling.var("t")))
+
+    def build(remaining: list[Axis]) -> tuple[Statement, ...]:
+        if vector and len(remaining) == 1:
+            stride = stream.strides[lane]
+            return _copy_vectors(
+                layout, schedule, tilings[lane], sources, from_address, to_address, stride
+            )
+        if not remaining:
+            return tuple(source.copied(layout, from_address, to_address) for source in sources)
+        axis, tiling = remaining[0], tilings[remaining[0].dim]
+        body = build(remaining[1:])
+        start, end = name(tiling.var("t")), name(tiling.var("e"))
+        if axis.part == INNER:
+            count = tiling.var("n")
+            left = end - name(tiling.var("q"))
+            return (
+                LetIndex(count, IndexCalc("min", as_index(tiling.block), left)),
+                Loop(tiling.var("u"), as_index(0), name(count), as_index(1), body),
+            )
+        if axis.part == FULL:
+            return (Loop(tiling.var("q"), start, end, as_index(1), body),)
+        number = LetIndex(
+            tiling.var("k"),
+            IndexCalc("/", name(tiling.var("q")) - start, as_index(tiling.block)),
+        )
+        stop = end + (tiling.block - 1)
+        return (Loop(tiling.var("q"), start, stop, as_index(tiling.block), (number, *body)),)
+
+    return list(build(axes))
+
+
+def _is_nearest(problem: Problem, layout: Layout, axis: Axis) -> int:
+    """1 for the axis along which the source lies closest, which then runs innermost."""
+    stride = problem.streams[layout.stream].strides[axis.dim].constant
+    return int(stride is not None and abs(stride) == 1 and axis.part != OUTER)
+
+
+def _copy_vectors(
+    layout: Layout,
+    schedule: Schedule,
+    tiling: DimTiling,
+    sources: Sequence[Source],
+    from_address: Index,
+    to_address: Index,
+    stride: Index,
+) -> tuple[Statement, ...]:
+    """A block along the lane dim: whole vectors, or element by element at the dim's end."""
+    width, memory = schedule.width, layout.memory
+    whole: list[Statement] = []
+    for o in range(0, tiling.block, width):
+        address = from_address + stride * o
+        values = [source.load(layout, address, width, stride) for source in sources]
+        refs = [Ref(f"s{o}_{k}", value.dtype, width) for k, value in enumerate(values)]
+        whole += lets(refs, values)
+        whole += [
+            Store(layout.pointer, memory, to_address + source.start + o, ref)
+            for source, ref in zip(sources, refs, strict=True)
+        ]
+    start, end, step = name(tiling.var("q")), name(tiling.var("e")), name(tiling.var("u"))
+    single = tuple(
+        source.copied(layout, from_address + stride * step, to_address + step) for source in sources
+    )
+    rest = (Loop(tiling.var("u"), as_index(0), end - start, as_index(1), single),)
+    return (If(start + tiling.block, "<=", end, tuple(whole), rest),)

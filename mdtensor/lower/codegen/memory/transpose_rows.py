@@ -1,0 +1,147 @@
+"""Rows of a register tile whose results are neighbours, transposed before they are written.
+
+Where results lie far apart along the lanes, each vector would be written lane by lane. Vectors
+whose results are neighbours, lane for lane, are a matrix in registers: its columns are written as
+vectors instead. Transposing takes a shuffle for each vector and each doubling of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.ir.statements import Let, Statement, Store
+from mdtensor.lower.ir.values import Ref, Shuffle, Slice
+
+# Bytes within which a shuffle moves elements by the cheapest instructions.
+BLOCK = 16
+# Buffer, variable part of the address, distance between lanes, and their number.
+Column = tuple[str, Index, Index, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A vector, and which lanes of the rows from `first` on its elements are."""
+
+    ref: Ref
+    lanes: tuple[int, ...]
+
+
+def transposed_rows(
+    statements: Sequence[Statement], aligned: Mapping[str, bool]
+) -> list[Statement]:
+    """The statements with stores of whole columns where rows that are neighbours are stored.
+
+    A column is written where the last of its rows was. `aligned` tells of every buffer whether
+    tiles begin at multiples of a vector, without which nothing bypasses the caches.
+    """
+    columns: dict[Column, dict[int, Store]] = {}
+    for statement in statements:
+        if isinstance(statement, Store) and (column := _column(statement)):
+            columns.setdefault(column, {})[statement.index.split()[1]] = statement
+    pieces: dict[Store, list[Store]] = {}
+    for column, rows in columns.items():
+        for piece in _pieces(rows, column[-1]):
+            pieces |= dict.fromkeys(piece, piece)
+    result: list[Statement] = []
+    met: dict[Store, int] = {}
+    named = 0
+    for statement in statements:
+        if not isinstance(statement, Store) or statement not in pieces:
+            result.append(statement)
+            continue
+        piece = pieces[statement]
+        met[piece[0]] = met.get(piece[0], 0) + 1
+        if met[piece[0]] == len(piece):
+            made = _transposed(piece, aligned.get(statement.buffer, False), named)
+            named += sum(isinstance(each, Let) for each in made)
+            result += made
+    return result
+
+
+def _column(store: Store) -> Column | None:
+    """What the rows have in common that can be transposed together."""
+    stride = as_index(store.stride)
+    if store.value.lanes == 1 or stride.constant == 1:
+        return None
+    return store.buffer, store.index.split()[0], stride, store.value.lanes
+
+
+def _pieces(rows: Mapping[int, Store], lanes: int) -> list[list[Store]]:
+    """Neighbouring rows, as powers of two that are no more than the lanes; single ones are none."""
+    pieces: list[list[Store]] = []
+    left = sorted(rows)
+    while left:
+        count = next((n for n, place in enumerate(left) if place != left[0] + n), len(left))
+        length = 1 << (min(count, lanes).bit_length() - 1)
+        if length > 1:
+            pieces.append([rows[place] for place in left[:length]])
+        left = left[length:]
+    return pieces
+
+
+def _transposed(piece: Sequence[Store], aligned: bool, named: int) -> list[Statement]:
+    """The shuffles of some rows, and the stores of their columns."""
+    statements: list[Statement] = []
+
+    def held(value: Slice | Shuffle) -> Ref:
+        ref = Ref(f"z{named + len(statements)}", value.dtype, value.lanes)
+        statements.append(Let(ref, value))
+        return ref
+
+    first, count = piece[0], len(piece)
+    lanes = first.value.lanes
+    vectors: list[Rows] = []
+    for store in piece:
+        assert isinstance(store.value, Ref | Slice)
+        ref = store.value if isinstance(store.value, Ref) else held(store.value)
+        vectors.append(Rows(ref, tuple(range(lanes))))
+    distance = 1
+    while distance < count:
+        low, high = picks(lanes, distance, first.value.dtype.itemsize)
+        for n in range(count):
+            if not n & distance:
+                pair = vectors[n], vectors[n + distance]
+                vectors[n], vectors[n + distance] = (
+                    Rows(held(Shuffle(pair[0].ref, pair[1].ref, chosen)), _of(pair, chosen))
+                    for chosen in (low, high)
+                )
+        distance *= 2
+    place = first.index.split()[1]
+    streaming = first.streaming and aligned and count == lanes and place % count == 0
+    for vector in vectors:
+        for start in range(0, lanes, count):
+            whole = count == lanes
+            value = vector.ref if whole else Slice(vector.ref, start, count)
+            index = first.index + as_index(first.stride) * vector.lanes[start]
+            column = replace(first, index=index, value=value, stride=1, streaming=streaming)
+            statements.append(column)
+    return statements
+
+
+def picks(lanes: int, distance: int, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which lanes of two vectors side by side become two vectors of rows twice as many.
+
+    Both hold groups of as many rows as those that they hold lie apart. Of each block, the groups
+    of its first half alternate in the first vector, those of its second half in the second one.
+
+    >>> picks(4, 1, 4)
+    ((0, 4, 1, 5), (2, 6, 3, 7))
+    """
+    block = min(lanes, max(BLOCK // itemsize, 2 * distance))
+    halves: list[tuple[int, ...]] = []
+    for half in (0, block // 2):
+        groups = [
+            start + group + side
+            for start in range(half, lanes, block)
+            for group in range(0, block // 2, distance)
+            for side in (0, lanes)
+        ]
+        halves.append(tuple(first + n for first in groups for n in range(distance)))
+    return halves[0], halves[1]
+
+
+def _of(pair: tuple[Rows, Rows], chosen: Sequence[int]) -> tuple[int, ...]:
+    both = (*pair[0].lanes, *pair[1].lanes)
+    return tuple(both[n] for n in chosen)

@@ -1,0 +1,1 @@
+"""Prefix sums: serial, cooperative, and by decoupled look-back."""

@@ -1,0 +1,1 @@
+"""Scatters: results that go to a computed index, such as histograms."""

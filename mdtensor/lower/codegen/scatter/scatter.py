@@ -1,0 +1,96 @@
+"""Going straight to the selected point of a dim: partial results lie in memory, at its index.
+
+Every group has copies of its own, one for each unrolled step, so that neighbouring elements that
+select the same point do not wait for each other. A second kernel combines all copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+from mdtensor.lower.codegen.base.destinations import Destination
+from mdtensor.lower.codegen.base.frame import Frame, Piece, tile_of
+from mdtensor.lower.codegen.base.stream_pointers import bases
+from mdtensor.lower.codegen.base.tuple_variables import lets
+from mdtensor.lower.codegen.base.value_from_expr import combined, identity_of
+from mdtensor.lower.codegen.body.reduction_loops import combining_loops
+from mdtensor.lower.codegen.body.tile_body import Body
+from mdtensor.lower.ir.index import Index, as_index, name, total
+from mdtensor.lower.ir.register_types import I64
+from mdtensor.lower.ir.statements import If, Let, LetIndex, Loop, Statement, Store
+from mdtensor.lower.ir.values import Load, Ref
+
+_ONE = Piece(0, 1, 1)
+
+
+def copies(frame: Frame) -> int:
+    """Copies of the partial results that a group has."""
+    return math.prod(frame.schedule.registers[d] for d in frame.problem.contracted)
+
+
+def scatter(
+    frame: Frame, dim: int, destinations: Sequence[Destination], size: Index
+) -> list[Statement]:
+    """Combines all elements of a group into its copies; `dim` is the selected one.
+
+    The scalar function of the frame's problem gives the values and the index; `size` is the
+    number of elements of one copy.
+    """
+    operator = frame.operator
+    around = [d for d in frame.schedule.loop_order if d != dim]
+    kept = {d: name(frame.tilings[d].var("r")) for d in around}
+    point = name("point")
+    neutral = identity_of(operator)
+
+    def place(k: int, copy: Index | int, at: Index) -> Index:
+        strides = destinations[k].strides
+        inside = total(strides[d] * index for d, index in kept.items())
+        return destinations[k].offset + size * copy + inside + strides[dim] * at
+
+    clear = [
+        Store(d.pointer, d.memory, place(k, name("copy"), point), value)
+        for k, (d, value) in enumerate(zip(destinations, neutral, strict=True))
+    ]
+    one, zero = as_index(1), as_index(0)
+    start: Statement = Loop("point", zero, frame.problem.extents[dim], one, tuple(clear))
+    start = Loop("copy", zero, as_index(copies(frame)), one, (start,))
+
+    def at_point(counts: Mapping[int, int], lanes: str | None) -> list[Statement]:
+        order = frame.schedule.reduce_order
+        tile = tile_of(frame, dict.fromkeys(frame.problem.kept, 1))
+        body = Body(frame, tile, counts, "p", lanes)
+        found: list[Statement] = []
+        for copy, step in enumerate(itertools.product(*(range(counts[d]) for d in order))):
+            steps = tuple(zip(order, step, strict=True))
+            problem = frame.problem
+            *values, index = body.values(problem.scalar, problem.reads, tile.points[0], steps, _ONE)
+            found += body.statements
+            body.statements.clear()
+            held = [Ref(f"v{copy}_{k}", value.dtype) for k, value in enumerate(values)]
+            found += lets(held, values)
+            at = Ref(f"at{copy}", I64)
+            found.append(Let(at, index))
+            spots = [place(k, copy, name(at.name)) for k in range(len(held))]
+            before = [
+                Load(d.pointer, d.memory, spot) for d, spot in zip(destinations, spots, strict=True)
+            ]
+            after = [Ref(f"n{copy}_{k}", ref.dtype) for k, ref in enumerate(held)]
+            results = combined(operator, before, held)
+            inside: list[Statement] = lets(after, results)
+            inside += [
+                Store(d.pointer, d.memory, spot, ref)
+                for d, spot, ref in zip(destinations, spots, after, strict=True)
+            ]
+            below = If(name(at.name), "<", problem.extents[dim], tuple(inside))
+            found.append(If(as_index(-1), "<", name(at.name), (below,)))
+        return found
+
+    statements: list[Statement] = [start, *bases(frame), *combining_loops(frame, at_point)]
+    for d in reversed(around):
+        tiling = frame.tilings[d]
+        low, high = name(tiling.var("t")), name(tiling.var("e"))
+        statements = [Loop(tiling.var("r"), low, high, one, tuple(statements))]
+    here = frame.tilings[dim]
+    return [LetIndex(here.var("r"), name(here.var("t"))), *statements]

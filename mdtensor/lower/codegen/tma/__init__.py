@@ -1,0 +1,1 @@
+"""Tiles that the tensor memory accelerator (TMA) copies and warp groups multiply (wgmma)."""

@@ -1,0 +1,1 @@
+"""Schedules of processors: candidates, the search space, and the division among threads."""

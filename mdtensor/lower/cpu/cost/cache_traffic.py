@@ -1,0 +1,311 @@
+"""What a schedule moves between the levels of the memory hierarchy, in cycles.
+
+For every cache, the largest working set that it holds is found among the loops, from the register
+tile outwards; what the loops around that one bring in again is the traffic into it. A working set
+whose lines fall into few of a cache's sets is not held, however small it is; and memory that is
+walked in short runs comes slower than their bytes say, since nothing fetches it ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from mdtensor.lower.problem.problem import Problem, Stream, Write
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import Target
+
+LINE = 64
+# Of a cache, what a working set may take; of the last one, which others use too, a half.
+FILLED = (0.9, 0.9, 0.5)
+# The ways of sets: of L1 4096 bytes lie between lines of one set, in L2 and L3 more.
+WAY_BYTES = 4096
+L2_WAYS = 16
+# Bytes per cycle and core, from L2, L3 and main memory.
+BYTES_PER_CYCLE = (40.0, 28.0, 10.0)
+# Bytes that could have come while the beginning of a run is waited for, from each of them; and what
+# is left of that where memory is asked for ahead.
+STARTING, STARTING_AHEAD = (0.0, 200.0, 200.0), 0.1
+# Pages that a core walks through side by side, each fetched ahead.
+PAGE, PAGES = 4096, 96
+
+
+# From the register tile outwards: the dim of each loop, and what is covered inside it.
+Levels = list[tuple[int, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Numbers per dim that the model works with."""
+
+    extents: tuple[int, ...]
+    registers: tuple[int, ...]
+    tiles: tuple[int, ...]
+    parts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What one level holds, and what it costs to bring bytes into it."""
+
+    capacity: float
+    way: int
+    ways: int
+    bytes_per_cycle: float
+    starting: float
+
+
+@lru_cache(16)
+def caches_of(target: Target) -> tuple[Cache, ...]:
+    """L1, L2 and L3 of a core, each with the cost of what comes into it from the next one."""
+    sizes = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
+    ways = (max(1, target.l1_bytes // WAY_BYTES), L2_WAYS, L2_WAYS)
+    return tuple(
+        Cache(size * filled, size // count, count, rate, starting)
+        for size, filled, count, rate, starting in zip(
+            sizes, FILLED, ways, BYTES_PER_CYCLE, STARTING, strict=True
+        )
+    )
+
+
+class Known(dict[tuple[int, ...], list[tuple[int, int]]]):
+    """Spans by what is covered: an estimate asks for the same ones many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What tells which bytes an access touches: the dims that it walks along and their strides.
+
+    `steps` are (bytes between neighbours, dim), the nearest first; none for what is staged, which
+    lies as it is read. `used` are all dims that are walked along; `known` are spans found before.
+    """
+
+    used: tuple[int, ...]
+    extents: tuple[int, ...]
+    itemsize: int
+    steps: tuple[tuple[int, int], ...]
+    known: Known = field(default_factory=Known, compare=False, repr=False)
+
+    def spans(self, covered: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Steps in bytes and how many of each: windows that overlap are one span of all of them."""
+        found = self.known.get(covered)
+        if found is None:
+            found = self.known[covered] = self._spans(covered)
+        return found
+
+    def _spans(self, covered: tuple[int, ...]) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for step, d in self.steps:
+            count = min(covered[d], self.extents[d])
+            last, length = found[-1] if found else (0, 0)
+            if last and step % last == 0 and step < last * length:
+                found[-1] = last, length + (count - 1) * step // last
+            elif count > 1:
+                found.append((step, count))
+        return found
+
+    def elements(self, covered: tuple[int, ...]) -> int:
+        """Elements within what is covered."""
+        if self.steps:
+            return math.prod([count for _, count in self.spans(covered)])
+        return math.prod([min(covered[d], self.extents[d]) for d in self.used])
+
+    def bytes(self, covered: tuple[int, ...], next_dim: int = -1) -> float:
+        """Bytes of the lines that are touched within what is covered.
+
+        Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
+        walks through the rest of them.
+        """
+        size = float(self.elements(covered) * self.itemsize)
+        if not self.steps:
+            return size
+        gap, nearest = self.steps[0]
+        length = min(covered[nearest], self.extents[nearest])
+        if nearest != next_dim and length * gap < LINE:
+            return size * max(1.0, LINE / (max(1, length) * self.itemsize))
+        return size * max(1.0, min(gap, LINE) / self.itemsize)
+
+    def occupied(self, covered: tuple[int, ...]) -> float:
+        """Bytes of a cache that what is covered takes: rows that begin anywhere take a line more.
+
+        As many bytes of it as are likely, of each row that is longer than a line.
+        """
+        size = self.bytes(covered)
+        spans = self.spans(covered)
+        if len(spans) < 2 or spans[0][0] != self.itemsize or spans[0][1] * self.itemsize <= LINE:
+            return size
+        if all(step % LINE == 0 for step, _ in spans[1:]):
+            return size
+        return size + math.prod([count for _, count in spans[1:]]) * (LINE - self.itemsize)
+
+    def pieces(self, covered: tuple[int, ...], size: int) -> float:
+        """Lines or pages, of so many bytes, that are touched within what is covered."""
+        total = 1.0
+        for step, count in self.spans(covered):
+            total *= count if step >= size else max(1.0, count * step / size)
+        return total
+
+    def run(self, covered: tuple[int, ...], next_dim: int, part: Sequence[int]) -> float:
+        """Bytes that a group walks through next to each other.
+
+        They are those within what is covered and what `next_dim` adds, which its part ends.
+        """
+        if not self.steps:
+            return math.inf
+        walked = tuple(
+            [part[d] if d == next_dim else min(count, part[d]) for d, count in enumerate(covered)]
+        )
+        length = self.itemsize
+        for step, count in self.spans(walked):
+            if step > max(length, LINE):
+                break
+            length += step * (count - 1)
+        return float(length)
+
+    def is_held(self, covered: tuple[int, ...], cache: Cache) -> bool:
+        """Whether the lines within what is covered find place in the sets into which they fall."""
+        lines, places, together = self.pieces(covered, LINE), 1.0, cache.way
+        if lines <= cache.ways // 2:
+            return True
+        for step, count in self.spans(covered):
+            if step < LINE:
+                places *= max(1.0, min(count * step, cache.way) / LINE)
+                together = math.gcd(together, LINE)
+            else:
+                places *= min(count, cache.way // math.gcd(step, cache.way))
+                together = math.gcd(together, step)
+        sets = min(places, cache.way / max(together, LINE))
+        return lines <= sets * cache.ways * 0.75
+
+
+def footprint_of(
+    problem: Problem, access: Stream | Write, itemsize: int, *, staged: bool = False
+) -> Footprint:
+    """The footprint of a stream or a write."""
+    extents = tuple(problem.extent(d) for d in problem.dims)
+    used = tuple(d for d in problem.dims if access.strides[d].terms)
+    steps = sorted((abs(access.strides[d].constant or 1) * itemsize, d) for d in used)
+    return Footprint(used, extents, itemsize, () if staged else tuple(steps))
+
+
+def transfer_cycles(
+    problem: Problem,
+    schedule: Schedule,
+    target: Target,
+    shape: Shape,
+    plain: tuple[Footprint, ...],
+) -> tuple[float, ...]:
+    """Cycles for the transfers into L1, L2 and L3.
+
+    `plain` are the footprints of all streams where none is staged, and those of the writes.
+    """
+    count = len(problem.streams)
+    reads, writes = plain[:count], plain[count:]
+    if any(schedule.staged):
+        reads = tuple(
+            replace(read, steps=(), known=Known()) if region else read
+            for read, region in zip(reads, schedule.staged, strict=True)
+        )
+    everything = sum([footprint.bytes(shape.extents) for footprint in (*reads, *writes)])
+    caches = [cache for cache in caches_of(target) if everything >= cache.capacity]
+    if not caches:
+        return ()
+    levels = nested_extents(problem, schedule, shape)
+    held = _held(levels, (*reads, *writes))
+    return tuple(
+        _traffic(problem, schedule, shape, reads, writes, levels, held, cache)
+        / cache.bytes_per_cycle
+        for cache in caches
+    )
+
+
+def footprints_of(problem: Problem) -> tuple[Footprint, ...]:
+    """The footprints of all streams, none staged, and of all writes."""
+    reads = [footprint_of(problem, s, problem.inputs[s.buffer].itemsize) for s in problem.streams]
+    writes = [footprint_of(problem, w, problem.outputs[w.buffer].itemsize) for w in problem.writes]
+    return (*reads, *writes)
+
+
+def _held(levels: Levels, accesses: Sequence[Footprint]) -> int:
+    """The last level within which all pages are walked through side by side."""
+    if sum(access.pieces(levels[-1][1], PAGE) for access in accesses) <= PAGES:
+        return len(levels) - 1
+    fitting = 0
+    for position, (_, covered) in enumerate(levels):
+        if sum(access.pieces(covered, PAGE) for access in accesses) > PAGES:
+            break
+        fitting = position
+    return fitting
+
+
+def nested_extents(problem: Problem, schedule: Schedule, shape: Shape) -> Levels:
+    """From the register tile outwards: the dim of each loop, and what is covered inside it."""
+    covered = [shape.registers[d] if d in problem.kept else 1 for d in problem.dims]
+    levels: Levels = []
+    for d in (*reversed(schedule.reduce_order), *reversed(schedule.loop_order)):
+        if covered[d] < shape.tiles[d]:
+            levels.append((d, tuple(covered)))
+            covered[d] = shape.tiles[d]
+    for d in reversed(schedule.group_order):
+        if covered[d] < shape.extents[d]:
+            levels.append((d, tuple(covered)))
+            covered[d] = shape.extents[d]
+    levels.append((-1, tuple(covered)))
+    return levels
+
+
+def _traffic(
+    problem: Problem,
+    schedule: Schedule,
+    shape: Shape,
+    reads: Sequence[Footprint],
+    writes: Sequence[Footprint],
+    levels: Levels,
+    held: int,
+    cache: Cache,
+) -> float:
+    """Bytes that must enter a cache, those that start runs of them counted as well."""
+    accesses, fitting = (*reads, *writes), 0
+    for position, (_, covered) in enumerate(levels):
+        need = sum([access.occupied(covered) for access in accesses])
+        if need > cache.capacity or not all(a.is_held(covered, cache) for a in accesses):
+            break
+        fitting = position
+    total = 0.0
+    starting = cache.starting * (STARTING_AHEAD if schedule.ahead else 1.0)
+    next_dim, beside = levels[held]
+    part = [-(-extent // count) for extent, count in zip(shape.extents, shape.parts, strict=True)]
+    for footprint in reads:
+        waits = 1.0 + starting / footprint.run(beside, next_dim, part)
+        total += waits * _moved(footprint, shape, levels, fitting)
+    # Results wait in registers while a tile of the reduced dims goes by; they are read as well
+    # as written, the first time too unless they pass the caches.
+    finished = [(d, _finished(problem, shape, covered)) for d, covered in levels]
+    passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
+    ways = 1.0 if schedule.streaming and passes == 1 else 2.0
+    for footprint in writes:
+        waits = 1.0 + cache.starting / footprint.run(beside, next_dim, part)
+        total += ways * waits * _moved(footprint, shape, finished, fitting)
+    return total
+
+
+def _finished(problem: Problem, shape: Shape, covered: tuple[int, ...]) -> tuple[int, ...]:
+    """What is covered, with at least the tile of every reduced dim."""
+    reduced, tiles = problem.reduced, shape.tiles
+    return tuple([max(n, tiles[d]) if reduced[d] else n for d, n in enumerate(covered)])
+
+
+def _moved(footprint: Footprint, shape: Shape, levels: Levels, fitting: int) -> float:
+    """Bytes that one access brings into a cache that holds what `levels[fitting]` covers."""
+    next_dim, covered = levels[fitting]
+    trips = math.prod(
+        [-(-extent // (inside or 1)) for extent, inside in zip(shape.extents, covered, strict=True)]
+    )
+    moved = footprint.bytes(covered, next_dim) * trips
+    for position, (d, inside) in enumerate(levels[fitting:-1], fitting):
+        if d in footprint.used:
+            break
+        moved /= max(1.0, levels[position + 1][1][d] / inside[d])
+    return moved

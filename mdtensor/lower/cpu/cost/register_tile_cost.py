@@ -1,0 +1,181 @@
+"""What all register tiles of a core cost: the steps of their reductions, and writing results."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from mdtensor.lower.cpu.cost.cpu_facts import Case
+from mdtensor.lower.cpu.cost.load_cost import (
+    LOADS_PER_CYCLE,
+    reads_of_step,
+    registers_read_again,
+    requests_ahead,
+)
+from mdtensor.lower.cpu.cost.write_cost import cycles_to_write
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.work import operations
+from mdtensor.lower.schedule.rules.row_stores import unlike_rows
+from mdtensor.lower.schedule.schedule import Schedule
+
+# Cycles on a current core; what matters is their ratio. A multiply-add takes four; that others are
+# begun just in time is what six allow for. Another one that waits for it takes as long as it does.
+LATENCY, LINK = 6.0, 4.0
+# Instructions that a core has begun at one time.
+IN_FLIGHT = 256
+# Going round a loop, and what an instruction more inside it costs by the length of the code.
+LOOP_OVERHEAD, CODE = 0.1, 0.0005
+# Combining the lanes of a point alone, and of each of several, with writing the result.
+LANES_OF_ONE, LANES_OF_EACH = 15.0, 3.0
+TILE_OVERHEAD = 12.0
+# For a register too many.
+SPILL = 2.0
+# What asking for memory ahead costs besides a load.
+ASKING = 0.2
+# Vectors that each of the narrower ones costs that a peeled row has before and behind.
+PEELED = 0.6
+# What putting a vector together from two costs, where rows begin differently.
+JOINING = 1.0
+
+
+class RegisterTile(NamedTuple):
+    """Numbers of one tile: rows of vectors, the device's registers that one takes, and steps.
+
+    `steps` are those of reduced dims that are unrolled, lanes apart; `joined` are rows that begin
+    differently from the first one.
+    """
+
+    rows: int
+    vectors: int
+    per_vector: float
+    steps: int
+    joined: int
+
+    @property
+    def row_registers(self) -> float:
+        """Registers of the device that a row takes."""
+        return self.vectors * self.per_vector
+
+
+def cycles_of_tiles(case: Case, *, general: bool) -> float:
+    """Cycles for a core that computes everything, if all that it reads is in L1.
+
+    `general` is for a kernel with run-time extents, as in `lower.cost`.
+    """
+    problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
+    tile = _tile(case)
+    step, steps = _step(case, tile, general=general), _steps(case)
+    writes = facts.footprints[len(problem.streams) :]
+    finish = tile.rows * tile.vectors
+    finish *= cycles_to_write(problem, schedule, case.target, shape, writes, general=general)
+    finish += tile.joined * tile.vectors * tile.per_vector * JOINING
+    if problem.scanned >= 0:
+        steps, step = steps * _scan_step(problem, schedule, step, finish), 1.0
+        finish = 0.0
+    elif schedule.lane in facts.contracted:
+        finish = _combining_lanes(tile.rows, tile.vectors)
+    passes = math.prod([-(-shape.extents[d] // shape.tiles[d]) for d in facts.contracted])
+    finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
+    tiles = 1.0
+    for d in facts.kept:
+        tiles *= _tiles_along(d, case, general=general)
+    return tiles * (steps * step + finish)
+
+
+def _tile(case: Case) -> RegisterTile:
+    facts, registers = case.facts, case.shape.registers
+    lane, width = case.schedule.lane, case.schedule.width
+    itemsize = max([result.dtype.itemsize for result in case.problem.scalar.results])
+    return RegisterTile(
+        rows=math.prod([registers[d] for d in facts.kept if d != lane]),
+        vectors=registers[lane] // width if lane >= 0 else 1,
+        per_vector=max(1.0, width * itemsize / case.target.vector_bytes),
+        steps=math.prod([registers[d] for d in facts.contracted if d != lane]),
+        joined=unlike_rows(case.problem, case.schedule) if case.schedule.peel else 0,
+    )
+
+
+def _step(case: Case, tile: RegisterTile, *, general: bool) -> float:
+    """Cycles of one step of the reduction: arithmetic, loads or latency, whichever is longest."""
+    schedule, facts, shape = case.schedule, case.facts, case.shape
+    step = _throughput(case, tile, general=general)
+    accumulators = tile.rows * tile.vectors * tile.per_vector * len(case.problem.scalar.results)
+    held = accumulators + (tile.vectors + tile.joined) * tile.per_vector + 1
+    if tile.steps > 1:
+        held += registers_read_again(facts, schedule.lane, shape, tile.row_registers)
+    spilled = held - case.target.vector_registers
+    if spilled > 0:
+        step += SPILL * spilled / tile.steps
+    if not facts.contracted:
+        return step
+    # Where a tile of the reduced dims is short, the next register tiles are begun meanwhile.
+    length = math.prod([shape.tiles[d] for d in facts.contracted])
+    if schedule.lane in facts.contracted:
+        length /= schedule.width
+    begun = max(1.0, IN_FLIGHT / (length * (accumulators + tile.row_registers)))
+    waiting = LATENCY + LINK * (facts.links - 1)
+    step = max(step, waiting / begun / max(1, tile.steps if accumulators < 1 else 1))
+    return step + (LOOP_OVERHEAD / tile.steps + CODE * tile.steps * accumulators)
+
+
+def _throughput(case: Case, tile: RegisterTile, *, general: bool) -> float:
+    """Cycles of one step where nothing waits: arithmetic or loads, whichever takes longer."""
+    reads = reads_of_step(case, tile.vectors, tile.per_vector, general=general)
+    arithmetic = tile.rows * tile.vectors * case.facts.per_point * tile.per_vector
+    arithmetic = (arithmetic + reads.shuffles) / case.target.units
+    asked = requests_ahead(case, tile.vectors) if case.schedule.ahead else 0.0
+    return max(arithmetic, (reads.loads + asked) / LOADS_PER_CYCLE) + asked * ASKING
+
+
+def _steps(case: Case) -> float:
+    """Steps of a tile's whole reduction; what is left of the lanes takes narrower ones."""
+    schedule, shape = case.schedule, case.shape
+    steps = 1.0
+    for d in case.facts.contracted:
+        extent, register = shape.extents[d], shape.registers[d]
+        if d == schedule.lane:
+            steps *= extent // register + (extent % register) / schedule.width * 0.6
+            steps += extent % schedule.width * 0.5
+        else:
+            steps *= extent
+    return steps
+
+
+def _combining_lanes(rows: int, vectors: int) -> float:
+    """Cycles for the results of points whose vectors hold partial ones, and for writing these.
+
+    Lanes of several points are combined together (`passes.combine_lanes`), those of one are halved.
+    """
+    return rows * (vectors - 1) / 2 + (LANES_OF_ONE if rows == 1 else LANES_OF_EACH * rows)
+
+
+def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float) -> float:
+    """Cycles of one step of a scan, which waits for the one before and writes its result."""
+    combining = 1.0
+    if problem.operator is not None:
+        combining = float(operations(*problem.operator.results))
+    inside = 0.0
+    if schedule.lane == problem.scanned:
+        inside = 2.0 * math.log2(schedule.width) * combining
+    return max(step + inside, LATENCY * combining) + stores
+
+
+def _tiles_along(d: int, case: Case, *, general: bool) -> float:
+    """Register tiles along a kept dim, of which smaller ones at its end count as parts."""
+    schedule, shape = case.schedule, case.shape
+    width, extent, register = schedule.width, shape.extents[d], shape.registers[d]
+    whole, rest = divmod(extent, register)
+    if d == schedule.lane and schedule.peel:
+        return whole + (math.log2(width) * PEELED + rest // width) / (register // width)
+    if not rest:
+        return whole
+    if d != schedule.lane:
+        if general:
+            return whole + rest.bit_count() * 0.6
+        return whole + 0.3 + 0.7 * rest / register
+    vectors = register // width
+    pieces = rest // width
+    if general:
+        return whole + pieces + (rest % width).bit_count() * 0.8
+    pieces += 1 if schedule.tail != "split" else (rest % width).bit_count()
+    return whole + max(0.3, pieces / vectors)

@@ -1,0 +1,72 @@
+"""What writing a register tile costs: vectors as they are, transposed first, or lane by lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mdtensor.lower.cpu.cost.cache_traffic import LINE, Footprint, Shape, caches_of
+from mdtensor.lower.problem.generic_problem import apart_along
+from mdtensor.lower.problem.problem import Problem, Write
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import Target
+
+# Writing a vector, and an element of one whose results lie far apart along the lanes; and what a
+# row of a tile that is transposed takes for each doubling of its length.
+STORE, APART, SHUFFLE = 1.0, 2.5, 1.0
+# What a store waits for a line that others of its set pushed out of L1 before it was filled.
+WAITING = 6.0
+
+
+def cycles_to_write(
+    problem: Problem,
+    schedule: Schedule,
+    target: Target,
+    shape: Shape,
+    footprints: Sequence[Footprint],
+    *,
+    general: bool,
+) -> float:
+    """Cycles for writing a vector of a register tile; `footprints` are those of the results.
+
+    The slowest of all results, since each is written for itself.
+    """
+    lane = schedule.lane
+    cycles = STORE
+    for write, footprint in zip(problem.writes, footprints, strict=True):
+        if lane >= 0 and _is_whole(problem, write, lane, general=general):
+            cycles = max(cycles, STORE + SHUFFLE)
+        elif lane >= 0 and write.strides[lane].constant != 1:
+            rows = _rows(write, schedule, shape, general) if schedule.transposed else 1
+            held = rows * footprint.itemsize >= LINE or _is_held(problem, footprint, shape, target)
+            cycles = max(cycles, _cycles_across(schedule.width, min(rows, schedule.width), held))
+    return cycles
+
+
+def _is_whole(problem: Problem, write: Write, lane: int, *, general: bool) -> bool:
+    """Whether results lie a few apart along the lanes, between which other results are written."""
+    strides = [stride.constant for stride in write.strides]
+    alike = [w for w in problem.writes if (w.buffer, w.strides) == (write.buffer, write.strides)]
+    return 1 < apart_along(strides, lane, general=general) == len(alike)
+
+
+def _cycles_across(width: int, rows: int, held: bool) -> float:
+    """Cycles for a vector, one of so many rows, whose results lie apart along the lanes."""
+    store = (STORE if rows > 1 else APART) + (0.0 if held else WAITING)
+    return math.log2(rows) * SHUFFLE + width / rows * store
+
+
+def _is_held(problem: Problem, footprint: Footprint, shape: Shape, target: Target) -> bool:
+    """Whether the lines of a register tile stay in L1 until they are filled."""
+    covered = tuple(1 if problem.reduced[d] else shape.registers[d] for d in problem.dims)
+    return footprint.is_held(covered, caches_of(target)[0])
+
+
+def _rows(write: Write, schedule: Schedule, shape: Shape, general: bool) -> int:
+    """Results of a register tile that are neighbours, as a power of two: rows to be transposed."""
+    steps = [(s.constant, d) for d, s in enumerate(write.strides) if d != schedule.lane]
+    rows = 1
+    for step, d in sorted((step, d) for step, d in steps if step and (step == 1 or not general)):
+        if step == rows:
+            rows *= shape.registers[d]
+    return 1 << (rows.bit_length() - 1)

@@ -1,0 +1,79 @@
+"""Configurations of a processor's space (see `cpu_space`) as schedules, and schedules as these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.default_schedule import scattering
+from mdtensor.lower.schedule.parameter import Value, dims_in, integer_in
+from mdtensor.lower.schedule.rules.scratch_rules import within_scratch
+from mdtensor.lower.schedule.schedule import Schedule
+
+
+def schedule_on_cpu(problem: Problem, configuration: Mapping[str, Value]) -> Schedule:
+    """The schedule that a configuration of the space stands for."""
+    lane, width = integer_in(configuration, "lane", -1), integer_in(configuration, "width", 1)
+    vectors = integer_in(configuration, "vectors", 1)
+    registers = tuple(
+        vectors * width if d == lane else integer_in(configuration, f"r{d}", 1)
+        for d in problem.dims
+    )
+    schedule = Schedule(
+        asm="cpu",
+        parts=tuple(integer_in(configuration, f"p{d}", 1) for d in problem.dims),
+        tiles=tuple(integer_in(configuration, f"t{d}", 0) for d in problem.dims),
+        threads=(1,) * len(problem.extents),
+        registers=registers,
+        lane=lane,
+        width=width,
+        group_order=dims_in(configuration, "group_order"),
+        loop_order=dims_in(configuration, "loop_order"),
+        reduce_order=dims_in(configuration, "reduce_order"),
+        staged=tuple(str(configuration[f"staged{n}"]) for n in range(len(problem.streams))),
+        tail=str(configuration.get("tail", "split")),
+        streaming=bool(configuration.get("streaming", False)),
+        peel=bool(configuration.get("peel", False)),
+        transposed=bool(configuration.get("transposed", False)),
+        ahead=integer_in(configuration, "ahead", 0),
+        in_turn=_takes_turns(problem, registers, configuration),
+        inline=bool(configuration.get("inline", False)),
+    )
+    if configuration.get("scatter", False):
+        schedule = scattering(problem, schedule)
+    return within_scratch(problem, schedule)
+
+
+def _takes_turns(
+    problem: Problem, registers: tuple[int, ...], configuration: Mapping[str, Value]
+) -> bool:
+    """Whether groups do, which only those can that are several after all."""
+    d = problem.scanned
+    return bool(configuration.get("in_turn", False)) and problem.extent(d) > registers[d]
+
+
+def configuration_on_cpu(problem: Problem, schedule: Schedule) -> dict[str, Value]:
+    """The configuration that stands for a schedule."""
+    lane, width = schedule.lane, schedule.width
+    configuration: dict[str, Value] = {
+        "lane": lane,
+        "width": width,
+        "vectors": schedule.registers[lane] // width if lane >= 0 else 1,
+        "inline": schedule.inline,
+        "tail": schedule.tail,
+        "streaming": schedule.streaming,
+        "peel": schedule.peel,
+        "transposed": schedule.transposed,
+        "ahead": schedule.ahead,
+        "in_turn": schedule.in_turn,
+        "scatter": schedule.scatter,
+        "group_order": schedule.group_order,
+        "loop_order": schedule.loop_order,
+        "reduce_order": schedule.reduce_order,
+    }
+    for d, (points, tile, parts) in enumerate(
+        zip(schedule.registers, schedule.tiles, schedule.parts, strict=True)
+    ):
+        configuration |= {f"r{d}": 1 if d == lane else points, f"t{d}": tile, f"p{d}": parts}
+    configuration |= {f"staged{n}": region for n, region in enumerate(schedule.staged)}
+    return configuration

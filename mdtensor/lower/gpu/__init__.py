@@ -1,0 +1,1 @@
+"""Schedules of GPUs: candidates, the cost model, and the search space."""

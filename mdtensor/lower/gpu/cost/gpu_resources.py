@@ -1,0 +1,142 @@
+"""What a schedule holds on a GPU: registers of a work-item, local memory of its group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mdtensor.lower.codegen.base.source_layout import places_as_source
+from mdtensor.lower.codegen.streaming.planes import planes_of
+from mdtensor.lower.codegen.streaming.streamed_output import lengths_of_runs, runs_of
+from mdtensor.lower.gpu.cost.tensor_core_cost import matrix_bytes
+from mdtensor.lower.gpu.cost.tma_cost import bulk_bytes
+from mdtensor.lower.ir.register_types import register_dtype
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
+
+REGISTERS = 255  # that a work-item can have
+ADDRESSES = 40  # registers of a work-item for addresses and counters
+ADDRESSES_BY_STEPS = 32  # the same, and for two rows, where rows take several steps together
+WIDE = 4  # steps, and elements of a wide access
+MORE_OF_MATRICES = 1024  # bytes of local memory, since small tiles were seen to take 512 more
+
+
+_latest: tuple[Problem, Schedule, int, int] | None = None
+
+
+def held_by(problem: Problem, schedule: Schedule) -> tuple[int, int]:
+    """Registers of a work-item and bytes of local memory; those asked for last are kept."""
+    global _latest
+    latest = _latest
+    if latest is not None and latest[0] is problem and latest[1] is schedule:
+        return latest[2], latest[3]
+    registers, local = registers_of(problem, schedule), local_bytes(problem, schedule)
+    _latest = problem, schedule, registers, local
+    return registers, local
+
+
+def local_bytes(problem: Problem, schedule: Schedule) -> int:
+    """Bytes of local memory that a group's staged tiles and partial results take."""
+    if schedule.bulk:
+        return bulk_bytes(problem, schedule)
+    if schedule.tensor:
+        return matrix_bytes(problem, schedule) + MORE_OF_MATRICES
+    size = 0
+    tilings = tilings_of(problem, schedule)
+    if schedule.march and any(schedule.staged):
+        planes = planes_of(problem, schedule, tilings)
+        lengths = lengths_of_runs(problem, schedule, tilings)
+        written = [problem.outputs[w.buffer].itemsize for w in problem.writes][: len(lengths)]
+        size = sum(p.elements * p.memory.itemsize + 1024 for p in planes)
+        runs = runs_of(schedule)
+        return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
+    for number, region in enumerate(schedule.staged):
+        if region:
+            padding = schedule.padding[number] if schedule.padding else 0
+            if lies_as_source(schedule, number):
+                elements = places_as_source(problem, tilings, number, padding)[1].constant or 1
+            else:  # rows may be longer
+                elements = tile_elements(problem, schedule, tilings, number) * 5 // 4
+            elements += 64
+            itemsize = problem.inputs[problem.streams[number].buffer].itemsize
+            size += elements * itemsize * max(1, schedule.stages)
+    if any(schedule.threads[d] > 1 for d in problem.contracted):
+        points = math.prod(schedule.registers[d] for d in problem.kept)
+        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
+        size += points * math.prod(schedule.threads) * held
+    if schedule.cluster:
+        held = sum(register_dtype(t).itemsize for t in problem.scalar.result_dtypes)
+        groups = math.prod(schedule.parts[d] for d in problem.contracted)
+        size += held * groups * math.prod(schedule.block(d) for d in problem.kept)
+    return size
+
+
+def lies_as_source(schedule: Schedule, number: int) -> bool:
+    """Whether a staged tile lies as its source does."""
+    return bool(schedule.as_source) and schedule.as_source[number] and not schedule.tensor
+
+
+def read_by_steps(problem: Problem, schedule: Schedule) -> int:
+    """The staged stream of which one access reads several steps; -1 for none.
+
+    Rows of points take these steps together (see `lower.passes.traversal`).
+    """
+    if not schedule.reduce_order or schedule.registers[schedule.reduce_order[-1]] % WIDE:
+        return -1
+    nearest, found, most = schedule.reduce_order[-1], -1, 1
+    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
+        if lies_as_source(schedule, n) and stream.strides[nearest].constant == 1:
+            rows = math.prod(schedule.registers[d] for d in problem.kept if stream.uses(d))
+            found, most = (n, rows) if rows > most else (found, most)
+    return found
+
+
+def tile_elements(
+    problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling], number: int
+) -> int:
+    """Elements of a stream's staged tile."""
+    if lies_as_source(schedule, number):
+        return places_as_source(problem, tilings, number)[1].constant or 1
+    elements = 1
+    for d in problem.used[number]:
+        tiling = tilings[d]
+        if problem.reduced[d]:
+            elements *= tiling.tile or tiling.part.constant or 1
+        else:
+            elements *= tiling.block
+    return elements
+
+
+def registers_of(problem: Problem, schedule: Schedule) -> int:
+    """Registers that a work-item needs, about: accumulators, operands, addresses, the next tile."""
+    words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
+    points = math.prod(schedule.registers[d] for d in problem.kept)
+    tilings = tilings_of(problem, schedule)
+    ahead = schedule.prefetch and any(tilings[d].tile for d in problem.contracted)
+    operands = 0
+    by_steps = read_by_steps(problem, schedule)
+    if by_steps >= 0:
+        own = (schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d))
+        return points * words + WIDE * points // math.prod(own) + ADDRESSES_BY_STEPS
+    for n, stream in enumerate(problem.streams[: problem.finish_streams]):
+        kept = [d for d in problem.kept if stream.uses(d)]
+        own = math.prod(schedule.registers[d] for d in kept)
+        if schedule.staged[n] and not kept:
+            own = max(
+                (min(4, chunk_of(schedule, d)) for d in schedule.reduce_order[-1:]), default=1
+            )
+        if not schedule.staged[n]:
+            own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
+        operands += min(own, 64)
+        waits = schedule.stages > 1 and not (schedule.padding and schedule.padding[n])
+        if schedule.staged[n] and ahead and not waits:
+            own = tile_elements(problem, schedule, tilings, n)
+            own *= problem.inputs[stream.buffer].itemsize
+            operands += own // (4 * math.prod(schedule.threads))
+    return points * words + operands + ADDRESSES
+
+
+def chunk_of(schedule: Schedule, d: int) -> int:
+    """Points of a work-item along a dim that are neighbours."""
+    return schedule.chunks[d] if schedule.chunks else schedule.registers[d]

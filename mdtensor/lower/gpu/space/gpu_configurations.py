@@ -1,0 +1,189 @@
+"""Configurations of the space of a GPU (see `gpu_space`) as schedules, and schedules as these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from mdtensor.lower.gpu.candidates.block_shapes import kept_order, warp_of
+from mdtensor.lower.gpu.space.gpu_kinds import (
+    LOOK_BACK,
+    MATRICES,
+    PLANES,
+    RESIDENT,
+    SCATTER,
+    SCATTER_TOGETHER,
+    SIMPLE,
+    WHOLE,
+    Kind,
+    bulk_kind,
+    kinds_of,
+)
+from mdtensor.lower.gpu.space.gpu_space import LANES
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.default_schedule import plain, scattering
+from mdtensor.lower.schedule.parameter import Value, dims_in, integer_in
+from mdtensor.lower.schedule.rules.scratch_rules import within_scratch
+from mdtensor.lower.schedule.rules.valid import is_valid
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import Target
+
+_Given = TypeVar("_Given", bool, int)
+
+
+def schedule_on_gpu(
+    problem: Problem, target: Target, configuration: Mapping[str, Value]
+) -> Schedule:
+    """The schedule that a configuration of the space stands for."""
+    name = str(configuration["kind"])
+    kind = kinds_of(problem, target)[name]
+
+    def by_dim(prefix: str, default: int) -> tuple[int, ...]:
+        return tuple(integer_in(configuration, f"{prefix}{d}", default) for d in problem.dims)
+
+    kept = kept_order(problem)
+    registers, threads, blocks = by_dim("r", 1), by_dim("x", 1), by_dim("b", 1)
+    lead = integer_in(configuration, "lead", 0)
+    leads = tuple(lead if kept and d == kept[-1] else 0 for d in problem.dims)
+    parts = list(by_dim("p", 1))
+    for d in problem.dims:
+        if not problem.reduced[d] or parts[d] == WHOLE:
+            whole = -(-(problem.extent(d) + leads[d]) // (registers[d] * threads[d]))
+            parts[d] = -(-whole // blocks[d])
+    reduce_order, grid_order = (dims_in(configuration, f"{n}_order") for n in ("reduce", "grid"))
+    last = bool(configuration["reduced_last"])
+    schedule = replace(
+        plain(problem, "gpu"),
+        parts=tuple(parts),
+        threads=threads,
+        registers=registers,
+        group_order=(*grid_order, *reduce_order) if last else (*reduce_order, *grid_order),
+        loop_order=dims_in(configuration, "loop_order"),
+        reduce_order=reduce_order,
+        swath=integer_in(configuration, "swath", 0),
+        tail=str(configuration["tail"]),
+        long_indices=bool(configuration["long_indices"]),
+    )
+    if kind.resident:
+        led = replace(schedule, lead=leads if lead else ())
+        schedule = _resident(problem, kind, led, configuration)
+    scatters = name in (SCATTER, SCATTER_TOGETHER)
+    return within_scratch(problem, scattering(problem, schedule) if scatters else schedule)
+
+
+def _resident(
+    problem: Problem, kind: Kind, schedule: Schedule, configuration: Mapping[str, Value]
+) -> Schedule:
+    """The schedule with all that a resident one says besides."""
+    streams = range(len(problem.streams))
+    lanes = integer_in(configuration, "lanes", 0)
+    warp = kind.warp
+    if lanes:
+        warp = tuple(warp_of(schedule.threads, kept_order(problem), lanes))
+    resident = replace(
+        schedule,
+        tiles=tuple(integer_in(configuration, f"t{d}", 0) for d in problem.dims),
+        staged=tuple(str(configuration[f"staged{n}"]) for n in streams),
+        resident=True,
+        chunks=tuple(integer_in(configuration, f"c{d}", 1) for d in problem.dims),
+        warp=warp,
+        padding=_unless_none(integer_in(configuration, f"padding{n}", 0) for n in streams),
+        prefetch=bool(configuration["prefetch"]),
+        stages=integer_in(configuration, "stages", 0),
+        as_source=_unless_none(bool(configuration[f"as_source{n}"]) for n in streams),
+        streaming=bool(configuration["streaming"]),
+        last_group=bool(configuration["last_group"]),
+        cluster=bool(configuration.get("cluster", False)),
+        tensor=kind.tensor or (),
+        bulk=kind.bulk,
+        results=str(configuration.get("results", "")),
+    )
+    if bool(configuration["march"]) and is_valid(
+        problem, marching := replace(resident, march=True)
+    ):
+        return marching
+    if str(configuration["kind"]) == PLANES:  # nothing is on its way to groups that stay
+        return replace(resident, staged=("",) * len(streams), stages=0, results="")
+    return resident
+
+
+def _unless_none(values: Iterable[_Given]) -> tuple[_Given, ...]:
+    given = tuple(values)
+    return given if any(given) else ()
+
+
+def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Value]:
+    """The configuration that stands for a schedule, less what follows from the rest.
+
+    What the space does not hold is repaired by `Space.nearest`.
+    """
+    kind = _kind_of(problem, schedule)
+    configuration: dict[str, Value] = {
+        "kind": kind,
+        "prefetch": schedule.prefetch,
+        "stages": schedule.stages if schedule.stages > 1 else 0,
+        "streaming": schedule.streaming,
+        "last_group": schedule.last_group,
+        "long_indices": schedule.long_indices,
+        "cluster": schedule.cluster,
+        "swath": schedule.swath if schedule.swath > 1 else 0,
+        "lanes": 0 if schedule.tensor else _lanes_of(problem, schedule),
+        "lead": sum(schedule.lead),
+        "results": schedule.results,
+        "march": schedule.march,
+        "tail": schedule.tail,
+        "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),
+        "loop_order": schedule.loop_order,
+        "reduce_order": schedule.reduce_order,
+        "reduced_last": any(problem.reduced[d] for d in schedule.group_order[-1:]),
+    }
+    chunks = schedule.chunks or schedule.registers
+    leads = schedule.lead or (0,) * len(schedule.parts)
+    for d in problem.dims:
+        points, items = schedule.registers[d], schedule.threads[d]
+        whole = -(-(problem.extent(d) + leads[d]) // (points * items))
+        configuration |= {f"r{d}": points, f"x{d}": items}
+        configuration |= {f"c{d}": chunks[d], f"t{d}": schedule.tiles[d]}
+        blocks = -(-whole // schedule.parts[d])
+        if not schedule.bulk:
+            blocks = _blocks_of(whole, schedule.parts[d])
+        configuration |= {f"p{d}": schedule.parts[d], f"b{d}": blocks}
+    if kind == LOOK_BACK:
+        configuration[f"p{problem.scanned}"] = WHOLE
+    padding = schedule.padding or (0,) * len(schedule.staged)
+    as_source = schedule.as_source or (False,) * len(schedule.staged)
+    for n, region in enumerate(schedule.staged):
+        configuration |= {f"staged{n}": region, f"padding{n}": padding[n] if region else 0}
+        configuration[f"as_source{n}"] = as_source[n] and bool(region)
+    return configuration
+
+
+def _kind_of(problem: Problem, schedule: Schedule) -> str:
+    if schedule.scatter:
+        return SCATTER_TOGETHER if schedule.resident else SCATTER
+    if schedule.tensor:
+        return bulk_kind(problem, schedule) if schedule.bulk else MATRICES
+    if not schedule.resident:
+        return SIMPLE
+    if schedule.march and any(schedule.staged):
+        return PLANES
+    return LOOK_BACK if problem.scanned >= 0 and schedule.parts[problem.scanned] > 1 else RESIDENT
+
+
+def _blocks_of(whole: int, parts: int) -> int:
+    """The least power of two of blocks in a part that gives so many parts."""
+    blocks = 1
+    while blocks < whole and -(-whole // blocks) > parts:
+        blocks *= 2
+    return blocks
+
+
+def _lanes_of(problem: Problem, schedule: Schedule) -> int:
+    """Which number of lanes along the columns gives the schedule's warps."""
+    if not schedule.warp:
+        return 0
+    kept, threads = kept_order(problem), schedule.threads
+    possible = [n for n in LANES if n and threads[kept[-1]] % n == 0]
+    same = (n for n in possible if tuple(warp_of(threads, kept, n)) == schedule.warp)
+    return next(same, schedule.warp[kept[-1]])

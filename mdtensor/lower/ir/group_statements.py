@@ -1,0 +1,229 @@
+"""Statements by which work-items of a group, and groups, work together.
+
+They wait for each other, bring tiles to local memory, tell each other values, and multiply
+matrices. What bulk copies add to that is in `tma_statements`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.register_types import F16
+from mdtensor.lower.ir.values import Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All work-items of the group wait for each other, and see each other's local memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAsync:
+    """Begins to copy `lanes` neighbours from a buffer to local memory, of 4, 8 or 16 bytes.
+
+    They are there when the group of copies to which this one belongs was awaited.
+    """
+
+    target: str
+    to: Index
+    source: str
+    at: Index
+    memory: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCopies:
+    """Ends a group of copies of the work-item, and begins the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopies:
+    """Waits until all but the last `pending` groups of the work-item's copies are done."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOut:
+    """Begins to copy `count` neighbours from local memory to a buffer, by all `items` together.
+
+    What they wrote was shown, and a barrier came before. Both places, and what is copied, are
+    multiples of 16 bytes.
+    """
+
+    target: str
+    to: Index
+    source: str
+    at: Index
+    memory: np.dtype
+    count: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCopies:
+    """What the work-item wrote to local memory is there for copies that begin after a barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopiesOut:
+    """The copies from local memory are done at the next barrier, or have `read` what they copy.
+
+    That holds for all but the last `pending` ones.
+    """
+
+    pending: int = 0
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """Combines a value into an integer in local memory by add, min or max, as one step."""
+
+    op: str
+    buffer: str
+    memory: np.dtype
+    index: Index
+    value: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """Declares an index variable: 1 in the last of `count` groups that come here, else 0.
+
+    What the groups wrote to memory before, the last one sees. The counter of that number, which
+    was 0, is 0 again afterwards.
+    """
+
+    name: str
+    counter: Index
+    count: Index
+
+
+@dataclass(frozen=True, slots=True)
+class BeginCluster:
+    """Tells the other groups of the cluster that this one has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCluster:
+    """Waits until all groups of the cluster have begun, whose local memory is there then."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfFirst:
+    """Declares a pointer to an array in the local memory of the cluster's first group."""
+
+    name: str
+    buffer: str
+    memory: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class MeetCluster:
+    """Declares an index variable: 1 in the cluster's first group, else 0.
+
+    That group waits until all have come here, and sees what they wrote to its local memory.
+    """
+
+    name: str
+    number: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Declares `refs`, what the `values` of another work-item of the warp are.
+
+    That is the one `lane` further ("down") or before ("up"), or the `lane`-th ("from") of each
+    `width` work-items; where they have none such, what is declared means nothing. All `items`
+    work-items of the group take part. Languages without warps do it by local memory: `buffers` are
+    arrays that have an element for each work-item at `offsets`.
+    """
+
+    kind: str
+    lane: int
+    refs: tuple[Ref, ...]
+    values: tuple[Ref, ...]
+    items: int
+    buffers: tuple[str, ...]
+    offsets: tuple[int, ...]
+    width: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Puts values where other groups wait for them, from a word of the counters on.
+
+    Each four bytes are written together with the launch's number and `state`, which is 1, 2 or 3.
+    """
+
+    word: Index
+    state: int
+    values: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Waits for what a group of this launch puts there; declares the values, and their state."""
+
+    state: str
+    word: Index
+    refs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixOperand:
+    """Rows, or columns, along a reduction in a tile of floats in local memory.
+
+    They come in groups of 8, `across` elements apart, groups at `offsets` from `start`; elements
+    of the reduction are `along` apart. One of the two is 1, the other a multiple of 16 bytes. What
+    is float32 is multiplied as tf32.
+    """
+
+    buffer: str
+    start: Index
+    across: int
+    along: int
+    offsets: tuple[int, ...]
+    memory: np.dtype = F16
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """The 32 work-items of a warp add rows times columns to their accumulators together.
+
+    These are float64 where rows and columns are, else float32. `depth` elements of the reduction
+    are multiplied: 32 bytes of a row, of float64 up to 128. Work-item `lane` holds, of group m of
+    rows and group n of columns, row lane / 4 and the columns 2 * (lane % 4) and one more:
+    `accumulators[m][n]`. Groups of rows come in pairs.
+    """
+
+    rows: MatrixOperand
+    columns: MatrixOperand
+    accumulators: tuple[tuple[tuple[Ref, Ref], ...], ...]
+    depth: int
+
+
+GroupStatement = (
+    Barrier
+    | CopyAsync
+    | CommitCopies
+    | AwaitCopies
+    | CopyOut
+    | ShowCopies
+    | AwaitCopiesOut
+    | Atomic
+    | Arrive
+    | BeginCluster
+    | AwaitCluster
+    | OfFirst
+    | MeetCluster
+    | Exchange
+    | Post
+    | Await
+    | MatrixProduct
+)

@@ -1,0 +1,179 @@
+"""Values that a kernel computes: variables, constants, loads, operations, lanes of vectors.
+
+They are typed by element type and number of lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mdtensor.lower.ir.index import Index
+from mdtensor.lower.ir.register_types import register_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A variable."""
+
+    name: str
+    dtype: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; 0.0 and -0.0 are equal, but of another sign."""
+
+    value: bool | int | float
+    dtype: np.dtype
+    lanes: int = 1
+    sign: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sign", math.copysign(1, self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`lanes` elements of a buffer, `stride` apart, from `index` on; the rest up to `width` zero.
+
+    The value has the register type of the buffer's elements (see `register_dtype`).
+    """
+
+    buffer: str
+    memory: np.dtype
+    index: Index
+    lanes: int = 1
+    stride: Index | int = 1
+    valid: int = 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the loaded value."""
+        return register_dtype(self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Calc:
+    """An operation of `translate.scalar` on values; scalars among them widen to the lanes."""
+
+    op: str
+    args: tuple[Value, ...]
+    dtype: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Lanes `start` to `start + lanes` of a vector."""
+
+    value: Value
+    start: int
+    lanes: int = 1
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class FromIndex:
+    """The value of an index expression as a number."""
+
+    index: Index
+    dtype: np.dtype
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """The vector 0, 1, 2, … of `lanes` numbers."""
+
+    dtype: np.dtype
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Elements of a buffer, one per lane of `places`, which count from `index`.
+
+    Only the first `valid` lanes are read where it is not 0; the others are zero.
+    """
+
+    buffer: str
+    memory: np.dtype
+    index: Index
+    places: Ref
+    valid: int = 0
+
+    @property
+    def lanes(self) -> int:
+        """Number of elements."""
+        return self.places.lanes
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the loaded values."""
+        return register_dtype(self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A vector moved up by `by` lanes; the lanes before take the first ones of `fill`."""
+
+    value: Value
+    by: int
+    fill: Value
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes, those of the value."""
+        return self.value.lanes
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.value.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Lanes of two vectors of one length, side by side: `picks` counts on into the second one."""
+
+    first: Ref
+    second: Ref
+    picks: tuple[int, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes that are picked."""
+        return len(self.picks)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of an element."""
+        return self.first.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Scalars of one type, side by side, as memory holds them; no operand of an operation."""
+
+    values: tuple[Value, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Number of scalars."""
+        return len(self.values)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of a scalar."""
+        return self.values[0].dtype
+
+
+Value = Ref | Literal | Load | Calc | Slice | FromIndex | Iota | Gather | Shift | Shuffle | Pack

@@ -1,1 +1,0 @@
-"""Passes of the lowering, one a file."""

@@ -1,0 +1,364 @@
+"""Problem: an MDHom as the lowering sees it: flat buffers, linear addresses, numbered dims.
+
+Extents, strides and offsets are index expressions. In a problem for one shape they are numbers;
+in the one problem that stands for all shapes of a structure they are names (`lower.generalised`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.problem.merge_dims import Merging
+from mdtensor.lower.problem.signed_zeros import beginning_with_zero, with_scans_from_minus_zero
+from mdtensor.lower.problem.split_complex import real_from_complex
+from mdtensor.translate.combine import Concat, Operator, PrefixSum
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.rewrites.lifted_operators import with_lifted_operators
+from mdtensor.translate.rewrites.total_operators import with_total_operators
+from mdtensor.translate.scalar import Expr, const
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import dims_in, rewritten
+from mdtensor.translate.views import Access, AffineIndex, Buffer, ComputedIndex
+
+_MOST_POINTS = (1 << 63) - 1  # what kernels count in
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of an array: its stride and extent, and the index into it, affine in the dims."""
+
+    stride: int
+    extent: int
+    coefficients: tuple[int, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """All reads of one buffer that differ only by a constant: a buffer and a stride per dim.
+
+    Where an index into one of `axes`, which the strides count already, lies outside, the element is
+    zero. Offsets of reads count from where these indices are 0 (see `lower.zero_filled`).
+    """
+
+    buffer: int
+    strides: tuple[Index, ...]
+    axes: tuple[Axis, ...] = ()
+
+    def uses(self, dim: int) -> bool:
+        """Whether the address depends on a dim."""
+        return bool(self.strides[dim].terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A part of an address that is computed: the index into an axis, and the axis' stride.
+
+    Parameter n of `expr` is what read n gives. Values below zero count from the end of the axis;
+    what is still outside is moved to the nearest end.
+    """
+
+    expr: Expr
+    extent: Index
+    stride: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An element that a scalar function takes: a stream, an offset, and what is computed."""
+
+    stream: int
+    offset: Index | int
+    computed: tuple[Computed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Where one element of the result tuple goes: a buffer, a stride per dim, an offset."""
+
+    buffer: int
+    strides: tuple[Index, ...]
+    offset: Index | int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The scalar function on finished tuples: takes their elements, then those of `reads`."""
+
+    function: ScalarFunction
+    reads: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The index space, what is read, computed, combined and written; dims are numbered.
+
+    `labels` are the dims' names for readers of the kernel; they take no part in comparison of
+    structures, which use numbers. `reduced[d]` tells whether elements along dim d are combined by
+    `operator`. The dim `scanned` is one of them: every partial result along it is a result too
+    (-1 where there is none; else it is the only one). Streams from `finish_streams` on are read
+    by the `finish` alone. `reaches` has the first and the last element of each input, counted from
+    where its addresses are; () where they are not known.
+    """
+
+    labels: tuple[str, ...]
+    extents: tuple[Index, ...]
+    reduced: tuple[bool, ...]
+    scalar: ScalarFunction
+    operator: Operator | None
+    inputs: tuple[np.dtype, ...]
+    outputs: tuple[np.dtype, ...]
+    streams: tuple[Stream, ...]
+    reads: tuple[Read, ...]
+    writes: tuple[Write, ...]
+    sizes: tuple[str, ...] = ()
+    scanned: int = -1
+    finish: Finish | None = None
+    reaches: tuple[tuple[int, int], ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:
+        # In another process texts have other hashes.
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    @cached_property
+    def _hash(self) -> int:
+        # Problems that are alike in these are few, and the whole of one takes long.
+        return hash((self.extents, self.reduced, self.sizes, self.inputs, self.outputs))
+
+    @property
+    def written_dtypes(self) -> tuple[np.dtype, ...]:
+        """Types of the elements that are written: the finish's results, or the tuple's."""
+        last = self.scalar if self.finish is None else self.finish.function
+        return last.result_dtypes
+
+    @cached_property
+    def finish_streams(self) -> int:
+        """Number of the first stream that only the finish reads."""
+        count = len(self.streams)
+        if self.finish is None:
+            return count
+        return min((read.stream for read in self.finish.reads), default=count)
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        """What the scalar function reads, then what the finish reads."""
+        return self.reads if self.finish is None else (*self.reads, *self.finish.reads)
+
+    @property
+    def accumulates_in_place(self) -> bool:
+        """Whether unfinished tuples may wait in the outputs, which have their types then."""
+        stored = tuple(self.outputs[write.buffer] for write in self.writes)
+        return stored == self.scalar.result_dtypes
+
+    def is_plain(self, stream: int) -> bool:
+        """Whether the scalar function reads one element of a stream per point, nothing computed."""
+        found = {(read.offset, bool(read.computed)) for read in self.reads if read.stream == stream}
+        return len(found) == 1 and not found.pop()[1]
+
+    def places(self, stream: int) -> tuple[Index, ...]:
+        """The offsets at which the scalar function reads a stream; () where some are computed."""
+        found = [read for read in self.reads if read.stream == stream]
+        if any(read.computed for read in found):
+            return ()
+        return tuple(dict.fromkeys(as_index(read.offset) for read in found))
+
+    @cached_property
+    def dims(self) -> range:
+        """Numbers of all dims."""
+        return range(len(self.extents))
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """Numbers of the dims that remain in the result."""
+        return tuple(d for d in self.dims if not self.reduced[d])
+
+    @cached_property
+    def contracted(self) -> tuple[int, ...]:
+        """Numbers of the dims that are reduced."""
+        return tuple(d for d in self.dims if self.reduced[d])
+
+    @cached_property
+    def result_dims(self) -> tuple[int, ...]:
+        """Numbers of the dims that results are written along: kept ones and a scanned one."""
+        return tuple(d for d in self.dims if not self.reduced[d] or d == self.scanned)
+
+    @cached_property
+    def used(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the dims that each stream's addresses depend on."""
+        return tuple(tuple(d for d in self.dims if s.uses(d)) for s in self.streams)
+
+    @cached_property
+    def _numbers(self) -> tuple[int | None, ...]:
+        return tuple(extent.constant for extent in self.extents)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether elements must be combined in the order of the dims."""
+        return self.operator is not None and not self.operator.commutative
+
+    @property
+    def is_general(self) -> bool:
+        """Whether extents are names: one kernel for all shapes of the structure."""
+        return bool(self.sizes)
+
+    def extent(self, dim: int) -> int:
+        """The extent of a dim, as a number."""
+        value = self._numbers[dim]
+        if value is None:
+            raise LoweringError(f"dim {self.labels[dim]!r} has no fixed extent")
+        return value
+
+
+def problem_from_md_hom(md_hom: MDHom) -> Problem:
+    """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
+
+    Raises LoweringError where dims have different operators, or a prefix sum is not the only
+    combination: `translate.stages` gives a chain of md_homs without those; and where there are more
+    points than 64 bits count.
+    """
+    real = real_from_complex(with_total_operators(with_lifted_operators(md_hom)))
+    _check_one_kernel(real)
+    dims = [dim for dim in real.dims if dim.extent != 1]
+    labels = [dim.name for dim in dims]
+    views = _Views(labels)
+    reads = tuple(views.read(access, real.inputs[access.buffer]) for access in real.inp_view)
+    operator = real.operators[0] if real.operators else None
+    functions = [beginning_with_zero(real.scalar, operator, real.dims)]
+    operator = with_scans_from_minus_zero(operator, real.dims)
+    between: tuple[Read, ...] = ()
+    if real.epilogue is not None:
+        views.begin_finish()
+        epilogue = real.epilogue
+        between = tuple(views.read(a, real.inputs[a.buffer]) for a in epilogue.view)
+        functions.append(epilogue.function)
+    named = {n for function in functions for result in function.results for n in dims_in(result)}
+    if not named.issubset(labels):
+        functions = [_on_dims(function, labels) for function in functions]
+    named.update(n for r in (*reads, *between) for c in r.computed for n in dims_in(c.expr))
+    written = [(a.buffer, *_linear(a, real.outputs[a.buffer], views)) for a in real.out_view]
+    merging = Merging(
+        labels,
+        [dim.extent for dim in dims],
+        [not isinstance(dim.combine, Concat) for dim in dims],
+        [strides for _, strides in views.streams] + [strides for _, strides, _ in written],
+        {d for d, label in enumerate(labels) if label in named},
+        operator is not None and not operator.commutative,
+    )
+    left = merging.merged()
+    return Problem(
+        tuple([labels[d] for d in left]),
+        tuple([as_index(merging.extents[d]) for d in left]),
+        tuple([merging.reduced[d] for d in left]),
+        functions[0],
+        operator,
+        tuple([buffer.spec.dtype for buffer in real.inputs]),
+        tuple([buffer.spec.dtype for buffer in real.outputs]),
+        tuple([Stream(buffer, _indices(strides, left)) for buffer, strides in views.streams]),
+        reads,
+        tuple([Write(b, _indices(strides, left), offset) for b, strides, offset in written]),
+        scanned=next((n for n, d in enumerate(left) if _is_scanned(dims[d])), -1),
+        finish=None if len(functions) == 1 else Finish(functions[1], between),
+        reaches=tuple([_reach(buffer) for buffer in real.inputs]),
+    )
+
+
+def _check_one_kernel(md_hom: MDHom) -> None:
+    combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
+    if len(md_hom.operators) > 1 or (len(combined) > 1 and any(map(_is_scanned, combined))):
+        raise LoweringError(
+            f"one kernel cannot combine by {[dim.combine for dim in combined]}",
+            hint="cut the md_hom into stages first",
+        )
+    if (count := math.prod([dim.extent for dim in md_hom.dims])) > _MOST_POINTS:
+        raise LoweringError(f"{count} points are more than any device computes")
+
+
+def _is_scanned(dim: Dim) -> bool:
+    return isinstance(dim.combine, PrefixSum)
+
+
+def _indices(strides: Sequence[int], dims: Sequence[int]) -> tuple[Index, ...]:
+    return tuple([as_index(strides[d]) for d in dims])
+
+
+def _reach(buffer: Buffer) -> tuple[int, int]:
+    """Where the first and the last element of a buffer lie."""
+    spans = [s * (n - 1) for s, n in zip(buffer.spec.strides, buffer.spec.shape, strict=True)]
+    return sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
+
+
+class _Views:
+    """Collects the streams of accesses: a buffer, and a stride per dim."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = labels
+        self.position = {label: number for number, label in enumerate(labels)}
+        self.streams: list[tuple[int, list[int]]] = []
+        self.first = 0
+
+    def begin_finish(self) -> None:
+        """From now on, streams are not shared with those before."""
+        self.first = len(self.streams)
+
+    def read(self, access: Access, buffer: Buffer) -> Read:
+        strides, offset = _linear(access, buffer, self)
+        stream = (access.buffer, strides)
+        if stream not in self.streams[self.first :]:
+            self.streams.append(stream)
+        number = self.streams.index(stream, self.first)
+        if access.is_affine:
+            return Read(number, offset)
+        rule = _dropping_dims(self.labels)
+        computed = tuple(
+            Computed(rewritten(axis.expr, rule), as_index(extent), as_index(stride))
+            for axis, extent, stride in zip(
+                access.index, buffer.spec.shape, buffer.spec.strides, strict=True
+            )
+            if isinstance(axis, ComputedIndex)
+        )
+        return Read(number, offset, computed)
+
+
+def _on_dims(function: ScalarFunction, labels: Sequence[str]) -> ScalarFunction:
+    """The function where the indices of dims that are dropped are 0."""
+    return function.rewritten(_dropping_dims(labels))
+
+
+def _dropping_dims(labels: Sequence[str]) -> Callable[[Expr], Expr]:
+    """The rule that makes indices of other dims than these 0."""
+
+    def kept(node: Expr) -> Expr:
+        is_dropped = node.op == "index" and node.value not in labels
+        return const(0, node.dtype) if is_dropped else node
+
+    return kept
+
+
+def _linear(access: Access, buffer: Buffer, views: _Views) -> tuple[list[int], int]:
+    """Strides per dim and the offset of the affine part of an access."""
+    position = views.position
+    strides = [0] * len(position)
+    offset = 0
+    for axis, stride in zip(access.index, buffer.spec.strides, strict=True):
+        if not isinstance(axis, AffineIndex):
+            continue
+        offset += axis.offset * stride
+        for dim, coefficient in axis.coefficients:
+            if dim in position:
+                strides[position[dim]] += coefficient * stride
+    return strides, offset
+
+
+def points(problem: Problem) -> int:
+    """Number of points of the index space of a problem with fixed extents."""
+    return math.prod(problem.extent(d) for d in problem.dims)

@@ -1,0 +1,95 @@
+"""What a problem amounts to, however it is scheduled: its operations, and the bytes it moves."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.translate.combine import Operator
+from mdtensor.translate.graphs import in_order
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.scalar_function import ScalarFunction
+
+# What a floating-point extreme takes: two comparisons, their masks together, and a choice.
+EXTREME = 4
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Fewest bytes that any schedule moves: each input once, each output once."""
+    total = 0
+    for n, stream in enumerate(problem.streams):
+        used = [d for d in problem.dims if stream.uses(d)]
+        if n == next(m for m, s in enumerate(problem.streams) if s.buffer == stream.buffer):
+            total += (
+                math.prod(problem.extent(d) for d in used) * problem.inputs[stream.buffer].itemsize
+            )
+    return total + bytes_written(problem)
+
+
+def bytes_written(problem: Problem) -> int:
+    """Bytes of the results."""
+    elements = math.prod(problem.extent(d) for d in problem.result_dims)
+    return elements * sum(problem.outputs[w.buffer].itemsize for w in problem.writes)
+
+
+def flops(problem: Problem) -> float:
+    """Arithmetic operations: those of the scalar function and the operator at every point."""
+    count = operations(*problem.scalar.results)
+    if problem.operator is not None:
+        count += operations(*problem.operator.results)
+    return float(math.prod(problem.extent(d) for d in problem.dims) * count)
+
+
+@lru_cache(1024)
+def operations(*exprs: Expr) -> int:
+    """Number of different arithmetic operations in expressions that are computed together."""
+    return sum(expr.op not in ("cast", "tf32") for expr in nodes_of(*exprs))
+
+
+def nodes_of(*exprs: Expr) -> set[Expr]:
+    """The different operations in expressions, casts too."""
+    return {node for node in in_order(exprs) if node.args}
+
+
+@lru_cache(1024)
+def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> float:
+    """Instructions of vectors for one point, where products that sums take are one with them."""
+    nodes = nodes_of(*scalar.results)
+    count = _instructions(nodes) - _fused(nodes)
+    if operator is None:
+        return max(1.0, count)
+    combining = _instructions(nodes_of(*(operator.in_order or operator.results)))
+    fused = scalar.results[0].dtype.kind == "f" and operator.name == "add"
+    return max(1.0, count + combining - (min(count, combining) if fused else 0))
+
+
+def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
+    """Instructions of a point that wait for each other and for the accumulator.
+
+    Sums and differences of two products are added term by term (`lower.value_from_expr.combined`).
+    """
+    if operator is None or operator.name != "add" or scalar.results[0].dtype.kind != "f":
+        return 1
+    pairs = [r.args for r in scalar.results if r.op in ("add", "sub")]
+    return 2 if any(all(arg.op == "mul" for arg in pair) for pair in pairs) else 1
+
+
+def _instructions(nodes: set[Expr]) -> int:
+    """Of vectors, what operations take: floating-point extremes see to it that NaN wins."""
+    extremes = sum(expr.op in ("min", "max") and expr.dtype.kind == "f" for expr in nodes)
+    return sum(expr.op != "cast" for expr in nodes) + (EXTREME - 1) * extremes
+
+
+def _fused(nodes: set[Expr]) -> int:
+    """How many of the operations are sums that take a product, which are one instruction with it.
+
+    A sum takes one product, and products that several operations take are computed once.
+    """
+    taken = {
+        next(arg for arg in expr.args if arg.op == "mul")
+        for expr in nodes
+        if expr.op in ("add", "sub") and expr.dtype.kind == "f"
+        if any(arg.op == "mul" for arg in expr.args)
+    }
+    return len(taken)

@@ -1,0 +1,1 @@
+"""Schedules: the tuning parameters of a problem, their tiling, and the machine model."""

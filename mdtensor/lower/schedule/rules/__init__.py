@@ -1,0 +1,1 @@
+"""The constraints that every schedule keeps, a file for what each is about."""

@@ -1,0 +1,242 @@
+"""Schedule: how a problem is spread over a device, as one value.
+
+The tuning parameters of 002, section 4.4, Table 1, and what lies below the formalism. Tuples have
+one entry per dim of the problem, or per stream for `staged`.
+
+| Table 1                    | here                                                           |
+|----------------------------|----------------------------------------------------------------|
+| 0: number of parts         | parts, tiles, threads, registers, width                        |
+| D1, S1, R1: order          | group_order, loop_order, reduce_order                          |
+| D2, S2, R2: assignment     | the fields themselves: each belongs to one layer of the ASM    |
+| D3, S3: memory of inputs   | staged                                                         |
+| D4, S4: layout of inputs   | follows from the orders: outer tiles, reductions, inside tiles |
+| R3, S5: memory of results  | registers; scratch where reductions are split over groups      |
+| R4, S6: layout of results  | the output view                                                |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from mdtensor.errors import LoweringError
+from mdtensor.lower.problem.minmax_operators import with_extremes
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.zero_padding import zero_filled
+from mdtensor.lower.schedule.machine_model import asm_of
+from mdtensor.plain_data import value_of
+
+MOST_STAGES = 8
+MOST_AHEAD = 64
+MOST_OF_CLUSTER = 8  # groups, on every device that has clusters
+# Of the register tile, that is of unrolled statements: vectors on processors, points on GPUs.
+MOST_VECTORS, MOST_POINTS = 1 << 10, 1 << 14
+_MOST_CHARACTERS = 1 << 16  # of a text
+TAILS = ("split", "pad", "overlap")
+OF_RESIDENT = (
+    *("march", "chunks", "warp", "padding", "prefetch", "stages", "as_source"),
+    *("lead", "last_group", "cluster", "tensor", "bulk", "results"),
+)
+# Fields that texts of schedules may lack, where they say nothing.
+LATER = (
+    *("scatter", "peel", "ahead", "in_turn", "resident", *OF_RESIDENT),
+    *("swath", "transposed", "long_indices"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Values of all tuning parameters.
+
+    - `parts`: groups that a dim is divided among (0 in a general kernel: decided at launch).
+    - `tiles`: extent of a dim's cache tile; 0 for the group's whole part.
+    - `threads`: work-items of a group along a dim (1 on CPUs).
+    - `registers`: points of a dim that a work-item computes at once, unrolled.
+    - `lane`, `width`: the dim that runs over SIMD lanes (-1 for none) and their number.
+    - `group_order`: dims of groups and cache tiles, outermost first.
+    - `loop_order`, `reduce_order`: kept and reduced dims inside a cache tile, outermost first.
+    - `staged`: per stream, the region to which its tile is copied first, or "".
+    - `tail`: what is left of the lane dim runs in narrower vectors ("split"), padded ones
+      ("pad"), or in one that overlaps its neighbour ("overlap").
+      Without lanes, "overlap" lets the last block of a dim begin inside the one before.
+    - `streaming`: results bypass the caches.
+    - `peel`: along the lane dim, whole vectors begin where the address of the result is a multiple
+      of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
+      Rows of a register tile that begin differently are joined from neighbouring vectors where
+      they are streamed (see `lower.passes.join_rows`).
+    - `transposed`: rows of a register tile whose results are neighbours are transposed in
+      registers where results lie far apart along the lanes, so that vectors are written instead of
+      elements (see `lower.passes.transpose_rows`).
+    - `ahead`: iterations of the innermost loop by which memory is asked for before it is read; 0
+      for what the processor fetches by itself.
+    - `in_turn`: groups that share a scanned dim are one kernel, and each takes what comes before
+      its part from the one before it (see `lower.passes.scan_in_turn`); else there are three.
+    - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
+      `lower.problem.scatter_pattern`); if `resident`, by all work-items of a group in local memory.
+    - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
+    - `resident`: a work-item keeps its accumulators in registers while tiles of reduced dims go
+      by (see `lower.passes.resident`); without a reduction, what its points share (see
+      `lower.passes.pointwise`). What follows is for such schedules only.
+    - `chunks`: neighbouring points of a dim among those of a work-item, whose next ones lie
+      behind the chunks of all work-items; () where all its points are neighbours.
+    - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
+    - `padding`: per stream, elements that the rows of its staged tile are longer.
+    - `prefetch`: the next tile is on its way to registers while the one before is computed with.
+    - `stages`: tiles of an input that local memory holds, those that are computed with and those
+      that are on their way; 0 or 1 for one.
+    - `as_source`: per stream, whether its staged tile lies as its source does, the nearest dim
+      innermost, instead of as it is read; () for none.
+    - `tensor`: dims of the rows, the columns and the reduction that warps compute by products of
+      small matrices (see `lower.passes.matrix_tile`); () where every work-item computes its own.
+    - `bulk`: matrices come to local memory by bulk copies, for which a warp more asks, and are
+      multiplied by four warps together (see `lower.passes.bulk_tiles`). Rows may lie along several
+      dims then, those that have more than one work-item or point.
+    - `results`: the region through which results leave, in boxes that copy themselves ("local",
+      see `lower.passes.bulk_results`), in runs of groups that march, as many as `stages`
+      (`lower.passes.march_out`), or "" where work-items store them.
+    - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
+      together, so that those at work at one time share what they read; 0 or 1 for rows.
+    - `lead`: points that the first block of a dim begins before it, so that blocks begin where
+      wide accesses do; () for none, which is all that reductions have.
+    - `march`: what a group's block reads that the next one reads too, along the last dim that it
+      walks through several blocks of, is handed on in registers (see `lower.passes.march`). With
+      `staged` streams, planes of those come to local memory while groups march, as many blocks
+      ahead as there are `stages` less one (see `lower.passes.march_ahead`).
+    - `last_group`: of the groups that share a reduction, the last one combines the results of all,
+      instead of a second kernel.
+    - `cluster`: those groups run at one time, leave their results in the local memory of the first
+      of them, and this one combines them (see `lower.passes.cluster`).
+    - `long_indices`: indices have 64 bits on GPUs even where all of them fit in 32 (see
+      `lower.narrow_indices`).
+    """
+
+    asm: str
+    parts: tuple[int, ...]
+    tiles: tuple[int, ...]
+    threads: tuple[int, ...]
+    registers: tuple[int, ...]
+    lane: int
+    width: int
+    group_order: tuple[int, ...]
+    loop_order: tuple[int, ...]
+    reduce_order: tuple[int, ...]
+    staged: tuple[str, ...]
+    tail: str = "split"
+    streaming: bool = False
+    inline: bool = False
+    scatter: bool = False
+    peel: bool = False
+    transposed: bool = False
+    ahead: int = 0
+    in_turn: bool = False
+    resident: bool = False
+    chunks: tuple[int, ...] = ()
+    warp: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    prefetch: bool = False
+    stages: int = 0
+    as_source: tuple[bool, ...] = ()
+    tensor: tuple[int, ...] = ()
+    bulk: bool = False
+    results: str = ""
+    swath: int = 0
+    lead: tuple[int, ...] = ()
+    last_group: bool = False
+    cluster: bool = False
+    march: bool = False
+    long_indices: bool = False
+
+    def computed(self, problem: Problem) -> Problem:
+        """The problem as it is computed: guarded streams are zero outside, extremes functions."""
+        stays = self.resident and not self.scatter and problem.scanned < 0
+        fills = asm_of(self.asm).cooperative and stays and bool(problem.contracted)
+        return with_extremes(zero_filled(problem)) if fills else problem
+
+    def block(self, d: int) -> int:
+        """Points of a dim that a group computes at once."""
+        return self.registers[d] * self.threads[d]
+
+    def numbered(self, problem: Problem) -> tuple[int, ...]:
+        """The order in which groups are numbered: those of a cluster are neighbours."""
+        if not self.cluster:
+            return self.group_order
+        return tuple(sorted(self.group_order, key=lambda d: problem.reduced[d]))
+
+    def splits(self, problem: Problem) -> bool:
+        """Whether groups share a reduction, so that results do not go to the output at once."""
+        return any(self._splits(problem.extents[d].constant, d) for d in problem.contracted)
+
+    def _splits(self, extent: int | None, d: int) -> bool:
+        if extent is None:
+            return self.parts[d] != 1
+        return self.parts[d] > 1 and extent > self.block(d)
+
+    def to_json(self) -> str:
+        """Canonical text, as kept in the store."""
+        fields = asdict(self)
+        for name in LATER:
+            if not fields[name]:
+                del fields[name]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schedule:
+        """The schedule of a canonical text, whoever wrote it; LoweringError where it is none.
+
+        Every field has its type then. Whether it fits a problem is for `lower.rules` to say.
+        """
+        try:
+            if len(text) > _MOST_CHARACTERS:
+                raise ValueError(f"it has {len(text)} characters")
+            return value_of(cls, json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LoweringError(f"not a schedule: {text[:80]!r}: {error}") from None
+
+    def describe(self, problem: Problem) -> str:
+        """One line per layer, in the names of the problem's dims."""
+
+        def by_dim(values: tuple[int, ...]) -> str:
+            return " ".join(f"{problem.labels[d]}:{v}" for d, v in enumerate(values))
+
+        def order(dims: tuple[int, ...]) -> str:
+            return " ".join(problem.labels[d] for d in dims) or "-"
+
+        lane = "none" if self.lane < 0 else f"{problem.labels[self.lane]} x{self.width}"
+        staged = " ".join(f"{n}:{region}" for n, region in enumerate(self.staged) if region)
+        return "\n".join(
+            (
+                f"{self.asm}: parts {by_dim(self.parts)}; threads {by_dim(self.threads)}",
+                f"tiles {by_dim(self.tiles)}; registers {by_dim(self.registers)}; lanes {lane}",
+                "order "
+                + " | ".join(map(order, (self.group_order, self.loop_order, self.reduce_order))),
+                f"staged {staged or 'nothing'}",
+                f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
+                + ("; scatter" if self.scatter else "")
+                + ("; peel" if self.peel else "")
+                + ("; transposed" if self.transposed else "")
+                + (f"; ahead {self.ahead}" if self.ahead else "")
+                + ("; in turn" if self.in_turn else "")
+                + ("; long indices" if self.long_indices else "")
+                + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
+                *self._resident_lines(by_dim),
+            )
+        )
+
+    def _resident_lines(self, by_dim: Callable[[tuple[int, ...]], str]) -> tuple[str, ...]:
+        if not self.resident:
+            return ()
+        padding = " ".join(f"{n}:{pad}" for n, pad in enumerate(self.padding) if pad)
+        chunks, warp = by_dim(self.chunks) or "whole", by_dim(self.warp) or "rows"
+        layout = f"chunks {chunks}; warp {warp}; padding {padding or 'none'}"
+        source = " ".join(str(n) for n, same in enumerate(self.as_source) if same)
+        later = f"; as their source {source}" if source else ""
+        later += f"; stages {self.stages}" if self.stages else ""
+        later += f"; lead {by_dim(self.lead)}" if self.lead else ""
+        later += "; the last group combines" if self.last_group else ""
+        later += "; the first of a cluster combines" if self.cluster else ""
+        later += "; marches" if self.march else ""
+        later += f"; matrices along dims {self.tensor}" if self.tensor else ""
+        later += " by bulk copies" if self.bulk else ""
+        later += f", results through {self.results} memory" if self.results else ""
+        return (f"resident; {layout}; prefetch {self.prefetch}{later}",)

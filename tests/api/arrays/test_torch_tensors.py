@@ -1,0 +1,303 @@
+"""Tensors of torch, or what stands for them, as operands and results of calls and plans."""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.arrays import invalidation
+from mdtensor.errors import DTypeError
+from tests.api.cupy_stand_in import Array, made  # noqa: F401 — a fixture
+
+LEFT, RIGHT = np.arange(12.0).reshape(3, 4), np.arange(20.0).reshape(4, 5)
+PRODUCT = LEFT @ RIGHT
+
+
+class Tensor:
+    """What stands for torch's: elements of NumPy, and what torch says of them."""
+
+    layout, requires_grad = "torch.strided", False
+
+    def __init__(self, host: np.ndarray, kind: str = "cpu", **facts: Any) -> None:
+        self.host, self.device = host, SimpleNamespace(type=kind, index=0)
+        self.is_cpu, self.is_cuda = kind == "cpu", kind == "cuda"
+        self.conjugated = False
+        self.taken = 0
+        self.__dict__.update(facts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.host.shape
+
+    @property
+    def dtype(self) -> str:
+        return f"torch.{self.host.dtype.name}"
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(stride // self.host.itemsize for stride in self.host.strides)
+
+    def is_conj(self) -> bool:
+        return self.conjugated
+
+    def is_neg(self) -> bool:
+        return False
+
+    def resolve_conj(self) -> Tensor:
+        return Tensor(self.host.conj())
+
+    def resolve_neg(self) -> Tensor:
+        return self
+
+    def numpy(self) -> np.ndarray:
+        if self.requires_grad or self.conjugated or self.layout != "torch.strided":
+            raise RuntimeError("Can't call numpy() on Tensor")
+        if not self.is_cpu:
+            raise TypeError("can't convert to numpy")
+        return self.host.view()
+
+    def get_device(self) -> int:
+        return self.device.index
+
+    def data_ptr(self) -> int:
+        return self.host.__array_interface__["data"][0]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2 if self.is_cuda else 1), self.device.index
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("it is shared by from_dlpack")
+
+    @property
+    def array(self) -> Array:
+        """What `from_dlpack` gives of it."""
+        if self.requires_grad:
+            raise RuntimeError("it requires grad")
+        self.taken += 1
+        return Array.of(self.host, self.device.index)
+
+
+Tensor.__module__ = "torch"
+
+
+class Parameter(Tensor):
+    """A class made of torch's."""
+
+
+@pytest.fixture(autouse=True)
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = ModuleType("torch")
+    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    monkeypatch.setattr(invalidation, "has_tensors", False)
+    return module
+
+
+@mdt.stencil(border="nearest")
+def mean(u: Any) -> Any:
+    return 0.5 * u[-1] + 0.5 * u[1]
+
+
+@mdt.mdh
+def doubled(y: Any, x: Any) -> None:
+    for i in range(x.shape[0]):
+        y[i] = 2 * x[i]
+
+
+@pytest.mark.parametrize("kind", [Tensor, Parameter])
+def test_tensors_of_the_processor_are_operands(kind: type[Tensor]) -> None:
+    a, b = kind(LEFT), kind(RIGHT)
+    for _ in range(3):
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b), PRODUCT)
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, RIGHT), PRODUCT)
+        np.testing.assert_array_equal(mdt.reduce("ij->i", a, combine="max"), LEFT.max(1))
+        np.testing.assert_array_equal(mdt.tensordot(a, b, 1), PRODUCT)
+        assert mean(kind(LEFT[0])).shape == (4,)
+    strided = kind(LEFT[:, ::2].T)
+    np.testing.assert_array_equal(mdt.einsum("ij->i", strided), LEFT[:, ::2].sum(0))
+
+
+def test_results_are_written_to_tensors_of_the_processor() -> None:
+    a, b = Tensor(LEFT), Tensor(RIGHT)
+    out, most = Tensor(np.zeros((3, 5))), Tensor(np.zeros(3))
+    for _ in range(3):
+        out.host[:] = most.host[:] = -1
+        assert mdt.einsum("ij,jk->ik", a, b, out=out) is out
+        assert mdt.reduce("ij->i", a, combine="max", out=most) is most
+        np.testing.assert_array_equal(out.host, PRODUCT)
+        np.testing.assert_array_equal(most.host, LEFT.max(1))
+        y = Tensor(np.zeros(4))
+        doubled(y, Tensor(LEFT[1]))
+        np.testing.assert_array_equal(y.host, 2 * LEFT[1])
+
+
+def test_plans_take_tensors_of_the_processor() -> None:
+    a, b, out = Tensor(LEFT), Tensor(RIGHT), Tensor(np.zeros((3, 5)))
+    image, taps = np.ones((1, 6, 6, 2)), np.ones((3, 3, 3, 2))
+    conv = mdt.compile(mdt.conv, Tensor(image), Tensor(taps))
+    for plan in (mdt.compile("ij,jk->ik", a, b), mdt.compile("ij,jk->ik", LEFT, RIGHT)):
+        for _ in range(3):
+            np.testing.assert_array_equal(plan(a, b), PRODUCT)
+            out.host[:] = -1
+            assert plan(a, b, out=out) is out
+            np.testing.assert_array_equal(out.host, PRODUCT)
+            np.testing.assert_array_equal(
+                conv(Tensor(image), Tensor(taps)), np.full((1, 4, 4, 3), 18)
+            )
+
+
+REFUSED = "operand 0 is a tensor of torch that cannot be taken: "
+META = "it is on namespace(type='meta', index=0)\n  hint: t.cpu() is in the processor's memory"
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            {"requires_grad": True},
+            "it wants a gradient\n  hint: t.detach() shares its memory without one",
+        ),
+        (
+            {"layout": "torch.sparse_coo"},
+            "it is sparse_coo\n  hint: t.to_dense() has all elements in memory",
+        ),
+        ({"kind": "meta"}, META),
+    ],
+)
+def test_what_is_no_array_is_refused(facts: dict[str, Any], text: str) -> None:
+    plan = mdt.compile("ij->i", LEFT)
+    calls: list[Any] = [
+        lambda t: mdt.einsum("ij->i", t),
+        lambda t: mdt.reduce("ij->i", t, combine="max"),
+        plan,
+    ]
+    for call in (*calls, *calls):
+        with pytest.raises(DTypeError) as caught:
+            call(Tensor(LEFT, **facts))
+        assert str(caught.value) == REFUSED + text
+
+
+def test_a_result_is_not_written_to_what_is_no_array() -> None:
+    with pytest.raises(DTypeError, match=r"out is a tensor .*: it wants a gradient"):
+        mdt.einsum("ij->ij", LEFT, out=Tensor(np.zeros((3, 4)), requires_grad=True))
+    seen = Tensor(np.zeros((3, 4), "c16"), conjugated=True)
+    with pytest.raises(DTypeError, match=r"out is a tensor .*: it is conjugated or negated when"):
+        mdt.einsum("ij,ij->ij", LEFT, LEFT + 0j, out=seen)
+
+
+def test_a_tensor_that_is_conjugated_when_it_is_read() -> None:
+    x = LEFT + 1j
+    found = mdt.einsum("ij->i", Tensor(x, conjugated=True))
+    np.testing.assert_array_equal(found, x.conj().sum(1))
+
+
+# ---- in a GPU's memory
+
+
+@pytest.fixture
+def arrays_at(monkeypatch: pytest.MonkeyPatch, made: list[str]) -> list[int]:  # noqa: F811
+    """The places where arrays were made that do not own their memory."""
+    found: list[int] = []
+    hosts: dict[int, np.ndarray] = {}
+    monkeypatch.setattr(Tensor, "hosts", hosts, raising=False)
+
+    def array_at(place: int, shape: Any, strides: Any, dtype: np.dtype, device: int) -> Array:
+        found.append(place)
+        host = hosts[place]
+        assert (host.shape, host.dtype) == (tuple(shape), dtype)
+        return Array.of(host, device)
+
+    def knows(cupy: Any) -> None:
+        knew(cupy)
+        monkeypatch.setattr(invalidation, "array_at", array_at)
+
+    knew = invalidation.knows_cupy
+    monkeypatch.setattr(invalidation, "knows_cupy", knows)
+    return found
+
+
+def on_cuda(host: np.ndarray, **facts: Any) -> Tensor:
+    tensor = Tensor(host, "cuda", **facts)
+    Tensor.hosts[tensor.data_ptr()] = host  # pyright: ignore
+    return tensor
+
+
+def test_known_calls_share_no_capsules(arrays_at: list[int]) -> None:
+    a, b = on_cuda(LEFT.copy()), on_cuda(RIGHT.copy())
+    out = on_cuda(np.zeros((3, 5)))
+    for _ in range(2):
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).host, PRODUCT)
+        assert mdt.einsum("ij,jk->ik", a, b, out=out) is out
+        np.testing.assert_array_equal(out.host, PRODUCT)
+    known = a.taken, b.taken
+    for _ in range(5):
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).host, PRODUCT)
+        out.host[:] = -1
+        assert mdt.einsum("ij,jk->ik", a, b, out=out) is out
+        np.testing.assert_array_equal(out.host, PRODUCT)
+    assert (a.taken, b.taken) == known
+    assert len(arrays_at) == 3, "one for each place"
+
+
+def test_plans_share_no_capsules(arrays_at: list[int]) -> None:
+    a, b, out = on_cuda(LEFT.copy()), on_cuda(RIGHT.copy()), on_cuda(np.zeros((3, 5)))
+    plan = mdt.compile("ij,jk->ik", a, b)
+    for _ in range(2):
+        np.testing.assert_array_equal(plan(a, b).host, PRODUCT)
+        assert plan(a, b, out=out) is out
+    known = a.taken, b.taken
+    for _ in range(5):
+        np.testing.assert_array_equal(plan(a, b).host, PRODUCT)
+        out.host[:] = -1
+        assert plan(a, b, out=out) is out
+        np.testing.assert_array_equal(out.host, PRODUCT)
+    assert (a.taken, b.taken) == known
+
+
+def test_a_convolution_is_planned_for_tensors(arrays_at: list[int]) -> None:
+    image, taps = on_cuda(np.ones((1, 6, 6, 2))), on_cuda(np.ones((3, 3, 3, 2)))
+    plan = mdt.compile(mdt.conv, image, taps)
+    assert plan.arrays == "cupy"
+    for _ in range(3):
+        np.testing.assert_array_equal(plan(image, taps).host, np.full((1, 4, 4, 3), 18))
+
+
+def test_what_another_stream_fills_is_shared_anew(arrays_at: list[int], torch: Any) -> None:
+    a, b = on_cuda(LEFT.copy()), on_cuda(RIGHT.copy())
+    torch._C._cuda_getCurrentRawStream = lambda device: 7
+    for n in range(1, 5):
+        np.testing.assert_array_equal(mdt.einsum("ij,jk->ik", a, b).host, PRODUCT)
+        assert a.taken >= n
+    assert not arrays_at
+
+
+def test_views_own_their_memory(arrays_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def einsum(text: str, array: Array) -> Array:
+        return Array.of(np.einsum(text, array.host))
+
+    monkeypatch.setattr(sys.modules["cupy"], "einsum", einsum, raising=False)
+    a, b = on_cuda(LEFT.copy()), on_cuda(RIGHT.copy())
+    mdt.einsum("ij,jk->ik", a, b)  # by which tensors are known
+    for _ in range(3):
+        before = a.taken
+        np.testing.assert_array_equal(mdt.einsum("ij->ji", a).host, LEFT.T)
+        assert a.taken == before + 1
+
+
+def test_a_tensor_on_a_gpu_that_wants_a_gradient_is_refused(arrays_at: list[int]) -> None:
+    a = on_cuda(LEFT.copy(), requires_grad=True)
+    for _ in range(2):
+        with pytest.raises(DTypeError, match=re.escape("operand 0 is a Tensor that cupy does not")):
+            mdt.einsum("ij->i", a)
+
+
+def test_what_stands_beside_tensors_on_a_gpu_is_looked_at(arrays_at: list[int]) -> None:
+    a = on_cuda(LEFT.copy())
+    mdt.einsum("ij->i", a)
+    with pytest.raises(DTypeError, match="operand 1 "):
+        mdt.einsum("ij,jk->ik", a, object())

@@ -1,0 +1,235 @@
+"""Families of computations: first calls on new shapes that need no translation."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.calls import computation as computation_module
+from mdtensor.api.calls.shape_families import Families, Later, family_of, numbers_of
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.generic_kernels import Decision
+from mdtensor.bounded import Bounded
+from mdtensor.errors import MdtensorError
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+
+Array = np.ndarray
+
+
+def _ones(*shape: int) -> Array:
+    return np.ones(shape, np.float32)
+
+
+BORDERS = ("valid", "fixed", "constant", "nearest", "wrap")
+
+
+def _jacobi(border: str) -> Callable[[int, int], Callable[[], Any]]:
+    @mdt.stencil(border=border)
+    def jacobi(u: Any) -> Any:
+        return 0.25 * (u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1])
+
+    return lambda m, n: lambda: jacobi(_ones(m, n))
+
+
+# Calls on shapes that follow from two extents.
+CALLS: dict[str, Callable[[int, int], Callable[[], Any]]] = {
+    "rows": lambda m, n: lambda: mdt.reduce("ij->i", _ones(m, n), combine="max"),
+    "columns": lambda m, n: lambda: mdt.reduce("ij->j", _ones(m, n)),
+    "slices": lambda m, n: lambda: mdt.reduce("ij->i", _ones(m, 2 * n)[:, ::2]),
+    "scan": lambda m, n: lambda: mdt.scan("ij->ij", _ones(m, n), combine={"j": "add"}),
+    "chain": lambda m, n: lambda: mdt.reduce("ij->", _ones(m, n), combine={"i": "max", "j": "add"}),
+    "window": lambda m, n: lambda: mdt.reduce("h+r,r->h", _ones(m + 4), _ones(5), combine="min"),
+    "gather": lambda m, n: lambda: mdt.reduce("@1 j, i -> i j", _ones(m, n), np.zeros(n + 1, int)),
+    "semiring": lambda m, n: (
+        lambda: mdt.einsum("ij,jk->ik", _ones(m, 8), _ones(8, n), semiring="min_plus")
+    ),
+    "conv": lambda m, n: lambda: mdt.conv(_ones(1, m, n, 4), _ones(3, 3, 3, 4)),
+    "conv, padding": lambda m, n: (
+        lambda: mdt.conv(_ones(2, m, n, 4), _ones(3, 3, 3, 4), padding=1, stride=2)
+    ),
+    "conv, transposed": lambda m, n: (
+        lambda: mdt.conv(_ones(1, m, n, 4), _ones(3, 3, 3, 4), transposed=True, stride=2)
+    ),
+    "conv, bias": lambda m, n: (
+        lambda: mdt.conv(_ones(1, m, n, 4), _ones(3, 3, 3, 4), bias=_ones(3), epilogue="relu")
+    ),
+    **{f"stencil, {border}": _jacobi(border) for border in BORDERS},
+    "filter": lambda m, n: lambda: mdt.ndimage.gaussian_filter(_ones(m, n), 1.0),
+}
+
+Specs = tuple[TensorSpec, ...]
+computation: Any = computation_module  # also what it keeps to itself
+# What a call builds, and of which specs.
+Built = tuple[Callable[[Specs], Any], Specs]
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], Any]], Built]]:
+    """What a call would build; nothing is computed."""
+    seen: list[Built] = []
+    whole = computation._member_or_built
+
+    def noted(key: Any, alike: Any, specs: Specs, build: Any) -> Any:
+        seen.append((lambda specs: computation.staged(build(specs)), specs))
+        return whole(key, alike, specs, build)
+
+    def of(call: Callable[[], Any]) -> Built:
+        call()
+        return seen[-1]
+
+    monkeypatch.setattr(computation, "_member_or_built", noted)
+
+    def planned(*_: Any) -> Any:
+        return _ones(1)
+
+    token = computation.planner.set(planned)
+    yield of
+    computation.planner.reset(token)
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[Families[Any]]:
+    found: Families[Any] = Families(registry.engine_for)
+    monkeypatch.setattr(computation, "families", found)
+    monkeypatch.setattr(computation, "_table", Bounded(64))
+    computation.forget()
+    yield found
+    computation.forget()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_family_gives_what_is_built_or_nothing(
+    name: str, built: Callable[[Callable[[], Any]], Built]
+) -> None:
+    engine, random_ = registry.engine_for(), random.Random(name)
+    build, specs = built(CALLS[name](54, 61))
+    family = family_of(build(specs), specs, build, engine)
+    assert family is not None
+    used = 0
+    for trial in range(60):
+        if trial % 3:
+            others = tuple([_other(spec, random_) for spec in specs])
+        else:
+            _, others = built(CALLS[name](random_.randint(40, 90), random_.randint(40, 90)))
+        numbers = numbers_of(others)
+        given = family.numbers(*numbers)
+        try:
+            wanted = build(others)
+        except MdtensorError:
+            assert given is None
+            continue
+        if given is None:
+            continue
+        used += 1
+        assert family.gives(numbers, wanted)
+        for n, step in enumerate(wanted.steps):
+            assert Later(family, n, numbers)() == engine.problem_of(step.md_hom)
+    assert used
+
+
+def _other(spec: TensorSpec, random_: random.Random) -> TensorSpec:
+    """A spec of that type and number of axes, with some extents of this one."""
+    largest = random_.choice([3, 90])
+    shape = [
+        extent if random_.random() < 0.4 else random_.randint(0, largest) for extent in spec.shape
+    ]
+    order = random_.choice(["C", "F", "apart"])
+    if order == "apart":
+        return TensorSpec.of(shape, spec.dtype, [3 * n for n in TensorSpec.of(shape).strides])
+    strides = TensorSpec.of(shape[:: -1 if order == "F" else 1]).strides
+    return TensorSpec.of(shape, spec.dtype, strides[:: -1 if order == "F" else 1])
+
+
+def test_calls_of_a_family_build_nothing_and_are_right(
+    fresh: Families[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    built: list[Any] = []
+    learn = fresh.learn
+
+    def noted(*given: Any) -> None:
+        built.append(given)
+        learn(*given)
+
+    monkeypatch.setattr(fresh, "learn", noted)
+    weights = np.full((3, 3), 1 / 9)
+    for n in range(16):
+        a = rng.random((60 + n, 90 - n))
+        wanted: Any = importlib.import_module("scipy.ndimage").correlate(a, weights, mode="nearest")
+        np.testing.assert_allclose(
+            mdt.ndimage.correlate(a, weights, mode="nearest"), wanted, rtol=1e-12
+        )
+        registry.engine_for().settle()
+    assert len(built) < 12
+
+
+def test_a_stencil_on_another_shape_takes_the_numbers_of_that_moment(
+    fresh: Families[Any],
+) -> None:
+    factor = [1.0]
+
+    @mdt.stencil
+    def scaled(u: Any) -> Any:
+        return factor[0] * u[0] + u[1]
+
+    for n in (20, 21, 22, 23):
+        np.testing.assert_array_equal(scaled(np.ones(n)), np.full(n - 1, 2.0))
+    factor[0] = 3.0
+    np.testing.assert_array_equal(scaled(np.ones(24)), np.full(23, 4.0))
+    np.testing.assert_array_equal(scaled(np.ones(20)), np.full(19, 2.0))
+
+
+def test_what_depends_on_more_than_the_specs_has_no_family(fresh: Families[Any]) -> None:
+    def build(held: tuple[int, ...]) -> Any:  # forgets to look at the specs
+        md_hom = md_hom_from_einsum("ij->i", (TensorSpec.of(held),))
+
+        def built(_: Specs) -> Any:
+            return computation.single(md_hom)
+
+        return built
+
+    for shape in ((12, 8), (14, 8), (15, 9)):
+        specs = (TensorSpec.of(shape),)
+        fresh.learn("key", build(shape)(specs), specs, build(shape))
+        assert fresh.member("key", specs) is None
+        assert fresh.member("key", (TensorSpec.of((13, 8)),)) is None
+
+
+@pytest.mark.parametrize("name", ["rows", "stencil, valid", "conv"])
+def test_a_shape_with_a_kernel_of_its_own_is_left_to_the_engine(
+    name: str, built: Callable[[Callable[[], Any]], Built], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Any = registry.engine_for()
+    build, specs = built(CALLS[name](54, 61))
+    family = family_of(build(specs), specs, build, engine)
+    assert family is not None
+    for step in build(specs).steps:
+        engine.untuned(engine.problem_of(step.md_hom))  # which compiles a kernel
+    (structure,) = [refer() for refer in family.structures]
+    decision = Decision(next(iter(structure.variants)), 1, 1e-5)
+
+    def decided(*_: Any) -> Decision:
+        return decision
+
+    monkeypatch.setattr(engine, "_decided", decided)
+    numbers = numbers_of(specs)
+    monkeypatch.setattr(engine.improvement, "keys_of_own", set[str]())
+    assert family.member(numbers) is not None
+    key = problem_key(Later(family, 0, numbers)())
+    monkeypatch.setattr(engine.improvement, "keys_of_own", {key})
+    assert family.member(numbers) is None
+
+
+def test_families_are_bounded(fresh: Families[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh, "_kinds", Bounded(8))
+    for n in range(30):
+        mdt.reduce("ij->i", _ones(4, 5), extents={"i": 4, f"k{n}": 1})
+        assert len(fresh) <= 8

@@ -1,0 +1,328 @@
+"""Compilers in processes of their own: what they make, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.engine import background_worker, compiler_process, cpu_tier, registry
+from mdtensor.api.engine.background_worker import Background
+from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
+from mdtensor.api.engine.engine import Engine
+from mdtensor.autotune.store.store import Store
+from mdtensor.errors import CompileError, CompilerFailedError
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.hurried import at_once
+
+FAULTY = "tests.api.faulty_compiler"
+# A product of complex64 by loops that Intel's compiler may make vectors of, and crashes (ADR 4).
+CRASHES = """
+#ifdef BY_ADDRESS
+#define BUFFER(type) ulong
+#else
+#define BUFFER(type) type*
+#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void kernel_0(BUFFER(__global const float) at_I0, BUFFER(__global const float) at_I1,
+              BUFFER(__global float) at_O0, BUFFER(__global uchar) at_scratch)
+{
+  __global const float* I0 = (__global const float*)at_I0;
+  __global const float* I1 = (__global const float*)at_I1;
+  __global float* O0 = (__global float*)at_O0;
+  for (long i = 0; i < 40; i++) {
+    for (long k = 0; k < 50; k++) {
+      __global float* o = O0 + 2*k + 100*i;
+      float re = 0.0f;
+      float im = 0.0f;
+      for (long j = 0; j < 101; j++) {
+        __global const float* p0 = I0 + 202*i + 2*j;
+        __global const float* p1 = I1 + 2*k + 100*j;
+        re = re + fma(-p0[1], p1[1], p0[0]*p1[0]);
+        im = im + fma(p0[1], p1[0], p0[0]*p1[1]);
+      }
+      o[0] = re;
+      o[1] = im;
+    }
+  }
+}
+"""
+ROOT = Path(__file__).parents[3]
+A, B = np.random.default_rng(0).standard_normal((2, 24, 24), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[], CompilerApart]]:
+    """Makes compilers, as processes that come one after the other do."""
+    made: list[CompilerApart] = []
+
+    def make() -> CompilerApart:
+        made.append(CompilerApart(registry.engine_for().device))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def source() -> KernelSource:
+    engine = registry.engine_for()
+    (md_hom,) = mdt.compile("ij,jk->ik", A, B).md_homs
+    problem = engine.problem_of(md_hom)
+    return engine.source(problem, plain(problem))
+
+
+def starts(compiler: CompilerApart) -> int:
+    return 0 if compiler._worker is None else compiler._worker.starts
+
+
+def computed(program: Any) -> bytes:
+    result = np.full_like(A, np.nan)
+    program(A, B, result)
+    np.testing.assert_allclose(result, A @ B, rtol=1e-4, atol=1e-5)
+    return result.tobytes()
+
+
+def test_a_program_is_the_same_as_one_compiled_here_and_is_kept(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    first, second = opened(), opened()
+    device = registry.engine_for().device
+    here = computed(device.load(device.compiled(source)))
+    assert computed(first.compile(source)) == here
+    assert starts(first) == 1
+    assert computed(second.compile(source)) == here
+    assert computed(CompilerHere(second._device, second).compile(source)) == here
+    assert starts(second) == 0, "it was kept"
+
+
+def test_what_is_kept_and_refused_is_compiled_again(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    compiler = opened()
+    machine = compiler._machine_code(compiler._opened(), "key", source)  # pyright: ignore
+    compiler._device.binaries.put(
+        compiler._device.machine_code_key(source), replace(machine, code=b"no code")
+    )
+    computed(compiler.compile(source))
+    assert starts(compiler) == 1
+
+
+def test_a_crash_costs_the_kernel_and_is_not_met_again(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:open_crashing")
+    caplog.set_level(logging.INFO, "mdtensor")
+    first, later = opened(), opened()
+    said = "a compiler crashed on a generated kernel: the worker was ended by SIGSEGV"
+    for compiler, began in ((first, 1), (first, 1), (later, 0)):
+        with pytest.raises(CompilerFailedError, match=said) as caught:
+            compiler.compile(source)
+        assert caught.value.failure == "crashed"
+        assert starts(compiler) == began
+    with pytest.raises(CompilerFailedError, match=said):
+        CompilerHere(later._device, later).compile(source)
+    (line,) = caplog.messages
+    assert line.startswith(f"{said}\n// mul/add 24,24+,24 ")
+
+
+def test_a_text_that_crashes_intels_compiler_costs_no_process_of_the_users(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    """Where it crashes depends on the processor; this process goes on in any case."""
+    compiler = opened()
+    with contextlib.suppress(CompilerFailedError):
+        compiler.compile(replace(source, text=CRASHES))
+    computed(compiler.compile(source))
+
+
+def test_one_that_somebody_killed_is_begun_again(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:open_killed_once")
+    monkeypatch.setenv("WAS_KILLED", str(tmp_path / "killed"))
+    compiler = opened()
+    computed(compiler.compile(source))
+    assert starts(compiler) == 2
+
+
+def test_one_that_is_killed_every_time_is_given_up_by_this_process_alone(
+    opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:open_killed")
+    compiler, later = opened(), opened()
+    for _ in range(2):
+        with pytest.raises(CompilerFailedError, match=r"was cut off .* ended by SIGKILL"):
+            compiler.compile(source)
+    assert starts(compiler) == 2
+    monkeypatch.setattr(
+        compiler_process, "COMPILER", "mdtensor.api.engine.compiler_process:open_compiler"
+    )
+    computed(later.compile(source))
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [("open_hanging", "hung .* for 1 seconds"), ("open_working", "hung .* of processor time")],
+)
+def test_one_that_hangs_is_killed_and_not_met_again(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:{entry}")
+    monkeypatch.setattr(
+        compiler_process, "_MOST_WAITING", 1.0 if entry == "open_hanging" else 250.0
+    )
+    for compiler, began in ((opened(), 1), (opened(), 0)):
+        with pytest.raises(CompilerFailedError, match=said) as caught:
+            compiler.compile(source)
+        assert caught.value.failure == "hung"
+        assert starts(compiler) == began
+
+
+def test_what_the_compiler_refuses_is_refused(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    compiler = opened()
+    for _ in range(2):
+        with pytest.raises(CompileError, match="refused a kernel") as caught:
+            compiler.compile(replace(source, text=source.text + "nonsense"))
+        assert type(caught.value) is CompileError
+    assert starts(compiler) == 1
+
+
+@pytest.mark.parametrize(
+    "why", ["variable", "frozen", "embedded", "no program", "fails", "no more"]
+)
+def test_where_there_can_be_no_process_this_one_compiles(
+    opened: Callable[[], CompilerApart],
+    source: KernelSource,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
+) -> None:
+    def no_more(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    match why:
+        case "variable":
+            monkeypatch.setenv(compiler_process.VARIABLE, "0")
+        case "frozen":
+            monkeypatch.setattr(sys, "frozen", True, raising=False)
+        case "embedded":
+            monkeypatch.setattr(sys, "executable", "/usr/bin/an-editor")
+        case "no program":
+            monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+        case "fails":
+            monkeypatch.setattr(
+                compiler_process, "COMPILER", "tests.autotune.worker_targets:fails_to_load"
+            )
+        case _:
+            monkeypatch.setattr("threading.Thread.start", no_more)
+    compiler = opened()
+    computed(compiler.compile(source))
+    computed(compiler.compile(source))
+    assert starts(compiler) == (why in ("no program", "fails", "no more"))
+
+
+def test_where_nothing_can_be_kept_everything_goes_on(
+    source: KernelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "programs").write_text("in the way")
+    compiler = CompilerApart(registry.engine_for().device)
+    computed(compiler.compile(source))
+    computed(CompilerHere(compiler._device, compiler).compile(source))
+    compiler.close()
+    monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:open_crashing")
+    other = CompilerApart(compiler._device)
+    for _ in range(2):
+        with pytest.raises(CompilerFailedError, match="crashed"):
+            other.compile(source)
+    assert starts(other) == 1
+    other.close()
+
+
+def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiler_process, "COMPILER", f"{FAULTY}:open_crashing")
+    monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
+    engine = Engine(registry.engine_for().device, Store.in_memory)
+    specs = TensorSpec.of((13, 14)), TensorSpec.of((14, 15))
+    problem = problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    a, b = (np.ones(spec.shape, np.float32) for spec in specs)
+    for _ in range(3):
+        choice = engine.untuned(problem)
+        assert "general" in choice.origin
+        choice.program(a, b, result := np.empty((13, 15), np.float32))
+        assert (result == 14).all()
+        engine.settle(timeout=600)
+    compiler = engine.improvement._compiler
+    assert 1 <= starts(compiler) <= 2, "its own kernel crashes, and perhaps a general one"
+    engine.improvement._background.finish()
+
+
+def test_two_processes_at_once_make_the_same(
+    opened: Callable[[], CompilerApart], source: KernelSource
+) -> None:
+    found: list[bytes] = []
+
+    def work() -> None:
+        found.append(computed(opened().compile(source)))
+
+    at_once(work, work)
+    assert len(found) == 2
+    assert len({*found}) == 1
+
+
+def test_after_a_while_without_work_the_process_ends(
+    opened: Callable[[], CompilerApart], source: KernelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_worker, "_IDLE", 0.2)
+    compiler = opened()
+    made = Background[None](
+        lambda _: computed(compiler.compile(source)) and None,
+        rest=compiler.rest,
+        stop=compiler.close,
+    )
+    made.ask("a kernel", None)
+    made.settle(timeout=600)
+    worker = compiler._worker
+    deadline = time.monotonic() + 60
+    while compiler._worker is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert worker is not None
+    assert compiler._worker is None
+    worker.begin()
+    worker.close()
+    assert worker.pid is None
+    made.finish()

@@ -1,0 +1,65 @@
+"""Improvement: shapes that get kernels of their own, for long work and for frequent work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdtensor.api.engine import cpu_tier, registry
+from mdtensor.lower.problem.problem import problem_from_md_hom
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+
+
+def test_long_work_gets_a_kernel_of_its_own_in_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = registry.engine_for()
+    made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
+    monkeypatch.setattr(made.improvement, "own", {})
+    monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
+    monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((13, 14), np.float32), rng.random((14, 15), np.float32)
+    problem = problem_from_md_hom(
+        md_hom_from_einsum("ij,jk->ik", (TensorSpec.of(a.shape), TensorSpec.of(b.shape)))
+    )
+    assert "general" in made.untuned(problem).origin
+    made.settle(timeout=600)
+    own = made.untuned(problem)
+    assert own.origin == "cost model"
+    assert not own.source.sizes, "its extents are constants"
+    result = np.empty((13, 15), np.float32)
+    own.program(a, b, result)
+    np.testing.assert_allclose(result, a @ b, rtol=1e-4)
+
+
+def test_a_shape_that_is_launched_often_gets_a_kernel_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = registry.engine_for()
+    made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
+    monkeypatch.setattr(made.improvement, "own", {})
+    monkeypatch.setattr(cpu_tier, "GENERAL", 1e9)
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(shape, np.float32) for shape in ((17, 9), (9, 11)))
+    specs = TensorSpec.of(a.shape), TensorSpec.of(b.shape)
+    problem = problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))
+    made.untuned(problem)
+    made.settle(timeout=600)
+    seconds = made.untuned(problem).seconds
+    monkeypatch.setattr(cpu_tier, "WORTH_OFTEN", 2.5 * seconds)
+    general = made.untuned(problem)
+    launch, result = general.program.launcher(), np.empty((17, 11), np.float32)
+    for _ in range(2):
+        launch(a, b, result)
+    made.settle(timeout=600)
+    assert "general" in made.untuned(problem).origin, "two launches are not often"
+    launch(a, b, result)
+    made.settle(timeout=600)
+    own = made.untuned(problem)
+    assert own.origin == "cost model"
+    assert not own.source.sizes, "its extents are constants"
+    result[:] = np.nan
+    own.program(a, b, result)
+    np.testing.assert_allclose(result, a @ b, rtol=1e-5)

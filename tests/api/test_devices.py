@@ -1,0 +1,68 @@
+"""Which device computes, and that choosing it again costs nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.engine import registry
+from mdtensor.api.tuning import bench_worker
+from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
+from mdtensor.backends.select import Found
+from mdtensor.errors import NoDeviceError
+
+
+@pytest.fixture(autouse=True)
+def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is chosen here counts here."""
+    monkeypatch.setitem(registry._engines, "numpy", registry.engine_for())
+    monkeypatch.setattr(registry, "_chosen", list(registry._chosen))
+
+
+def test_a_device_that_is_chosen_again_keeps_its_programs() -> None:
+    name, a = mdt.devices()[0], np.ones((5, 6))
+    mdt.device(name)
+    engine = registry.engine_for()
+    mdt.einsum("ij->i", a)
+    programs = set(engine.structures)
+    for _ in range(3):
+        mdt.device(name)
+        assert registry.engine_for() is engine
+    assert programs
+    assert programs <= set(engine.structures)
+    np.testing.assert_array_equal(mdt.einsum("ij->i", a), a.sum(1))
+
+
+def test_a_name_that_no_device_has_changes_nothing() -> None:
+    engine = registry.engine_for()
+    with pytest.raises(NoDeviceError, match="is called 'abacus'"):
+        mdt.device("abacus")
+    assert registry.engine_for() is engine
+
+
+@pytest.mark.parametrize("number", [1, 11])
+@pytest.mark.parametrize("name", ["cuda:{}", "CUDA {}:", "cuda {}: nvidia"])
+def test_cuda_devices_have_the_names_that_torch_gives_them(number: int, name: str) -> None:
+    found = [Found(f"{name_of(n)} NVIDIA H200", "cupy", registry.engine_for) for n in range(12)]  # type: ignore[arg-type]
+    fitting = [n for n, each in enumerate(found) if each.is_called(name.format(number))]
+    assert fitting == [number]
+
+
+class Opened(CupyDevice):
+    """A CUDA device that is opened where there is none."""
+
+    def __init__(self) -> None:
+        self.target = registry.engine_for().target
+        self.used = 0
+
+    def use(self) -> None:
+        self.used += 1
+
+
+def test_what_measures_makes_its_device_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, asked = Opened(), []
+    monkeypatch.setattr(bench_worker, "open_device", lambda *said: asked.append(said) or device)
+    bench_worker.open_bench({"device": name_of(1), "arrays": "cupy"})
+    assert asked == [("CUDA 1:", "cupy")]
+    assert device.used == 1

@@ -1,0 +1,428 @@
+"""Tuning: winners are found, kept and used; bad candidates are recorded and survived."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.api.engine import registry
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.pickling import packed
+from mdtensor.api.tuning import measurer, schedule_search, tune
+from mdtensor.api.tuning.bench_worker import Benches
+from mdtensor.autotune.deadline import Deadline
+from mdtensor.autotune.store.store import Store
+from mdtensor.autotune.trial import Trial
+from mdtensor.errors import TuningError
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.problem_key import problem_key
+from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.candidates import ranked
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+from tests.api.short_searches import search_trials, search_until
+from tests.api.survival import kills
+from tests.targets import CPU
+
+
+@pytest.fixture
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store of this test's own, which the engines use while it runs."""
+    store = Store.open(tmp_path / "tuning.db")
+    monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
+    registry.forget()
+    yield store
+    registry.forget()
+
+
+def plan_of(m: int, k: int, n: int) -> mdt.Plan:
+    return mdt.compile("ij,jk->ik", mdt.spec((m, k)), mdt.spec((k, n)))
+
+
+def arrays(m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+
+
+def test_a_tuned_plan_is_right_and_says_so(own_store: Store) -> None:
+    plan, (a, b) = plan_of(37, 29, 41), arrays(37, 29, 41)
+    (report,) = plan.tune(4, quiet=True)
+    assert report.trials > 0
+    assert report.failed == 0
+    assert not report.cached
+    (choice,) = plan.choices()
+    assert choice.origin == "tuned"
+    np.testing.assert_allclose(plan(a, b), a @ b, rtol=1e-5)
+    assert "schedule (from the store: tuned)" in plan.explain()
+
+
+def test_every_trial_has_a_row_and_no_schedule_is_measured_twice(own_store: Store) -> None:
+    plan = plan_of(33, 17, 50)
+    (report,) = plan.tune(4, quiet=True)
+    engine = registry.engine_for()
+    rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
+    assert len(rows) == report.trials
+    texts = [row.schedule for row in rows]
+    assert all(Schedule.from_json(text).to_json() == text for text in texts)
+    assert max(Counter(texts).values()) == 1
+
+
+def test_favourites_that_the_space_does_not_hold_are_measured_too(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(31, 16, 16)
+    engine, problem = registry.engine_for(), plan.choices()[0].problem
+    odd = replace(plain(problem), registers=(9, 1, 1), inline=True)
+
+    def first(engine: Engine, problem: Problem, ranking: object) -> list[Schedule]:
+        return [plain(problem), odd]
+
+    monkeypatch.setattr(schedule_search, "_first_schedules", first)
+    (report,) = plan.tune(4, quiet=True)
+    rows = own_store.trials(problem_key(problem), engine.environment)
+    assert [row.status for row in rows if row.schedule == odd.to_json()] == ["ok"]
+    assert report.trials == sum(row.status != "rejected" for row in rows)
+
+
+@pytest.mark.parametrize(("extent", "threads"), [(4096, 2), (64, 1)])
+def test_where_memory_bounds_the_model_decides_between_times_that_are_near(
+    extent: int, threads: int
+) -> None:
+    spec = TensorSpec.of((extent, 4096))
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (spec,)))
+    one = replace(plain(problem), lane=1, width=16, registers=(1, 64))
+    two = replace(one, parts=(2, 1))
+    schedule, seconds = confirmed(problem, {one: 1.0e-3, two: 1.1e-3}, replace(one, tiles=(8, 0)))
+    assert (schedule.parts[0], seconds) == (threads, 1.1e-3 if threads == 2 else 1.0e-3)
+
+
+@pytest.mark.parametrize("times", [(1.0e-3, 1.1e-3), (1.0e-3, 0.9e-3), (None, 1.1e-3)])
+def test_no_winner_is_slower_than_what_is_taken_untuned(times: tuple[float | None, float]) -> None:
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((4096, 4096)),)))
+    untuned = replace(plain(problem), lane=1, width=16, registers=(1, 64))
+    expected = replace(untuned, parts=(2, 1))  # of which the cost model thinks more
+    schedule, seconds = confirmed(
+        problem, dict(zip((untuned, expected), times, strict=True)), untuned
+    )
+    assert schedule == (untuned if times == (1.0e-3, 1.1e-3) else expected)
+    assert seconds in times
+
+
+def test_a_search_begins_with_schedules_of_several_kinds() -> None:
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((64, 64)),)))
+    cached = [replace(plain(problem), lane=1, width=16, registers=(1, 16 * n)) for n in (1, 2, 3)]
+    past = replace(cached[0], streaming=True)
+    hopeless = replace(cached[0], lane=0, registers=(16, 1))
+    ranking = [*zip((1.0, 1.1, 1.2), cached, strict=True), (1.9, past), (2.1, hopeless)]
+    assert schedule_search._favourites(ranking, 4) == [cached[0], past, cached[1], cached[2]]
+    assert schedule_search._favourites(ranking, 2) == cached[:2]
+    assert schedule_search._favourites(ranking, 9) == [
+        *(cached[0], past),
+        *(cached[1], cached[2], hopeless),
+    ]
+
+
+def test_two_configurations_of_one_schedule_are_measured_once(own_store: Store) -> None:
+    (choice,) = plan_of(24, 16, 40).choices()
+    asked: list[Schedule] = []
+
+    def trial(schedule: Schedule, best: float | None) -> Trial:
+        asked.append(schedule)
+        return Trial("ok", 1e-3)
+
+    measurer: Any = SimpleNamespace(trial=trial, begin=lambda problem: None)
+    candidates = schedule_search._Candidates(registry.engine_for(), choice.problem, measurer)
+    schedule = plain(choice.problem)
+    assert candidates.measure_schedule(schedule) == candidates.measure_schedule(replace(schedule))
+    assert asked == [schedule]
+
+
+@pytest.mark.parametrize(
+    ("kind", "best", "budget", "seconds"),
+    [
+        ("cpu", 1e-3, 10, 1.2),
+        ("cpu", 1e-3, 100, 1.5),
+        ("cpu", 0.1, 100, 5.0),
+        ("cpu", None, 100, 12.0),
+        ("gpu", 1e-3, 100, 12.0),
+    ],
+)
+def test_no_more_of_a_budget_is_kept_for_confirming_than_it_takes(
+    kind: str, best: float | None, budget: float, seconds: float
+) -> None:
+    engine = SimpleNamespace(target=SimpleNamespace(kind=kind))
+    candidates: Any = SimpleNamespace(engine=engine, best=SimpleNamespace(seconds=best))
+    assert schedule_search._kept_for_confirming(candidates, budget) == pytest.approx(seconds)
+
+
+def confirmed(
+    problem: Problem, times: dict[Schedule, float | None], untuned: Schedule
+) -> tuple[Schedule, float]:
+    """What a search keeps when its best few take these times by turns."""
+    measurer = SimpleNamespace(
+        by_turns=lambda schedules: [times[each] for each in schedules], deadline=Deadline(60)
+    )
+    engine = SimpleNamespace(target=CPU)
+    candidates: Any = SimpleNamespace(problem=problem, engine=engine, measurer=measurer)
+    ranking = [(schedule, Trial("ok", 1e-3)) for schedule in times]
+    return schedule_search._confirmed(candidates, ranking, untuned)[:2]
+
+
+def test_what_was_measured_is_confirmed_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = registry.engine_for()
+    (choice,) = plan_of(24, 16, 32).choices()
+    measured = plain(choice.problem)
+    other = replace(measured, registers=(2, 1, 1))
+    compiled: list[Schedule] = []
+    specialised = engine.specialised
+
+    def counted(problem: Problem, schedule: Schedule, *rest: object) -> object:
+        compiled.append(schedule)
+        return specialised(problem, schedule, *rest)
+
+    monkeypatch.setattr(engine, "specialised", counted)
+    benches, request = Benches(engine), {"problem": packed(choice.problem)}
+    assert benches.handle({**request, "schedule": measured.to_json()})["status"] == "ok"
+    candidates = [{"schedule": schedule.to_json()} for schedule in (measured, other)]
+    reply = benches.handle({**request, "confirm": candidates})
+    assert compiled == [measured, other]
+    assert all(seconds > 0 for seconds in reply["seconds"])
+
+
+def test_tuning_again_makes_no_trial(own_store: Store) -> None:
+    plan_of(31, 16, 16).tune(4, quiet=True)
+    (report,) = plan_of(31, 16, 16).tune(4, quiet=True)
+    assert report.cached
+    assert report.trials == 0
+    assert "0 trials" in str(report)
+
+
+def test_bad_candidates_are_recorded_and_tuning_goes_on(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurer, "BENCH", "tests.api.faulty_bench:open_bench")
+    monkeypatch.setattr(measurer, "TRIAL_SECONDS", 1.0)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    plan, (a, b) = plan_of(24, 24, 48), arrays(24, 24, 48)
+    search_until(monkeypatch, lambda found: {"ok", "wrong", "crashed", "timeout"} <= set(found))
+    plan.tune(300, quiet=True)
+    engine = registry.engine_for()
+    rows = own_store.trials(problem_key(plan.choices()[0].problem), engine.environment)
+    found = Counter(row.status for row in rows)
+    assert {"ok", "wrong", "crashed", "timeout"} <= set(found)
+    details = {row.status: row.detail for row in rows}
+    assert "error" in details["wrong"]
+    assert "SIGSEGV" in details["crashed"]
+    winner = own_store.winner(problem_key(plan.choices()[0].problem), engine.environment)
+    assert winner is not None
+    assert winner.schedule in {row.schedule for row in rows if row.status == "ok"}
+    np.testing.assert_allclose(plan(a, b), a @ b, rtol=1e-5)
+
+
+def test_recorded_shapes_are_tuned_within_one_budget(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets: list[float] = []
+    searched = tune.searched
+
+    def counted(engine: Engine, problem: Problem, deadline: Deadline, *rest: Any) -> Any:
+        budgets.append(deadline.left)
+        return searched(engine, problem, deadline, *rest)
+
+    monkeypatch.setattr(tune, "searched", counted)
+    search_trials(monkeypatch, 2)
+    a, b = arrays(20, 30, 40)
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,jk->ik", a, b)
+        mdt.einsum("ij,jk->ik", a, b)
+        mdt.einsum("ij->j", a)
+    assert len(seen) == 2
+    assert [seen.calls(item) for item in seen] == [2, 1]
+    reports = mdt.tune(seen, budget="40s", quiet=True)
+    assert len(reports) == 2
+    assert 0 < budgets[0] < 40
+    assert budgets[1] == pytest.approx(40 - reports[0].elapsed, abs=1)  # what the first one left
+    assert [report.calls for report in reports] == [2, 1]
+    np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
+    assert all(report.cached for report in mdt.tune(seen, budget=4, quiet=True))
+
+
+def test_a_budget_is_kept_where_it_is_too_short_for_all(own_store: Store) -> None:
+    with mdt.tuning("record") as seen:
+        for n in range(20, 32):
+            mdt.einsum("ij,jk->ik", np.ones((n, n), "f4"), np.ones((n, n), "f4"))
+        heavy = mdt.einsum("ij,jk->ik", np.ones((500, 400), "f4"), np.ones((400, 300), "f4"))
+    assert heavy[0, 0] == 400
+    begun = time.monotonic()
+    reports = mdt.tune(seen, budget=5, quiet=True)
+    assert time.monotonic() - begun < 5 + 2 + 1
+    assert len(reports) == 13
+    assert reports[-1].trials > 0, "what takes longest comes first"
+    untouched = [report for report in reports if not report.trials]
+    assert untouched
+    assert str(untouched[0]).endswith("cc)): not tuned, the budget had no time for it")
+    assert f", {len(untouched)} not tuned: " in reports.summary()
+
+
+def test_a_budget_is_kept_where_a_single_run_is_long(own_store: Store) -> None:
+    x = np.ones((6000, 6000), "f4")
+    plan = mdt.compile("ij,ij->", x, x)
+    begun = time.monotonic()
+    (report,) = plan.tune(4, quiet=True)
+    assert time.monotonic() - begun < 4 + 2 + 1
+    assert report.elapsed < 4 + 2 + 1
+
+
+def test_a_reference_that_takes_longer_than_the_budget(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurer, "BENCH", "tests.api.faulty_bench:open_slow_bench")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    begun = time.monotonic()
+    (report,) = plan_of(24, 24, 40).tune(1, quiet=True)
+    assert time.monotonic() - begun < 1 + 2 + 1
+    assert (report.trials, report.seconds, report.interrupted) == (0, None, False)
+
+
+@pytest.mark.parametrize(("share", "is_made"), [(0.0, False), (1.0, True)])
+def test_a_space_that_takes_too_long_to_make_is_not_searched(
+    share: float, is_made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (choice,) = plan_of(24, 24, 40).choices()
+    bench: Any = SimpleNamespace(deadline=Deadline(600), begin=lambda problem: None)
+    candidates = schedule_search._Candidates(registry.engine_for(), choice.problem, bench)
+    monkeypatch.setattr(schedule_search, "_MAKING_SHARE", share)
+    candidates.make_space()
+    assert (candidates.space is not None) is is_made
+
+
+def test_no_more_candidates_are_ranked_than_there_is_time_for() -> None:
+    problem = problem_from_md_hom(md_hom_from_einsum("ij->i", (TensorSpec.of((64, 64)),)))
+    asked = iter(range(100))
+    assert len(ranked(problem, CPU, enough=lambda: next(asked) == 3)) == 3
+
+
+def test_what_is_untuned_is_told_beside_the_winner(own_store: Store) -> None:
+    (report,) = plan_of(60, 50, 40).tune(5, quiet=True)
+    assert report.seconds is not None
+    assert report.untuned is not None
+    assert report.gain == report.untuned / report.seconds >= 1
+    assert f"{report.gain:.2f}x as fast as untuned" in str(report)
+
+
+def test_a_winner_that_was_compared_with_nothing_is_not_confirmed(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_search, "_first_schedules", lambda *_: [])
+    monkeypatch.setattr(schedule_search, "_WORTH_SPACE", 1e9)
+    plan = plan_of(25, 26, 27)
+    assert [report.trials for report in plan.tune(4, quiet=True)] == [1]
+    assert [report.cached for report in plan.tune(4, quiet=True)] == [False]
+
+
+def test_layers_that_differ_in_a_function_or_a_type_do_not_read_alike() -> None:
+    a, b = np.ones((4, 5), "f4"), np.ones((5, 6), "f4")
+    with mdt.tuning("record") as seen:
+        mdt.einsum("ij,jk->ik", a, b)
+        mdt.einsum("ij,jk->ik", a, b, epilogue="relu")
+        mdt.einsum("ij,jk->ik", a, b, epilogue=lambda x: x * 2)
+        mdt.einsum("ij,jk->ik", a, b, epilogue=lambda x: x * 3)
+        mdt.einsum("ij->i", a)
+        mdt.einsum("ij->i", a.astype("f8"))
+    form = "md_hom[i:4, j:5, k:6](mul, (cc, pw(add), cc)"
+    types = "float32[4, 5], float32[5, 6], float32[4, 6]"
+    assert repr(seen).splitlines() == [
+        "6 computations recorded",
+        f"       1 x {form})",
+        f"       1 x {form}, epilogue relu)",
+        f"       1 x {form}, epilogue epilogue) with (p0 * p1); (p0 * 2) on {types}",
+        f"       1 x {form}, epilogue epilogue) with (p0 * p1); (p0 * 3) on {types}",
+        "       1 x md_hom[i:4, j:5](id, (cc, pw(add))) with p0 on float32[4, 5], float32[4]",
+        "       1 x md_hom[i:4, j:5](id, (cc, pw(add))) with p0 on float64[4, 5], float64[4]",
+    ]
+    assert len({item.label for item in seen}) == 6
+
+
+def test_mode_tune_tunes_at_the_first_call(own_store: Store) -> None:
+    a, b = arrays(18, 22, 26)
+    with mdt.tuning("tune", budget=4):
+        np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-5)
+    assert plan_of(18, 22, 26).choices()[0].origin == "tuned"
+    with mdt.tuning("off"):
+        assert plan_of(18, 22, 26).choices()[0].origin != "tuned"
+
+
+def test_unknown_modes_are_refused() -> None:
+    with pytest.raises(TuningError, match="unknown tuning mode 'fast'"), mdt.tuning("fast"):
+        pass
+
+
+@pytest.mark.parametrize("budget", ["soon", "-5", "5 days", -1, -0.5, float("nan"), None, [3]])
+def test_budgets_that_are_no_time_are_refused(own_store: Store, budget: object) -> None:
+    plan = plan_of(12, 13, 14)
+    hint = "seconds, or a text such as '30s', '5min' or '1h'"
+    words = re.escape(f"budget {budget!r} is no time\n  hint: {hint}")
+    with pytest.raises(TuningError, match=f"^{words}$"):
+        plan.tune(budget, quiet=True)
+    with pytest.raises(TuningError, match=f"^{words}$"):
+        mdt.tune([], budget)
+    with pytest.raises(TuningError, match=f"^{words}$"), mdt.tuning("tune", budget=budget):
+        pass
+    problem = problem_from_md_hom(plan.md_homs[0])
+    assert own_store.trials(problem_key(problem), registry.engine_for().environment) == []
+
+
+def test_what_was_not_recorded_is_refused() -> None:
+    plan = plan_of(12, 13, 14)
+    hint = (
+        "  hint: what `with mdtensor.tuning('record') as seen:` gave; "
+        "a plan is tuned by plan.tune()"
+    )
+    for work in (plan, [plan], (plan.md_homs[0], plan)):
+        item = work[0] if isinstance(work, tuple) else plan
+        with pytest.raises(TuningError) as refused:
+            mdt.tune(work, 1)
+        assert str(refused.value) == f"{item!r} is nothing that was recorded\n{hint}"
+    with pytest.raises(TuningError, match=r"^'ij,jk->ik' is nothing that was recorded\n"):
+        mdt.tune("ij,jk->ik", 1)
+
+
+SECOND_PROCESS = """
+import time
+import mdtensor as mdt
+mdt.device()
+start = time.perf_counter()
+plan = mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41)))
+origin = plan.choices()[0].origin
+print(origin, plan.tune(5, quiet=True)[0].trials, f"{(time.perf_counter() - start) * 1e3:.1f} ms")
+"""
+
+
+def test_a_second_process_finds_the_winner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
+    store = Store.open()
+    monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
+    plan_of(37, 29, 41).tune(4, quiet=True)
+    registry.forget()
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("tuned 0 ")
+
+
+def test_killed_runs_lose_no_trial(tmp_path: Path) -> None:
+    assert list(kills.survived(2, 0, tmp_path)) == ["", ""]

@@ -1,0 +1,492 @@
+"""What launches hand to CUDA's driver, which a recorder stands for here."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+import weakref
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.backends.cuda.cuda_graphs import WORTH_RECORDING
+from mdtensor.backends.cuda.cuda_program import CudaProgram, Functions
+from mdtensor.errors import LaunchError
+from mdtensor.kernels.cuda import CUDA
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.kernels.program import program_of
+from tests.lower.codegen.groups.test_last_block_reduction import dot
+from tests.lower.codegen.register_blocking.test_register_blocking import CASES
+from tests.lower.codegen.tma.test_wgmma_loop import CASES as BULK_CASES
+
+
+class Array:
+    """An array at an address."""
+
+    def __init__(self, place: int) -> None:
+        self.data = SimpleNamespace(ptr=place)
+        self.shape = (4, 6)
+
+
+CAPTURING = 77
+
+
+class Stream:
+    """A stream that is captured; `graphExec` is the number of launches in its graph."""
+
+    ptr = CAPTURING
+
+    def __init__(self, driver: Driver, *, non_blocking: bool) -> None:
+        assert non_blocking
+        self.driver = driver
+
+    def __enter__(self) -> Stream:
+        self.driver.on.append(CAPTURING)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.driver.on.pop()
+
+    def synchronize(self) -> None:
+        self.driver.waited.append(self.ptr)
+
+    def begin_capture(self) -> None:
+        self.before = len(self.driver.launches)
+
+    def end_capture(self) -> Any:
+        count = len(self.driver.launches) - self.before
+        return SimpleNamespace(graph=self.driver.launches[-1], graphExec=count)
+
+
+class Memory:
+    """Some bytes of the device, which notes the stream that fills them."""
+
+    def __init__(self, ptr: int, driver: Driver) -> None:
+        self.ptr, self.driver = ptr, driver
+
+    def memset_async(self, value: int, nbytes: int) -> None:
+        assert value == 0
+        self.driver.filled.append((self.ptr, (self.driver.on or [self.driver.stream])[-1]))
+
+
+@dataclass
+class Driver:
+    """Notes the launches with the arguments that they have at that moment."""
+
+    launches: list[tuple[Any, ...]] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+    stream: int = 7
+    allocated: list[int] = field(default_factory=list)
+    memory: list[weakref.ref[Memory]] = field(default_factory=list)
+    count: int = 0
+    graphs: list[tuple[int, int]] = field(default_factory=list)
+    is_captured: list[int] = field(default_factory=list)
+    on: list[int] = field(default_factory=list)  # streams that are current for a while
+    filled: list[tuple[int, int]] = field(default_factory=list)
+    waited: list[int] = field(default_factory=list)
+
+    def launch(self, function: int, *given: int) -> None:
+        *shape, stream, places, extra = given
+        addresses = (ctypes.c_void_p * self.count).from_address(places)
+        values = tuple(ctypes.c_int64.from_address(a).value for a in addresses)
+        assert extra == 0
+        self.launches.append((function, tuple(shape), stream, values))
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        self.graphs.append((stream, graph))
+
+    def allocate(self, nbytes: int) -> Any:
+        self.allocated.append(nbytes)
+        memory = Memory(0x10000 * len(self.allocated), self)
+        self.memory.append(weakref.ref(memory))
+        return memory
+
+    def cupy(self) -> Any:
+        cuda = SimpleNamespace(
+            driver=SimpleNamespace(launchKernel=self.launch),
+            get_current_stream=lambda: SimpleNamespace(ptr=self.stream),
+            runtime=SimpleNamespace(
+                free=lambda _: self.threads.append(threading.get_ident()),
+                graphLaunch=self.launch_graph,
+                streamIsCapturing=self.is_captured.__contains__,
+            ),
+            Stream=partial(Stream, self),
+            alloc=self.allocate,
+        )
+        return SimpleNamespace(cuda=cuda)
+
+
+@dataclass
+class Device:
+    driver: Driver
+
+    def __post_init__(self) -> None:
+        self.functions = Functions(self.driver.cupy())
+        self.functions.graphs = lambda: None
+        self.compiled: list[KernelSource] = []
+
+    def compile(self, source: KernelSource, sizes: Any = ()) -> CudaProgram:
+        self.compiled.append(source)
+        return made(self, source, sizes)
+
+
+def made(device: Device, source: KernelSource, sizes: Any = ()) -> CudaProgram:
+    device.driver.count = len(source.arguments) + len(sizes)
+    kernels = [SimpleNamespace(ptr=100 + n) for n in range(len(source.entries))]
+    return CudaProgram(device, kernels, source, sizes)
+
+
+def source_of(name: str) -> KernelSource:
+    case = CASES[name]
+    return program_of(case.problem(), case.schedule, CUDA)
+
+
+@pytest.fixture
+def device() -> Device:
+    return Device(Driver())
+
+
+def test_a_launch_has_the_arrays_addresses_and_the_current_stream(device: Device) -> None:
+    program = made(device, source_of("whole blocks"))
+    program(Array(0x100), Array(0x200), Array(0x300))
+    device.driver.stream = 9
+    program.launcher()(Array(0x400), Array(0x500), Array(0x600))
+    groups, items = 4, 32
+    shape = (groups, 1, 1, items, 1, 1, 0)
+    assert device.driver.launches == [
+        (100, shape, 7, (0x100, 0x200, 0x300, 0)),
+        (100, shape, 9, (0x400, 0x500, 0x600, 0)),
+    ]
+
+
+def test_scratch_memory_is_one_block_per_thread_and_stream(device: Device) -> None:
+    program = made(device, source_of("parts of a reduction"))
+    arrays = Array(0x100), Array(0x200), Array(0x300)
+    program(*arrays)
+    program(*arrays)
+    assert [launch[0] for launch in device.driver.launches] == [100, 101] * 2
+    assert {launch[3][3] for launch in device.driver.launches} == {0x10000}
+    assert device.driver.allocated == [1 << (program.scratch_bytes - 1).bit_length()]
+    device.driver.stream = 8
+    program(*arrays)
+    other = threading.Thread(target=program, args=arrays)
+    other.start()
+    other.join()
+    assert [launch[3][3] for launch in device.driver.launches[4::2]] == [0x20000, 0x30000]
+    assert len(set(device.driver.threads)) == 2
+
+
+def test_large_scratch_memory_goes_back(device: Device) -> None:
+    source = source_of("parts of a reduction")
+    large = tuple(replace(e, scratch=e.scratch * (1 << 20)) for e in source.entries)
+    program = made(device, replace(source, entries=large))
+    for _ in range(2):
+        program(Array(0x100), Array(0x200), Array(0x300))
+    assert device.driver.allocated == [program.scratch_bytes] * 2
+
+
+def test_sizes_follow_the_scratch_memory(device: Device) -> None:
+    source = source_of("general")
+    sizes = range(1, 1 + len(source.sizes))
+    program = made(device, source, tuple(sizes))
+    program.bound(tuple(n + 50 for n in sizes))(Array(16), Array(32), Array(48))
+    assert device.driver.launches[0][3] == (16, 32, 48, 0, *(n + 50 for n in sizes))
+
+
+@pytest.mark.parametrize("moved", [None, 0, 1, 2])
+def test_arrays_that_begin_anywhere_have_a_program_of_their_own(
+    device: Device, moved: int | None
+) -> None:
+    source = source_of("whole blocks")
+    program = made(device, source)
+    places = [0x100, 0x200, 0x300]
+    if moved is not None:
+        places[moved] += 4
+    for run in (program, program.launcher(), program.remembering_launcher(lambda *_: None)):
+        run(*map(Array, places))
+    assert device.compiled == ([] if moved is None else [source.unaligned])
+    assert [launch[3][:3] for launch in device.driver.launches] == [tuple(places)] * 3
+
+
+def test_arrays_of_the_last_call_are_checked_once(device: Device) -> None:
+    checked: list[int] = []
+    program = made(device, source_of("whole blocks"))
+    run = program.remembering_launcher(lambda *arrays: checked.append(arrays[2].data.ptr))
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for result in (out, out, another, another, out):
+        run(first, second, result)
+    assert checked == [0x300, 0x400, 0x300]
+    results = [launch[3][2] for launch in device.driver.launches]
+    assert results == [0x300, 0x300, 0x400, 0x400, 0x300]
+
+
+def test_what_the_check_refuses_is_not_remembered(device: Device) -> None:
+    def refuse(*arrays: Array) -> None:
+        raise ValueError("no")
+
+    launch = made(device, source_of("whole blocks")).remembering_launcher(refuse)
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            launch(*arrays)
+    assert device.driver.launches == []
+
+
+def test_arrays_are_not_kept_alive(device: Device) -> None:
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    launch(Array(0x100), Array(0x200), Array(0x300))
+    launch(Array(0x500), Array(0x600), Array(0x700))
+    assert device.driver.launches[-1][3][:3] == (0x500, 0x600, 0x700)
+    assert np.array_equal(device.driver.launches[0][3][:3], (0x100, 0x200, 0x300))
+
+
+def test_tensor_maps_follow_the_other_arguments(device: Device) -> None:
+    encoded: list[int] = []
+
+    def encode(to: Any, kind: int, rank: int, begin: Any, *_: Any) -> int:
+        encoded.append(begin.value)
+        ctypes.c_int64.from_address(to.value).value = begin.value + rank
+        return 0
+
+    device.functions.encode = lambda: encode
+    case = BULK_CASES["a batch"]
+    program = made(device, program_of(case.problem(), case.schedule, CUDA))
+    device.driver.count += 3
+    for places in ((0x100, 0x200, 0x300), (0x100, 0x200, 0x300), (0x100, 0x400, 0x300)):
+        program(*map(Array, places))
+    assert encoded == [0x100, 0x200, 0x300, 0x400]
+    first, _, last = (launch[3] for launch in device.driver.launches)
+    assert first == (0x100, 0x200, 0x300, 0, 0x103, 0x203, 0x303)
+    assert last == (0x100, 0x400, 0x300, 0, 0x103, 0x403, 0x303)
+
+
+def test_arrays_that_are_not_aligned_need_no_tensor_maps(device: Device) -> None:
+    device.functions.encode = lambda: lambda *_: pytest.fail("a map was encoded")
+    case = BULK_CASES["a batch"]
+    program = made(device, program_of(case.problem(), case.schedule, CUDA))
+    program(Array(0x102), Array(0x200), Array(0x300))
+    assert device.compiled == [program.source.unaligned]
+    assert device.driver.launches[0][3] == (0x102, 0x200, 0x300, 0)
+
+
+def test_launches_that_stay_the_same_become_one(device: Device) -> None:
+    device.driver.stream = 0
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for _ in range(2 * WORTH_RECORDING):
+        launch(first, second, out)
+    captured = [each for each in device.driver.launches if each[2] == CAPTURING]
+    assert [each[3][:3] for each in captured] == [(0x100, 0x200, 0x300)]
+    single = len(device.driver.launches) - 1
+    assert single == WORTH_RECORDING - 1
+    assert device.driver.graphs == [(0, 1)] * (2 * WORTH_RECORDING - single)
+    launch(first, second, another)
+    assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x400, 0))
+
+
+class Graphs:
+    """Notes what the recorded kernel's arguments are whenever its graph is handed new ones."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.error = driver, 0
+        self.handed: list[tuple[int, ...]] = []
+
+    def updates(self, graph: Any, executable: int, arguments: int) -> list[Any]:
+        assert executable == 1
+        assert graph[2] == CAPTURING
+
+        def update() -> int:
+            self.driver.launch(0, 0, arguments, 0)
+            self.handed.append(self.driver.launches.pop()[3][:3])
+            return self.error
+
+        return [update]
+
+
+@pytest.mark.parametrize("remembers", [False, True], ids=["any arrays", "remembered"])
+def test_a_graph_is_handed_other_arrays(device: Device, remembers: bool) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    program = made(device, source_of("whole blocks"))
+    checked: list[Any] = []
+    launch = program.launcher()
+    if remembers:
+        launch = program.remembering_launcher(lambda *arrays: checked.append(arrays))
+    first, second = Array(0x100), Array(0x200)
+    outs = [Array(0x1000 + 0x100 * n) for n in range(WORTH_RECORDING + 3)]
+    for out in outs:
+        launch(first, second, out)
+    assert graphs.handed == [(0x100, 0x200, out.data.ptr) for out in outs[-3:]]
+    assert device.driver.graphs == [(0, 1)] * 4
+    launch(first, second, outs[-1])
+    assert len(graphs.handed) == 3
+    assert len(checked) == (len(outs) if remembers else 0)
+
+
+def test_a_graph_knows_no_arrays_of_another_stream(device: Device) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for _ in range(WORTH_RECORDING + 1):
+        launch(first, second, out)
+    device.driver.stream = 5
+    launch(first, second, another)
+    assert device.driver.launches[-1][2:] == (5, (0x100, 0x200, 0x400, 0))
+    device.driver.stream = 0
+    launch(first, second, another)
+    assert graphs.handed == [(0x100, 0x200, 0x400)]
+
+
+def test_a_graph_that_refuses_arguments_is_an_error(device: Device) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    launch = made(device, source_of("whole blocks")).launcher()
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(WORTH_RECORDING):
+        launch(*arrays)
+    graphs.error = 1
+    with pytest.raises(LaunchError, match=r"^CUDA's driver refuses a graph's arguments: error 1$"):
+        launch(*arrays[:2], Array(0x400))
+    graphs.error = 0
+    launch(*arrays)  # the graph that has neither arguments is no more
+    assert device.driver.launches[-1][2:] == (0, (0x100, 0x200, 0x300, 0))
+
+
+def test_arrays_that_take_turns_have_graphs_of_their_own(device: Device) -> None:
+    device.driver.stream, graphs = 0, Graphs(device.driver)
+    device.functions.graphs = lambda: graphs  # type: ignore[assignment, return-value]
+    launch = made(device, source_of("whole blocks")).launcher()
+    first, second, out, another = map(Array, (0x100, 0x200, 0x300, 0x400))
+    for _ in range(WORTH_RECORDING):
+        launch(first, second, out)
+        launch(first, second, another)
+    assert len(graphs.handed) == WORTH_RECORDING - 1
+    before = len(device.driver.graphs)
+    for result in (out, another) * 3:
+        launch(first, second, result)
+    assert len(graphs.handed) == WORTH_RECORDING - 1
+    assert len(device.driver.graphs) == before + 6
+    later = [Array(0x1000 + 0x100 * n) for n in range(3)]
+    for result in later:
+        launch(first, second, result)
+    launch(first, second, out)  # whose graph was handed another array since
+    assert graphs.handed[-4:] == [(0x100, 0x200, each.data.ptr) for each in (*later, out)]
+
+
+def test_scratch_memory_that_lies_elsewhere_each_time_keeps_launches_single(
+    device: Device,
+) -> None:
+    device.driver.stream = 0
+    source = source_of("parts of a reduction")
+    large = tuple(replace(e, scratch=e.scratch * (1 << 20)) for e in source.entries)
+    program = made(device, replace(source, entries=large))
+    for _ in range(2 * WORTH_RECORDING):
+        program(Array(0x100), Array(0x200), Array(0x300))
+    assert device.driver.graphs == []
+    assert len({launch[3][3] for launch in device.driver.launches}) == 2 * WORTH_RECORDING
+
+
+def test_an_array_of_another_shape_is_checked_again(device: Device) -> None:
+    checked: list[tuple[int, ...]] = []
+    program = made(device, source_of("whole blocks"))
+    launch = program.remembering_launcher(lambda *arrays: checked.append(arrays[1].shape))
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    launch(*arrays)
+    arrays[1].shape = (24,)
+    for _ in range(2):
+        launch(*arrays)
+    assert checked == [(4, 6), (24,)]
+
+
+def test_launches_that_are_captured_stay_single(device: Device) -> None:
+    launch = made(device, source_of("whole blocks")).remembering_launcher(lambda *_: None)
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for _ in range(WORTH_RECORDING):
+        launch(*arrays)
+    assert device.driver.graphs == [(7, 1)]
+    device.driver.is_captured.append(7)
+    launch(*arrays)
+    assert device.driver.graphs == [(7, 1)]
+    assert device.driver.launches[-1][2:] == (7, (0x100, 0x200, 0x300, 0))
+    device.driver.is_captured.clear()
+    launch(*arrays)
+    assert device.driver.graphs == [(7, 1)] * 2
+
+
+def test_each_stream_has_graphs_of_its_own(device: Device) -> None:
+    launch = made(device, source_of("parts of a reduction")).launcher()
+    arrays = tuple(map(Array, (0x100, 0x200, 0x300)))
+    for stream in (7, 8):
+        device.driver.stream = stream
+        for _ in range(WORTH_RECORDING):
+            launch(*arrays)
+    captured = [each[3][3] for each in device.driver.launches if each[2] == CAPTURING]
+    assert device.driver.graphs == [(7, 2), (8, 2)]
+    assert len(set(captured)) == 2  # scratch memory
+    for stream in range(9, 20):
+        device.driver.stream = stream
+        for _ in range(WORTH_RECORDING):
+            launch(*arrays)
+    assert {stream for stream, _ in device.driver.graphs} == set(range(7, 15))
+
+
+def counting() -> KernelSource:
+    """A program whose groups count themselves."""
+    case = dot(last_group=True)
+    return program_of(case.problem(), case.schedule, CUDA)
+
+
+def test_counters_are_a_threads_own_on_each_stream(device: Device) -> None:
+    """Streams of threads have one name, and are several."""
+    program = made(device, counting())
+    arrays = Array(0x100), Array(0x200), Array(0x300)
+    program(*arrays)
+    program(*arrays)
+    other = threading.Thread(target=program, args=arrays)
+    other.start()
+    other.join()
+    counters = [launch[3][4] for launch in device.driver.launches]
+    assert counters[0] == counters[1] != counters[2]
+    assert device.driver.filled == [(counters[0], 7), (counters[2], 7)]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_graph_keeps_what_captured_launches_have(device: Device, is_large: bool) -> None:
+    source = counting()
+    if is_large:
+        large = tuple(replace(e, scratch=e.scratch * (1 << 24)) for e in source.entries)
+        source = replace(source, entries=large)
+    arrays = Array(0x100), Array(0x200), Array(0x300)
+
+    def work() -> None:
+        program = made(device, source)
+        program(*arrays)
+        device.driver.is_captured.append(7)
+        device.driver.stream = 7
+        program(*arrays)
+        device.driver.is_captured.clear()
+        program(*arrays)
+
+    device.driver.stream = 8
+    other = threading.Thread(target=work)
+    other.start()
+    other.join()
+    gc.collect()
+    _, captured, _ = (launch[3][3:5] for launch in device.driver.launches)
+    held = [memory.ptr for ref in device.driver.memory if (memory := ref())]
+    assert sorted(held) == sorted(captured)
+
+
+def test_counters_of_a_captured_launch_are_zero_before_its_graph_runs(device: Device) -> None:
+    device.driver.is_captured.append(7)
+    program = made(device, counting())
+    program(Array(0x100), Array(0x200), Array(0x300))
+    (launch,) = device.driver.launches
+    assert device.driver.filled == [(launch[3][4], CAPTURING)]
+    assert device.driver.waited == [CAPTURING]

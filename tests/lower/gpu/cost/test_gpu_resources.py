@@ -1,0 +1,35 @@
+"""What schedules hold on a GPU: registers of a work-item, local memory of its group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdtensor.lower.gpu.cost.gpu_resources import held_by, local_bytes, registers_of, tile_elements
+from mdtensor.lower.schedule.tiling import tilings_of
+from tests.kernels.kernel_cases import CASES
+
+CASE = CASES["gpu_matmul_local"]
+PROBLEM, SCHEDULE = CASE.problem(), CASE.schedule
+
+
+def test_staged_tiles_take_local_memory() -> None:
+    tilings = tilings_of(PROBLEM, SCHEDULE)
+    elements = [tile_elements(PROBLEM, SCHEDULE, tilings, n) for n in range(2)]
+    rows = [SCHEDULE.block(d) for d in PROBLEM.kept]
+    depth = tilings[PROBLEM.contracted[0]].tile
+    assert elements == [row * depth for row in rows]
+    itemsize = PROBLEM.inputs[0].itemsize
+    assert local_bytes(PROBLEM, SCHEDULE) >= sum(elements) * itemsize
+    assert local_bytes(PROBLEM, replace(SCHEDULE, staged=("", ""))) == 0
+
+
+def test_points_are_accumulators() -> None:
+    wider = replace(SCHEDULE, registers=tuple(2 * n for n in SCHEDULE.registers))
+    assert registers_of(PROBLEM, wider) > registers_of(PROBLEM, SCHEDULE) >= 40
+
+
+def test_what_was_asked_for_last_is_kept_and_no_other() -> None:
+    wider = replace(SCHEDULE, registers=tuple(2 * n for n in SCHEDULE.registers))
+    for schedule in (SCHEDULE, wider, wider, SCHEDULE):
+        expected = registers_of(PROBLEM, schedule), local_bytes(PROBLEM, schedule)
+        assert held_by(PROBLEM, schedule) == expected
