@@ -32,6 +32,20 @@ def test_every_folder_of_the_package_is_a_stage() -> None:
     assert folders == set(re.findall(r"^\| \[(\w+)/\]", text, flags=re.MULTILINE))
 
 
+def test_every_room_is_on_the_map() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(
+        r"^\| \[([\w/]+/\w+)/\]\(\.\./mdtensor/\1\) \| (.+) \|$", text, flags=re.MULTILINE
+    )
+    package = ROOT / "mdtensor"
+    rooms = {
+        path.parent.relative_to(package).as_posix(): path.read_text(encoding="utf-8").strip()
+        for stage in ("api", "autotune", "backends", "lower")
+        for path in (package / stage).glob("*/**/__init__.py")
+    }
+    assert rooms == {room: f'"""{holds}"""' for room, holds in listed}
+
+
 def test_the_readme_has_a_place_for_measurements() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(re.findall(r"<!-- bench:begin -->\n(.*\n)+?<!-- bench:end -->", text)) == 1

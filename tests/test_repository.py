@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ SOURCES = sorted((ROOT / "mdtensor").rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOADED_WHEN_NEEDED = {"cupy", "pyopencl", "torch", "matplotlib"}
 MOST_LINES = 600
+MOST_MODULES = 20  # of a folder that is divided into rooms
 
 
 def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
@@ -43,6 +45,10 @@ def test_imports_point_one_way() -> None:
         ("backends/wrong.py", "import mdtensor.lower", "backends see"),
         ("kernels/wrong.py", "import pyopencl", "only backends and api"),
         ("fresh/__init__.py", "", "Imports point one way"),
+        ("api/engine/wrong.py", "import mdtensor.api.plans.plan", "the command line sees plans"),
+        ("api/fresh/__init__.py", "", "the command line sees plans"),
+        ("lower/problem/wrong.py", "import mdtensor.lower.schedule", "emitters know"),
+        ("lower/ir/values.py", "import mdtensor.lower.ir.statements", "no folder, and no module"),
     ],
 )
 def test_an_import_against_the_direction_is_found(
@@ -85,6 +91,20 @@ def test_no_file_needs_a_table_of_contents() -> None:
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
     assert lines
     assert not {str(path): count for path, count in lines.items() if count > MOST_LINES}
+
+
+def test_rooms_have_few_modules() -> None:
+    stages = ("api", "autotune", "backends", "kernels", "lower")
+    modules = [path for path in SOURCES if path.relative_to(ROOT / "mdtensor").parts[0] in stages]
+    counts = Counter(path.parent for path in modules if path.name != "__init__.py")
+    assert counts
+    assert not {str(folder): count for folder, count in counts.items() if count > MOST_MODULES}
+
+
+def test_no_name_of_a_module_is_there_twice() -> None:
+    counts = Counter(path.stem for path in SOURCES if path.name != "__init__.py")
+    assert counts
+    assert not {name for name, count in counts.items() if count > 1}
 
 
 def test_every_tested_dependency_is_pinned() -> None:
