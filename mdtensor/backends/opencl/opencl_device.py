@@ -10,14 +10,14 @@ import atexit
 import contextlib
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
-from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels
+from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels, ProgramOwner
 from mdtensor.backends.opencl.opencl_program import OpenCLProgram
 from mdtensor.backends.opencl.opencl_runtime import hint_where_none_is_found, load_pyopencl
 from mdtensor.backends.opencl.opencl_target import target_of
@@ -76,6 +76,7 @@ class OpenCLDevice:
         self.mistakes_barriers = _mistakes_barriers(cl, device)
         self._local = threading.local()
         self._building = threading.Lock()
+        self._unused: list[list[Any]] = []  # programs that are released by the next compilation
         keep_over_forks(self._building)
         # Where the process ends under a compiler, that one calls what is no more there.
         atexit.register(self._building.acquire, timeout=_LONGEST_COMPILATION_S)
@@ -121,29 +122,43 @@ class OpenCLDevice:
         built = self.build(source.text, fragile=source.fragile)
         return Compiled(source, self._machine_code(built))
 
-    def _machine_code(self, built: Any) -> MachineCode:
-        (code,) = built.get_info(self.cl.program_info.BINARIES)
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """No other thread compiles meanwhile, nor releases a program.
+
+        Programs of Intel's runtime share tables of its compiler: one that is released beside a
+        compilation may break them, and the compiler then searches a table without end.
+        """
+        with self._building:
+            while self._unused:
+                self._unused.pop().clear()
+            yield
+
+    def _machine_code(self, built: ProgramOwner) -> MachineCode:
+        (code,) = built.program.get_info(self.cl.program_info.BINARIES)
         return MachineCode(code)
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> OpenCLProgram:
         """The program of machine code that this or another process made."""
         code = compiled.machine.code
         try:
-            with self._building:
-                program = self._new_program(self.context, [self.device], [code])
-                program._build(b"", None)
+            with self._alone():
+                owner = self._owner(self.context, [self.device], [code])
+                owner.program._build(b"", None)
         except self.cl.Error as error:
             raise CompileError(f"{self.target.name} refused machine code: {error}") from None
-        return self._program(program, compiled.source, sizes)
+        return self._program(owner, compiled.source, sizes)
 
     def is_captured(self) -> bool:
         """False: OpenCL records nothing."""
         return False
 
-    def _program(self, built: Any, source: KernelSource, sizes: Sequence[int]) -> OpenCLProgram:
-        kernels = Kernels(self.cl, built, source)
+    def _program(
+        self, owner: ProgramOwner, source: KernelSource, sizes: Sequence[int]
+    ) -> OpenCLProgram:
+        kernels = Kernels(self.cl, owner, source)
         # Code is made for the first kernel object: milliseconds that are a compiler's.
-        with self._building:
+        with self._alone():
             kernels.shared()
         return OpenCLProgram(self, kernels, source, sizes, source.inline)
 
@@ -151,19 +166,22 @@ class OpenCLDevice:
         """Never: what goes wrong on a processor ends the process."""
         return False
 
-    def build(self, text: str, *, fragile: bool = False) -> Any:
+    def _owner(self, *arguments: Any) -> ProgramOwner:
+        return ProgramOwner(self._new_program(*arguments), self._unused)
+
+    def build(self, text: str, *, fragile: bool = False) -> ProgramOwner:
         """A program of PyOpenCL's, built from a text anew."""
-        program = self._new_program(self.context, text)
+        owner = self._owner(self.context, text)
         try:
-            with self._building:
-                program._build(" ".join(self._options(text, fragile)).encode(), None)
+            with self._alone():
+                owner.program._build(" ".join(self._options(text, fragile)).encode(), None)
         except self.cl.Error as error:
-            said = [line for _, log in program._get_build_logs() for line in log.splitlines()]
+            said = [line for _, log in owner.program._get_build_logs() for line in log.splitlines()]
             raise CompileError(
                 f"{self.target.name} refused a kernel: {error}",
                 notes=[*said[:30], *numbered(text).splitlines()],
             ) from None
-        return program
+        return owner
 
     def _options(self, text: str, fragile: bool) -> list[str]:
         options = [*self.options, *(["-DBY_ADDRESS"] if self.takes_addresses else [])]

@@ -17,6 +17,27 @@ ADDRESS = b"L"  # an unsigned long, among the kinds of numbers that PyOpenCL pac
 Launch = tuple[Any, tuple[int], tuple[int]]
 
 
+class ProgramOwner:
+    """Owns the one reference to a program of OpenCL, which a list gets when this object ends.
+
+    What takes it off the list so decides when and in which thread the program is released.
+    """
+
+    __slots__ = ("_held", "_unused")
+
+    def __init__(self, program: Any, unused: list[list[Any]]) -> None:
+        self._held = [program]
+        self._unused = unused
+
+    @property
+    def program(self) -> Any:
+        """The program, to be used where this object lives longer."""
+        return self._held[0]
+
+    def __del__(self) -> None:
+        self._unused.append(self._held)
+
+
 class Kernels:
     """Makes the kernel objects of a program, which hold the arguments of a launch.
 
@@ -24,9 +45,9 @@ class Kernels:
     that set all arguments.
     """
 
-    def __init__(self, cl: Any, program: Any, source: KernelSource) -> None:
+    def __init__(self, cl: Any, owner: ProgramOwner, source: KernelSource) -> None:
         self.cl = cl
-        self.program = program
+        self._owner = owner
         self.names = [entry.name for entry in source.entries]
         self.threads = [(entry.threads,) for entry in source.entries]
         self.arrays = len(source.arrays)
@@ -34,7 +55,10 @@ class Kernels:
 
     def made(self) -> list[Any]:
         """A new kernel object for each kernel of the program."""
-        return bare_kernels(self.cl, self.program, self.names)
+        made = bare_kernels(self.cl, self._owner.program, self.names)
+        for kernel in made:
+            kernel.owner = self._owner  # since it keeps the program as well
+        return made
 
     def shared(self) -> list[Any]:
         """The ones that all launches of this thread may use."""

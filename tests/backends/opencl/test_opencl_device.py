@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -209,7 +211,7 @@ def test_barriers_are_compiled_as_they_stand_where_the_compiler_mistakes_them(de
     """Intel's compiler got kernels of the GPU family wrong when it optimised them (ADR 4)."""
 
     def options(text: str, *, fragile: bool = False) -> str:
-        return device.build(text, fragile=fragile).get_build_info(
+        return device.build(text, fragile=fragile).program.get_build_info(
             device.device, device.cl.program_build_info.OPTIONS
         )
 
@@ -282,3 +284,40 @@ def test_kernel_objects_are_made_for_programs_that_a_thread_calls_often(device, 
     thread.start()
     thread.join()
     assert len(made) == 2, "another thread begins with objects that its programs share"
+
+
+def test_programs_that_nobody_uses_are_released_while_nobody_compiles(device, monkeypatch):
+    """Intel's compiler ran without end when another thread released a program beside it."""
+    released: list[bool] = []
+
+    class Program:
+        def _build(self, options: bytes, devices: None) -> None:
+            pass
+
+        def __del__(self) -> None:
+            released.append(device._building.locked())
+
+    monkeypatch.setattr(device, "_new_program", lambda *arguments: Program())
+    threads = [threading.Thread(target=device.build, args=("",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(released) < 4
+    monkeypatch.undo()
+    device.build("__kernel void f(__global int* x) { x[0] = 1; }")
+    assert released == [True] * 4
+
+
+def test_kernel_objects_keep_their_program(device):
+    program = device.compile(source("dot_split", OPENCL))
+    kernels = program.kernels.made()
+    held = weakref.ref(program.kernels)
+    gc.collect()
+    before = len(device._unused)
+    del program
+    gc.collect()
+    assert held() is None
+    assert len(device._unused) == before
+    kernels.clear()
+    assert len(device._unused) == before + 1
