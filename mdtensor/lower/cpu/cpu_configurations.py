@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.declaration import copied_from, copied_to
 from mdtensor.lower.schedule.default_schedule import scattering
 from mdtensor.lower.schedule.parameter import Value, dims_in, integer_in
 from mdtensor.lower.schedule.rules.scratch_rules import within_scratch
@@ -31,13 +32,8 @@ def schedule_on_cpu(problem: Problem, configuration: Mapping[str, Value]) -> Sch
         loop_order=dims_in(configuration, "loop_order"),
         reduce_order=dims_in(configuration, "reduce_order"),
         staged=tuple(str(configuration[f"staged{n}"]) for n in range(len(problem.streams))),
-        tail=str(configuration.get("tail", "split")),
-        streaming=bool(configuration.get("streaming", False)),
-        peel=bool(configuration.get("peel", False)),
-        transposed=bool(configuration.get("transposed", False)),
-        ahead=integer_in(configuration, "ahead", 0),
         in_turn=_takes_turns(problem, registers, configuration),
-        inline=bool(configuration.get("inline", False)),
+        **copied_from(configuration, Schedule),
     )
     if configuration.get("scatter", False):
         schedule = scattering(problem, schedule)
@@ -59,12 +55,7 @@ def configuration_on_cpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         "lane": lane,
         "width": width,
         "vectors": schedule.registers[lane] // width if lane >= 0 else 1,
-        "inline": schedule.inline,
-        "tail": schedule.tail,
-        "streaming": schedule.streaming,
-        "peel": schedule.peel,
-        "transposed": schedule.transposed,
-        "ahead": schedule.ahead,
+        **copied_to(schedule),
         "in_turn": schedule.in_turn,
         "scatter": schedule.scatter,
         "group_order": schedule.group_order,

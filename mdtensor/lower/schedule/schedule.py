@@ -24,6 +24,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.problem.minmax_operators import with_extremes
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.zero_padding import zero_filled
+from mdtensor.lower.schedule.declaration import declarations_of, tuned
 from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.plain_data import value_of
 
@@ -34,15 +35,6 @@ MOST_OF_CLUSTER = 8  # groups, on every device that has clusters
 MOST_VECTORS, MOST_POINTS = 1 << 10, 1 << 14
 _MOST_CHARACTERS = 1 << 16  # of a text
 TAILS = ("split", "pad", "overlap")
-OF_RESIDENT = (
-    *("march", "chunks", "warp", "padding", "prefetch", "stages", "as_source"),
-    *("lead", "last_group", "cluster", "tensor", "bulk", "results"),
-)
-# Fields that texts of schedules may lack, where they say nothing.
-LATER = (
-    *("scatter", "peel", "ahead", "in_turn", "resident", *OF_RESIDENT),
-    *("swath", "transposed", "long_indices"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,30 +114,34 @@ class Schedule:
     loop_order: tuple[int, ...]
     reduce_order: tuple[int, ...]
     staged: tuple[str, ...]
-    tail: str = "split"
-    streaming: bool = False
-    inline: bool = False
-    scatter: bool = False
-    peel: bool = False
-    transposed: bool = False
-    ahead: int = 0
-    in_turn: bool = False
-    resident: bool = False
-    chunks: tuple[int, ...] = ()
-    warp: tuple[int, ...] = ()
-    padding: tuple[int, ...] = ()
-    prefetch: bool = False
-    stages: int = 0
-    as_source: tuple[bool, ...] = ()
-    tensor: tuple[int, ...] = ()
-    bulk: bool = False
-    results: str = ""
-    swath: int = 0
-    lead: tuple[int, ...] = ()
-    last_group: bool = False
-    cluster: bool = False
-    march: bool = False
-    long_indices: bool = False
+    tail: str = tuned("split", choices=TAILS, copied=True)
+    streaming: bool = tuned(False, copied=True)
+    inline: bool = tuned(False, copied=True)
+    scatter: bool = tuned(False, "scatter")
+    peel: bool = tuned(False, "peel", devices=("cpu",), copied=True)
+    transposed: bool = tuned(False, "transposed", devices=("cpu",), copied=True)
+    ahead: int = tuned(0, "ahead {}", most=MOST_AHEAD, devices=("cpu",), copied=True)
+    in_turn: bool = tuned(False, "in turn")
+    long_indices: bool = tuned(False, "long indices", devices=("gpu",), copied=True)
+    swath: int = tuned(0, "swaths of {}", idle=1, copied=True)
+    resident: bool = tuned(False, "resident")
+    chunks: tuple[int, ...] = tuned((), "chunks {}", entries="dims", least=1, of_resident=True)
+    warp: tuple[int, ...] = tuned((), "warp {}", entries="dims", least=1, of_resident=True)
+    padding: tuple[int, ...] = tuned((), "padding {}", entries="streams", of_resident=True)
+    prefetch: bool = tuned(False, "prefetch", of_resident=True, copied=True)
+    as_source: tuple[bool, ...] = tuned(
+        (), "as their source {}", entries="streams", of_resident=True
+    )
+    stages: int = tuned(0, "stages {}", most=MOST_STAGES, idle=1, of_resident=True, copied=True)
+    lead: tuple[int, ...] = tuned((), "lead {}", entries="dims", of_resident=True)
+    last_group: bool = tuned(False, "the last group combines", of_resident=True, copied=True)
+    cluster: bool = tuned(False, "the first of a cluster combines", of_resident=True, copied=True)
+    march: bool = tuned(False, "marches", of_resident=True, copied=True)
+    tensor: tuple[int, ...] = tuned((), "matrices along dims {}", of_resident=True)
+    bulk: bool = tuned(False, "bulk copies", of_resident=True)
+    results: str = tuned(
+        "", "results through {} memory", choices=("", "local"), of_resident=True, copied=True
+    )
 
     def computed(self, problem: Problem) -> Problem:
         """The problem as it is computed: guarded streams are zero outside, extremes functions."""
@@ -175,8 +171,8 @@ class Schedule:
     def to_json(self) -> str:
         """Canonical text, as kept in the store."""
         fields = asdict(self)
-        for name in LATER:
-            if not fields[name]:
+        for name, declared in declarations_of(Schedule).items():
+            if declared.text and not fields[name]:
                 del fields[name]
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -211,32 +207,21 @@ class Schedule:
                 "order "
                 + " | ".join(map(order, (self.group_order, self.loop_order, self.reduce_order))),
                 f"staged {staged or 'nothing'}",
-                f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"
-                + ("; scatter" if self.scatter else "")
-                + ("; peel" if self.peel else "")
-                + ("; transposed" if self.transposed else "")
-                + (f"; ahead {self.ahead}" if self.ahead else "")
-                + ("; in turn" if self.in_turn else "")
-                + ("; long indices" if self.long_indices else "")
-                + (f"; swaths of {self.swath}" if self.swath > 1 else ""),
-                *self._resident_lines(by_dim),
+                "; ".join(
+                    [
+                        f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}",
+                        *self._said(by_dim, of_resident=False),
+                    ]
+                ),
+                *(["; ".join(["resident", *self._said(by_dim, of_resident=True)])] * self.resident),
             )
         )
 
-    def _resident_lines(self, by_dim: Callable[[tuple[int, ...]], str]) -> tuple[str, ...]:
-        if not self.resident:
-            return ()
-        padding = " ".join(f"{n}:{pad}" for n, pad in enumerate(self.padding) if pad)
-        chunks, warp = by_dim(self.chunks) or "whole", by_dim(self.warp) or "rows"
-        layout = f"chunks {chunks}; warp {warp}; padding {padding or 'none'}"
-        source = " ".join(str(n) for n, same in enumerate(self.as_source) if same)
-        later = f"; as their source {source}" if source else ""
-        later += f"; stages {self.stages}" if self.stages else ""
-        later += f"; lead {by_dim(self.lead)}" if self.lead else ""
-        later += "; the last group combines" if self.last_group else ""
-        later += "; the first of a cluster combines" if self.cluster else ""
-        later += "; marches" if self.march else ""
-        later += f"; matrices along dims {self.tensor}" if self.tensor else ""
-        later += " by bulk copies" if self.bulk else ""
-        later += f", results through {self.results} memory" if self.results else ""
-        return (f"resident; {layout}; prefetch {self.prefetch}{later}",)
+    def _said(self, by_dim: Callable[[tuple[int, ...]], str], *, of_resident: bool) -> list[str]:
+        """The texts of parameters that are not neutral."""
+        return [
+            declared.described(getattr(self, name), by_dim)
+            for name, declared in declarations_of(Schedule).items()
+            if declared.text and declared.of_resident == of_resident
+            if not declared.says_nothing(getattr(self, name)) and name != "resident"
+        ]

@@ -22,6 +22,7 @@ from mdtensor.lower.gpu.space.gpu_kinds import (
 )
 from mdtensor.lower.gpu.space.gpu_space import LANES
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.declaration import copied_from, copied_to
 from mdtensor.lower.schedule.default_schedule import plain, scattering
 from mdtensor.lower.schedule.parameter import Value, dims_in, integer_in
 from mdtensor.lower.schedule.rules.scratch_rules import within_scratch
@@ -61,9 +62,7 @@ def schedule_on_gpu(
         group_order=(*grid_order, *reduce_order) if last else (*reduce_order, *grid_order),
         loop_order=dims_in(configuration, "loop_order"),
         reduce_order=reduce_order,
-        swath=integer_in(configuration, "swath", 0),
-        tail=str(configuration["tail"]),
-        long_indices=bool(configuration["long_indices"]),
+        **copied_from(configuration, Schedule),
     )
     if kind.resident:
         led = replace(schedule, lead=leads if lead else ())
@@ -89,20 +88,14 @@ def _resident(
         chunks=tuple(integer_in(configuration, f"c{d}", 1) for d in problem.dims),
         warp=warp,
         padding=_unless_none(integer_in(configuration, f"padding{n}", 0) for n in streams),
-        prefetch=bool(configuration["prefetch"]),
-        stages=integer_in(configuration, "stages", 0),
         as_source=_unless_none(bool(configuration[f"as_source{n}"]) for n in streams),
-        streaming=bool(configuration["streaming"]),
-        last_group=bool(configuration["last_group"]),
-        cluster=bool(configuration.get("cluster", False)),
         tensor=kind.tensor or (),
         bulk=kind.bulk,
-        results=str(configuration.get("results", "")),
+        **copied_from(configuration, Schedule, resident=True),
     )
-    if bool(configuration["march"]) and is_valid(
-        problem, marching := replace(resident, march=True)
-    ):
-        return marching
+    if resident.march and is_valid(problem, resident):
+        return resident
+    resident = replace(resident, march=False)
     if str(configuration["kind"]) == PLANES:  # nothing is on its way to groups that stay
         return replace(resident, staged=("",) * len(streams), stages=0, results="")
     return resident
@@ -121,18 +114,9 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
     kind = _kind_of(problem, schedule)
     configuration: dict[str, Value] = {
         "kind": kind,
-        "prefetch": schedule.prefetch,
-        "stages": schedule.stages if schedule.stages > 1 else 0,
-        "streaming": schedule.streaming,
-        "last_group": schedule.last_group,
-        "long_indices": schedule.long_indices,
-        "cluster": schedule.cluster,
-        "swath": schedule.swath if schedule.swath > 1 else 0,
+        **copied_to(schedule),
         "lanes": 0 if schedule.tensor else _lanes_of(problem, schedule),
         "lead": sum(schedule.lead),
-        "results": schedule.results,
-        "march": schedule.march,
-        "tail": schedule.tail,
         "grid_order": tuple(d for d in schedule.group_order if not problem.reduced[d]),
         "loop_order": schedule.loop_order,
         "reduce_order": schedule.reduce_order,

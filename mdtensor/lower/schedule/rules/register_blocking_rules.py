@@ -7,25 +7,15 @@ import math
 from mdtensor.errors import LoweringError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.machine_model import asm_of
-from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER, MOST_STAGES, Schedule
+from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER, Schedule
 
 
 def validate_resident(problem: Problem, schedule: Schedule) -> None:
     """Accumulators, or what points share, stay in registers of work-items that copy together."""
     if not schedule.resident:
         return
-    count = len(problem.extents)
     if not asm_of(schedule.asm).cooperative:
         raise LoweringError(f"{schedule.asm} keeps no accumulators over tiles")
-    streams = len(problem.streams)
-    lengths = dict.fromkeys(("chunks", "warp", "lead"), count)
-    for field, length in (lengths | {"padding": streams, "as_source": streams}).items():
-        if len(getattr(schedule, field)) not in (0, length):
-            raise LoweringError(f"schedule.{field} needs {length} entries or none")
-    if any(v < 1 for v in (*schedule.chunks, *schedule.warp)) or any(
-        v < 0 for v in (*schedule.padding, *schedule.lead)
-    ):
-        raise LoweringError("chunks and warp are at least 1, padding and lead at least 0")
     if any(r % c for r, c in zip(schedule.registers, schedule.chunks, strict=False)):
         raise LoweringError("a register tile is a whole number of chunks")
     if any(t % w for t, w in zip(schedule.threads, schedule.warp, strict=False)):
@@ -39,12 +29,8 @@ def validate_resident(problem: Problem, schedule: Schedule) -> None:
         _validate_march(problem, schedule)
     if schedule.cluster:
         _validate_cluster(problem, schedule)
-    if schedule.results not in ("", "local"):
-        raise LoweringError(f"results leave through no {schedule.results!r} memory")
     if schedule.bulk and not schedule.tensor:
         raise LoweringError("bulk copies bring matrices, which schedule.tensor tells the dims of")
-    if not 0 <= schedule.stages <= MOST_STAGES:
-        raise LoweringError(f"schedule.stages is between 0 and {MOST_STAGES}")
     if schedule.stages > 1 and not schedule.march:
         if not tiled or not any(schedule.staged):
             raise LoweringError("stages need staged inputs and tiles of a reduced dim")

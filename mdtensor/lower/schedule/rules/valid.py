@@ -10,6 +10,7 @@ import math
 from mdtensor.errors import LoweringError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.simd_lanes import most_lanes
+from mdtensor.lower.schedule.declaration import declarations_of
 from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.lower.schedule.rules.register_blocking_rules import validate_resident
 from mdtensor.lower.schedule.rules.row_stores import (
@@ -21,11 +22,8 @@ from mdtensor.lower.schedule.rules.scan_rules import validate_in_turn, validate_
 from mdtensor.lower.schedule.rules.scatter_rules import validate_scatter
 from mdtensor.lower.schedule.rules.scratch_rules import validate_scratch
 from mdtensor.lower.schedule.schedule import (
-    MOST_AHEAD,
     MOST_POINTS,
     MOST_VECTORS,
-    OF_RESIDENT,
-    TAILS,
     Schedule,
 )
 
@@ -61,8 +59,6 @@ def validate_form(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError("schedule.reduce_order is no permutation of the reduced dims")
     if len(schedule.staged) != len(problem.streams):
         raise LoweringError("schedule.staged needs one entry per stream")
-    if schedule.tail not in TAILS:
-        raise LoweringError(f"schedule.tail is none of {TAILS}")
     if any(v < 1 for v in (*schedule.registers, *schedule.threads, schedule.width)):
         raise LoweringError("registers, threads and width are at least 1")
     if asm_of(schedule.asm).vectors:
@@ -70,8 +66,16 @@ def validate_form(problem: Problem, schedule: Schedule) -> None:
             raise LoweringError(f"a register tile has at most {MOST_VECTORS} vectors")
     elif math.prod(schedule.registers) > MOST_POINTS:
         raise LoweringError(f"a register tile has at most {MOST_POINTS} points")
-    if any(v < 0 for v in (*schedule.parts, *schedule.tiles, schedule.swath)):
-        raise LoweringError("parts, tiles and swath are at least 0")
+    if any(v < 0 for v in (*schedule.parts, *schedule.tiles)):
+        raise LoweringError("parts and tiles are at least 0")
+    counts = {"dims": count, "streams": len(problem.streams)}
+    for name, declared in declarations_of(Schedule).items():
+        value = getattr(schedule, name)
+        if fault := declared.fault(name, value, counts):
+            raise LoweringError(fault)
+        is_elsewhere = declared.devices and schedule.asm not in declared.devices
+        if is_elsewhere and not declared.says_nothing(value):
+            raise LoweringError(f"{schedule.asm} has no schedule.{name}")
 
 
 def validate_lanes(problem: Problem, schedule: Schedule) -> None:
@@ -113,16 +117,11 @@ def validate_work_items(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
     if schedule.resident:
         return
-    if any(getattr(schedule, field) for field in OF_RESIDENT):
-        raise LoweringError(f"{', '.join(OF_RESIDENT)} go with resident accumulators only")
+    for name, declared in declarations_of(Schedule).items():
+        if declared.of_resident and getattr(schedule, name):
+            raise LoweringError(f"schedule.{name} goes with resident accumulators only")
     if threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
-
-
-def validate_ahead(problem: Problem, schedule: Schedule) -> None:
-    """Processors are asked for memory ahead, and not farther than caches last."""
-    if not 0 <= schedule.ahead <= (MOST_AHEAD if asm_of(schedule.asm).vectors else 0):
-        raise LoweringError(f"{schedule.asm} asks for no memory {schedule.ahead} iterations ahead")
 
 
 def validate_order(problem: Problem, schedule: Schedule) -> None:
@@ -162,6 +161,6 @@ def validate_accumulation(problem: Problem, schedule: Schedule) -> None:
 RULES = (
     *(validate_form, validate_lanes, validate_staging, validate_work_items),
     *(validate_resident, validate_scatter, validate_in_turn, validate_scan, validate_order),
-    *(validate_ahead, validate_peel, validate_transposed, validate_streaming),
+    *(validate_peel, validate_transposed, validate_streaming),
     *(validate_accumulation, validate_scratch),
 )

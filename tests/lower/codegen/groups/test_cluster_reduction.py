@@ -84,7 +84,7 @@ def test_only_what_goes_to_memory_bypasses_the_caches():
         (last.dot(**MET, parts=(9,)), "a cluster has 8 groups at most"),
         (last.product(**MET, parts=(1, 3, 2)), "has one block of the kept dims"),
         (last.dot(cluster=True), "no scan, no bulk copies and no last group"),
-        (last.dot(**MET, resident=False, chunks=()), "go with resident"),
+        (last.dot(**MET, resident=False, chunks=()), "goes with resident"),
         (
             replace(last.product(**MET, parts=(0, 0, 0), chunks=()), general=True),
             "clusters need fixed extents",

@@ -205,12 +205,12 @@ def test_there_is_one_barrier_before_and_one_after_a_tile_is_put():
     [
         (
             {"resident": False},
-            "stages, as_source, lead, last_group, cluster, tensor, bulk, results go with",
+            "schedule.chunks goes with resident accumulators only",
         ),
         ({"chunks": (4, 8)}, "schedule.chunks needs 3 entries or none"),
         ({"chunks": (3, 8, 4)}, "a register tile is a whole number of chunks"),
         ({"warp": (3, 1, 8)}, "the work-items of a dim are a whole number of warps"),
-        ({"padding": (-4, 0)}, "chunks and warp are at least 1, padding and lead at least 0"),
+        ({"padding": (-4, 0)}, "schedule.padding is at least 0"),
         ({"stages": 9}, "schedule.stages is between 0 and 8"),
         ({"stages": 2, "tiles": (0, 0, 0)}, "stages need staged inputs and tiles of a reduced dim"),
         ({"as_source": (True,)}, "schedule.as_source needs 2 entries or none"),

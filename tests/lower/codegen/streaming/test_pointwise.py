@@ -220,8 +220,8 @@ def test_buffers_that_begin_anywhere_have_a_program_of_their_own():
     ("changes", "message"),
     [
         ({"lead": (0, 1)}, "schedule.lead needs 3 entries or none"),
-        ({"lead": (0, 0, -1)}, "padding and lead at least 0"),
-        ({"resident": False}, "go with resident accumulators only"),
+        ({"lead": (0, 0, -1)}, "schedule.lead is at least 0"),
+        ({"resident": False}, "goes with resident accumulators only"),
         ({"prefetch": True}, "prefetch needs staged inputs and tiles of one"),
         ({"march": True, "parts": (9, 9, 9)}, "a group that marches has several blocks"),
         (

@@ -269,7 +269,7 @@ def _changed(**changes: object) -> tuple[Case, Schedule]:
         ),
         ({"chunks": (2, 16, 2)}, "work-item holds pairs of columns of rows apart: chunks 1 and 2"),
         ({"tiles": (0, 32, 0)}, "tiles are 64 deep along one reduced dim, and 1 along others"),
-        ({"results": "global"}, "results leave through no 'global' memory"),
+        ({"results": "global"}, "schedule.results is none of"),
         ({"bulk": False, "padding": (8, 8)}, "one result leaves through local memory, of matrices"),
         ({"parts": (2, 3, 2)}, "partial results do not leave through local memory"),
         ({"parts": (2, 2, 2), "results": ""}, "parts of a reduction begin at multiples of 64"),

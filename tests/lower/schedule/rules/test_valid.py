@@ -39,9 +39,9 @@ def test_what_the_rules_are_tried_on_is_valid():
         ({"staged": ("",)}, "schedule.staged needs one entry per stream"),
         ({"tail": "cut"}, "schedule.tail is none of"),
         ({"registers": (0, 1, 8)}, "registers, threads and width are at least 1"),
-        ({"tiles": (0, -1, 0)}, "parts, tiles and swath are at least 0"),
-        ({"swath": -1}, "parts, tiles and swath are at least 0"),
-        ({"parts": (-2, 1, 1)}, "parts, tiles and swath are at least 0"),
+        ({"tiles": (0, -1, 0)}, "parts and tiles are at least 0"),
+        ({"swath": -1}, "schedule.swath is at least 0"),
+        ({"parts": (-2, 1, 1)}, "parts and tiles are at least 0"),
         ({"lane": 3}, "schedule.lane is 3, which is no dim"),
         ({"lane": -2}, "schedule.lane is -2, which is no dim"),
         ({"lane": -1}, "a width without a lane dim"),
@@ -55,8 +55,8 @@ def test_what_the_rules_are_tried_on_is_valid():
             "need lanes along a dim of the result",
         ),
         ({"streaming": True, "lane": 0, "registers": (4, 1, 1)}, "next to each other along"),
-        ({"ahead": 65}, "cpu asks for no memory 65 iterations ahead"),
-        ({"ahead": -1}, "cpu asks for no memory -1 iterations ahead"),
+        ({"ahead": 65}, "schedule.ahead is between 0 and 64"),
+        ({"ahead": -1}, "schedule.ahead is between 0 and 64"),
         (
             {"peel": True, "lane": 1, "registers": (1, 4, 1)},
             "rows are peeled along lanes of a kept dim, and not in scans",
@@ -94,7 +94,7 @@ def test_refused(changes, message):
         ({"threads": (4, 2, 1)}, "work-items share out either kept dims or reduced dims"),
         ({"staged": ("private", "")}, "gpu has no memory region 'private' to stage in"),
         ({"streaming": True}, "streaming stores need lanes along a dim of the result"),
-        ({"ahead": 1}, "gpu asks for no memory 1 iterations ahead"),
+        ({"ahead": 1}, "gpu has no schedule.ahead"),
     ],
 )
 def test_refused_on_gpus(changes, message):

@@ -1,0 +1,106 @@
+"""Declarations of tuning parameters: neutral value, range, text and scope, stated with the field.
+
+What a schedule says of itself, how it is stored, the form that it must have and the part of a
+configuration that is copied as it stands follow from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from typing import Any, cast
+
+_KEY = "declaration"
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A tuning parameter as all who use schedules see it.
+
+    `text` describes a value other than the neutral one; `{}` in it stands for that value. A tuple
+    has one entry for each of `entries` ("dims", "streams"), or none at all where `entries` is "".
+    Numbers, and those in tuples, are `least` to `most`; texts are one of `choices`. Numbers up to
+    `idle` mean what the neutral value means. Parameters `of_resident` schedules are neutral in all
+    others, and on devices other than those named, if any. Those that are `copied` have the same
+    name and value in configurations of search spaces.
+    """
+
+    neutral: Any = None
+    text: str = ""
+    entries: str = ""
+    least: int = 0
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+    idle: int = 0
+    of_resident: bool = False
+    devices: tuple[str, ...] = ()
+    copied: bool = False
+
+    def says_nothing(self, value: Any) -> bool:
+        """Whether a value means what the neutral one does."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value <= self.idle
+        if isinstance(value, tuple):
+            return not any(cast("tuple[int, ...]", value))
+        return value == self.neutral
+
+    def described(self, value: Any, by_dim: Callable[[tuple[int, ...]], str]) -> str:
+        """The text of a value; entries of dims are named by `by_dim`, those of streams numbered."""
+        if self.entries == "dims":
+            return self.text.format(by_dim(value))
+        if self.entries == "streams":
+            return self.text.format(" ".join(_of_stream(n, v) for n, v in enumerate(value) if v))
+        return self.text.format(value)
+
+    def fault(self, name: str, value: Any, counts: Mapping[str, int]) -> str:
+        """What is wrong with a value where there are so many dims and streams; "" for nothing."""
+        if self.choices:
+            return "" if value in self.choices else f"schedule.{name} is none of {self.choices}"
+        if self.entries and len(value) not in (0, counts[self.entries]):
+            return f"schedule.{name} needs {counts[self.entries]} entries or none"
+        numbers = cast("tuple[int, ...]", value if isinstance(value, tuple) else (value,))
+        if all(self._holds(number) for number in numbers):
+            return ""
+        if self.most is None:
+            return f"schedule.{name} is at least {self.least}"
+        return f"schedule.{name} is between {self.least} and {self.most}"
+
+    def _holds(self, number: int) -> bool:
+        return number >= self.least and (self.most is None or number <= self.most)
+
+
+def _of_stream(number: int, value: int | bool) -> str:
+    return str(number) if value is True else f"{number}:{value}"
+
+
+def tuned(neutral: Any, text: str = "", **facts: Any) -> Any:
+    """A field of a dataclass that declares a tuning parameter; `facts` are those of Declaration."""
+    return field(default=neutral, metadata={_KEY: Declaration(neutral, text, **facts)})
+
+
+@cache
+def declarations_of(kind: type) -> Mapping[str, Declaration]:
+    """The declared tuning parameters of a dataclass, in order."""
+    return {each.name: each.metadata[_KEY] for each in fields(kind) if each.default is not MISSING}
+
+
+def copied_to(schedule: object) -> dict[str, Any]:
+    """The part of a configuration that says what a schedule's copied parameters are."""
+    return {
+        name: declared.neutral if declared.says_nothing(value) else value
+        for name, declared in declarations_of(type(schedule)).items()
+        if declared.copied
+        for value in (getattr(schedule, name),)
+    }
+
+
+def copied_from(
+    configuration: Mapping[str, Any], kind: type, *, resident: bool = False
+) -> dict[str, Any]:
+    """The copied parameters that a configuration has, as fields of a schedule."""
+    return {
+        name: configuration[name]
+        for name, declared in declarations_of(kind).items()
+        if declared.copied and name in configuration and (resident or not declared.of_resident)
+    }
