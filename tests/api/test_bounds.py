@@ -27,6 +27,7 @@ def scaled(factor: int) -> Any:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     found = registry.engine_for()
+    found.settle()  # what earlier tests left to the background loads programs, too
     monkeypatch.setattr(found, "structures", {})
     monkeypatch.setattr(engine_module, "MOST_STRUCTURES", MOST)
     return found
