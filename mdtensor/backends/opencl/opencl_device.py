@@ -123,8 +123,8 @@ class OpenCLDevice:
         return Compiled(source, self._machine_code(built))
 
     @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
-        """No other thread compiles meanwhile, nor releases a program.
+    def _compiling(self) -> Generator[None]:
+        """Holds the compiler's lock, after a release of the programs that nobody uses.
 
         Programs of Intel's runtime share tables of its compiler: one that is released beside a
         compilation may break them, and the compiler then searches a table without end.
@@ -142,7 +142,7 @@ class OpenCLDevice:
         """The program of machine code that this or another process made."""
         code = compiled.machine.code
         try:
-            with self._alone():
+            with self._compiling():
                 owner = self._owner(self.context, [self.device], [code])
                 owner.program._build(b"", None)
         except self.cl.Error as error:
@@ -158,7 +158,7 @@ class OpenCLDevice:
     ) -> OpenCLProgram:
         kernels = Kernels(self.cl, owner, source)
         # Code is made for the first kernel object: milliseconds that are a compiler's.
-        with self._alone():
+        with self._compiling():
             kernels.shared()
         return OpenCLProgram(self, kernels, source, sizes, source.inline)
 
@@ -173,7 +173,7 @@ class OpenCLDevice:
         """A program of PyOpenCL's, built from a text anew."""
         owner = self._owner(self.context, text)
         try:
-            with self._alone():
+            with self._compiling():
                 owner.program._build(" ".join(self._options(text, fragile)).encode(), None)
         except self.cl.Error as error:
             said = [line for _, log in owner.program._get_build_logs() for line in log.splitlines()]

@@ -18,9 +18,9 @@ Launch = tuple[Any, tuple[int], tuple[int]]
 
 
 class ProgramOwner:
-    """Owns the one reference to a program of OpenCL, which a list gets when this object ends.
+    """Owns an OpenCL program, and defers its release: when this object ends, a list gets it.
 
-    What takes it off the list so decides when and in which thread the program is released.
+    Who takes the program off that list decides when, and in which thread, it is released.
     """
 
     __slots__ = ("_held", "_unused")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any, cast
 
 _KEY = "declaration"
@@ -16,7 +17,7 @@ _KEY = "declaration"
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A tuning parameter as all who use schedules see it.
+    """The metadata of a tuning parameter: its neutral value, range, text and scope.
 
     `text` describes a value other than the neutral one; `{}` in it stands for that value. A tuple
     has one entry for each of `entries` ("dims", "streams"), or none at all where `entries` is "".
@@ -37,7 +38,7 @@ class Declaration:
     devices: tuple[str, ...] = ()
     copied: bool = False
 
-    def says_nothing(self, value: Any) -> bool:
+    def is_neutral(self, value: Any) -> bool:
         """Whether a value means what the neutral one does."""
         if isinstance(value, int) and not isinstance(value, bool):
             return value <= self.idle
@@ -54,7 +55,7 @@ class Declaration:
         return self.text.format(value)
 
     def fault(self, name: str, value: Any, counts: Mapping[str, int]) -> str:
-        """What is wrong with a value where there are so many dims and streams; "" for nothing."""
+        """Why a value is out of range, with so many dims and streams; "" where it is not."""
         if self.choices:
             return "" if value in self.choices else f"schedule.{name} is none of {self.choices}"
         if self.entries and len(value) not in (0, counts[self.entries]):
@@ -85,10 +86,26 @@ def declarations_of(kind: type) -> Mapping[str, Declaration]:
     return {each.name: each.metadata[_KEY] for each in fields(kind) if each.default is not MISSING}
 
 
+@cache
+def _reader_of(kind: type) -> Callable[[object], tuple[Any, ...]]:
+    return attrgetter(*declarations_of(kind))
+
+
+def changed(schedule: object) -> list[tuple[str, Declaration, Any]]:
+    """The tuning parameters whose values are not the neutral ones, in order, and these values."""
+    declared = declarations_of(type(schedule)).items()
+    values = _reader_of(type(schedule))(schedule)
+    return [
+        (name, declaration, value)
+        for (name, declaration), value in zip(declared, values, strict=True)
+        if value != declaration.neutral
+    ]
+
+
 def copied_to(schedule: object) -> dict[str, Any]:
     """The part of a configuration that says what a schedule's copied parameters are."""
     return {
-        name: declared.neutral if declared.says_nothing(value) else value
+        name: declared.neutral if declared.is_neutral(value) else value
         for name, declared in declarations_of(type(schedule)).items()
         if declared.copied
         for value in (getattr(schedule, name),)

@@ -24,7 +24,7 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.problem.minmax_operators import with_extremes
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.zero_padding import zero_filled
-from mdtensor.lower.schedule.declaration import declarations_of, tuned
+from mdtensor.lower.schedule.declaration import changed, declarations_of, tuned
 from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.plain_data import value_of
 
@@ -207,21 +207,16 @@ class Schedule:
                 "order "
                 + " | ".join(map(order, (self.group_order, self.loop_order, self.reduce_order))),
                 f"staged {staged or 'nothing'}",
-                "; ".join(
-                    [
-                        f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}",
-                        *self._said(by_dim, of_resident=False),
-                    ]
-                ),
-                *(["; ".join(["resident", *self._said(by_dim, of_resident=True)])] * self.resident),
+                *self._parameter_lines(by_dim),
             )
         )
 
-    def _said(self, by_dim: Callable[[tuple[int, ...]], str], *, of_resident: bool) -> list[str]:
-        """The texts of parameters that are not neutral."""
-        return [
-            declared.described(getattr(self, name), by_dim)
-            for name, declared in declarations_of(Schedule).items()
-            if declared.text and declared.of_resident == of_resident
-            if not declared.says_nothing(getattr(self, name)) and name != "resident"
-        ]
+    def _parameter_lines(self, by_dim: Callable[[tuple[int, ...]], str]) -> list[str]:
+        """What is not neutral; parameters of resident schedules have a line of their own."""
+        texts = [f"tail {self.tail}; streaming {self.streaming}; inline {self.inline}"]
+        of_resident = ["resident"]
+        for name, declared, value in changed(self):
+            if declared.text and name != "resident" and not declared.is_neutral(value):
+                line = of_resident if declared.of_resident else texts
+                line.append(declared.described(value, by_dim))
+        return ["; ".join(line) for line in (texts, of_resident)[: 1 + self.resident]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 import pytest
 
 from mdtensor.lower.schedule.declaration import (
+    changed,
     copied_from,
     copied_to,
     declarations_of,
@@ -47,12 +48,14 @@ def test_values_have_the_form_that_is_declared(name: str, value: object, fault: 
     assert declarations_of(Pair)[name].fault(name, value, COUNTS) == fault
 
 
-def test_values_that_say_nothing_are_neutral() -> None:
+def test_some_values_mean_what_the_neutral_one_does() -> None:
     declared = declarations_of(Pair)
-    assert declared["depth"].says_nothing(1)
-    assert not declared["depth"].says_nothing(2)
-    assert declared["rows"].says_nothing((0, 0))
-    assert not declared["kept"].says_nothing(True)
+    assert declared["depth"].is_neutral(1)
+    assert not declared["depth"].is_neutral(2)
+    assert declared["rows"].is_neutral((0, 0))
+    assert not declared["kept"].is_neutral(True)
+    found = [(name, value) for name, _, value in changed(Pair(depth=2, mode="small"))]
+    assert found == [("depth", 2), ("mode", "small")]
 
 
 def test_configurations_hold_what_is_copied() -> None:

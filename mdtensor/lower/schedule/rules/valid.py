@@ -10,7 +10,7 @@ import math
 from mdtensor.errors import LoweringError
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.simd_lanes import most_lanes
-from mdtensor.lower.schedule.declaration import declarations_of
+from mdtensor.lower.schedule.declaration import changed
 from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.lower.schedule.rules.register_blocking_rules import validate_resident
 from mdtensor.lower.schedule.rules.row_stores import (
@@ -21,11 +21,7 @@ from mdtensor.lower.schedule.rules.row_stores import (
 from mdtensor.lower.schedule.rules.scan_rules import validate_in_turn, validate_scan
 from mdtensor.lower.schedule.rules.scatter_rules import validate_scatter
 from mdtensor.lower.schedule.rules.scratch_rules import validate_scratch
-from mdtensor.lower.schedule.schedule import (
-    MOST_POINTS,
-    MOST_VECTORS,
-    Schedule,
-)
+from mdtensor.lower.schedule.schedule import MOST_POINTS, MOST_VECTORS, Schedule
 
 
 def validate(problem: Problem, schedule: Schedule) -> None:
@@ -68,14 +64,18 @@ def validate_form(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"a register tile has at most {MOST_POINTS} points")
     if any(v < 0 for v in (*schedule.parts, *schedule.tiles)):
         raise LoweringError("parts and tiles are at least 0")
-    counts = {"dims": count, "streams": len(problem.streams)}
-    for name, declared in declarations_of(Schedule).items():
-        value = getattr(schedule, name)
+
+
+def validate_declared(problem: Problem, schedule: Schedule) -> None:
+    """Parameters have values in their ranges, on devices and in schedules that have them."""
+    counts = {"dims": len(problem.extents), "streams": len(problem.streams)}
+    for name, declared, value in changed(schedule):
         if fault := declared.fault(name, value, counts):
             raise LoweringError(fault)
-        is_elsewhere = declared.devices and schedule.asm not in declared.devices
-        if is_elsewhere and not declared.says_nothing(value):
+        if declared.devices and schedule.asm not in declared.devices:
             raise LoweringError(f"{schedule.asm} has no schedule.{name}")
+        if declared.of_resident and not schedule.resident and value:
+            raise LoweringError(f"schedule.{name} goes with resident accumulators only")
 
 
 def validate_lanes(problem: Problem, schedule: Schedule) -> None:
@@ -117,9 +117,6 @@ def validate_work_items(problem: Problem, schedule: Schedule) -> None:
         raise LoweringError(f"groups of {schedule.asm} have one work-item")
     if schedule.resident:
         return
-    for name, declared in declarations_of(Schedule).items():
-        if declared.of_resident and getattr(schedule, name):
-            raise LoweringError(f"schedule.{name} goes with resident accumulators only")
     if threaded & set(problem.kept) and threaded & set(problem.contracted):
         raise LoweringError("work-items share out either kept dims or reduced dims")
 
@@ -159,7 +156,7 @@ def validate_accumulation(problem: Problem, schedule: Schedule) -> None:
 
 # Form comes first: what follows relies on it. Each lets pass what it does not concern.
 RULES = (
-    *(validate_form, validate_lanes, validate_staging, validate_work_items),
+    *(validate_form, validate_declared, validate_lanes, validate_staging, validate_work_items),
     *(validate_resident, validate_scatter, validate_in_turn, validate_scan, validate_order),
     *(validate_peel, validate_transposed, validate_streaming),
     *(validate_accumulation, validate_scratch),
