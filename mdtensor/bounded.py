@@ -1,4 +1,4 @@
-"""Tables that hold so many entries and no more."""
+"""Bounded tables: caches with a greatest number of entries."""
 
 from __future__ import annotations
 

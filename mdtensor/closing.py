@@ -1,4 +1,4 @@
-"""What has to be let go of."""
+"""Resources that are closed explicitly or by leaving a `with`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decorators leave under the names of functions."""
+"""Decorated functions: objects that decorators leave under the names of functions."""
 
 from __future__ import annotations
 

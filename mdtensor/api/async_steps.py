@@ -1,4 +1,4 @@
-"""Steps in flight: those of a computation are begun one after the other and waited for once.
+"""Asynchronous steps: the steps of a computation are launched in order and awaited once.
 
 Work that threads of the device do is begun and goes on while the calling thread does the next
 step's; those threads take steps in their order. What the calling thread does itself begins only
@@ -56,10 +56,10 @@ Begun = tuple[Callable[..., None], Callable[[], None] | None]
 
 
 class Begins(Protocol):
-    """What makes these of a step; `behind` is for one that follows what is in flight."""
+    """A function that starts a step; `behind` says that it follows other steps in flight."""
 
     def __call__(self, step: Step, *, behind: bool = False) -> Begun:
-        """What begins the step, and what waits for it."""
+        """A launcher of the step, and a function that waits for it."""
         ...
 
 
@@ -140,7 +140,7 @@ def run_all(launches: Sequence[Launch], slots: Sequence[Any]) -> None:
 
 
 def are_apart(one: Step, other: Step) -> bool:
-    """Whether two steps give the same in either order: none reads or writes what one writes."""
+    """Whether two steps are independent: neither accesses what the other writes."""
     written, also_written = set(one.results), set(other.results)
     if written & set(other.operands) or also_written & set(one.operands):
         return False
@@ -153,7 +153,7 @@ def are_apart(one: Step, other: Step) -> bool:
 
 
 def _miss(one: MDHom, mine: Access, other: MDHom, theirs: Access) -> bool:
-    """Whether two accesses have no element in common: along some axis they have no index."""
+    """Whether two accesses are disjoint: along some axis they have no index in common."""
     for first, second in zip(mine.index, theirs.index, strict=True):
         if isinstance(first, AffineIndex) and isinstance(second, AffineIndex):
             low, high = first.bounds(one.extents)
@@ -171,7 +171,7 @@ def _count(index: AffineIndex, md_hom: MDHom) -> int:
 
 
 def _places(index: AffineIndex, md_hom: MDHom) -> np.ndarray:
-    """All that an index is."""
+    """All values that an index takes."""
     places = np.array([index.offset])
     for dim, coefficient in index.coefficients:
         steps = coefficient * np.arange(md_hom.extents[dim])

@@ -333,6 +333,6 @@ class _Renderer(ValueText):
 
 
 def _stores_what_may_be_absent(loop: Loop) -> bool:
-    """Whether each turn stores, and changes a flag; a sum of bytes may be taken for one."""
+    """Whether a loop stores what a flag says may be absent; some compilers get that wrong."""
     flags = any(isinstance(s, Set) and s.ref.dtype == _FLAG for s in loop.body)
     return flags and any(isinstance(s, Store) for s in loop.body)

@@ -20,103 +20,114 @@ class ShortFloat:
 class Dialect:
     """How a language spells what a LoopNest says.
 
-    Templates are filled with `str.format`. A kernel takes a `buffer` as such an argument, and first
-    declares the pointer by what is `received`, where that is not the argument itself. `vectors`
-    tells whether the language has vector types with arithmetic; a nest that computes with lanes is
-    rendered only in such a language.
-    A language with vectors picks lanes of two of them by a `shuffle`. Where products are `fused`
-    with sums, no compiler decides which are: vectors and single elements give the same bits.
-    `wide_types` are the first parts of names of vector types, by element type; `wide_load`,
-    `wide_store` and `pack` move them as a whole and build them; `lanes` name their elements, after
-    `lane_prefix`. `long_vectors` declares vectors of more lanes than have names, `long_lanes` of
-    them, for small integers: kernels that use such begin with it.
-    Streaming stores are made where the outputs begin at multiples of `streaming_alignment` bytes;
-    0 where the nest has seen to that. A language without `prefetch` asks for nothing ahead, one
-    without `copy_async` copies at once. Arrays in local memory that together take more than
-    `declared_local` bytes are `pooled` in the `pool` that a launch provides; 0 where all can be
-    declared.
-    What is in local memory is copied from there by `copy_out`, which others than the work-items may
-    do, to whom it is shown by `show_copies`; `await_out` tells how such copies are awaited, and how
-    until they have read.
-    `exchange` has what a work-item does before and after all put their values into local memory,
-    where that is needed, and how it takes those of another one; `arrive` the lines by which a
-    group counts itself, `in_order` those by which it takes its number; `in_order_alone` are shorter
-    ones for a group of one work-item, if there are any. `words` is the type of what
-    groups tell each other and an expression for one such word in memory; `bits` are, by element
-    type, a value's bits as an unsigned number, and the value of such a number. `atomics` combine
-    an integer of so many bytes into local memory. `matrix_functions` come before kernels with
-    products of matrices, which are loops in a language without; `panel_functions` before kernels
-    with bulk copies, whose maps are `map_argument`s, in languages that have such. `small` are
-    functions to small signed integers, by their types and the operations that these are made by,
-    where a cast does not do; the texts of these functions come before kernels that call them.
-    `hidden_remainder` is that of an index below 2**32 divided by another one, for kernels that
-    store in loops and behind them, where the compiler may not know it; with its functions.
-    `cluster` has the attribute of a kernel whose groups are clusters, and the lines by which groups
-    say that they have begun, wait for that, find the first one's memory, and meet; a language
-    without clusters has none. `renewed` moves a variable to another register, by its type, where
-    that pays. `before_loops` are lines before each of them, `before_partial_scans` those before
-    loops that combine and store in turn what there may not have been any of.
-    An `index` has that type, or where all of a kernel fit in 32 bits the `narrow_index`, if there
-    is one; a `division` of numbers that are not negative is then a `narrow_division`.
+    Templates are filled with `str.format`. A field that is empty, 0 or False stands for something
+    that the language lacks; the renderer then does without it, or raises LoweringError.
     """
 
     name: str
+    # Text at the beginning of every program.
     prelude: str
+    # The head of a kernel.
     kernel: str
+    # Names of element types, and of the unsigned ones in which signed integers wrap around.
     types: Mapping[str, str]
     unsigned: Mapping[str, str]
+    # The type of indices.
     index: str
+    # Qualifiers of pointers by memory region, and declarations of arrays there.
     regions: Mapping[str, str]
     arrays: Mapping[str, str]
+    # Arrays in local memory of more than `declared_local` bytes together lie in the `pool` that a
+    # launch provides, by `pooled`; 0 where all can be declared.
     pool: str
     pooled: str
     declared_local: int
+    # A buffer as an argument, and the pointer that is `received` if that is not the argument itself.
     buffer: str
     received: str
+    # A barrier of the work-items of a group.
     barrier: str
+    # How a warp exchanges values: waiting and storing around it, if needed, and taking another's.
     exchange: Mapping[str, str]
+    # The lines by which a group counts itself, and by which it takes its number in the order in
+    # which groups begin.
     arrive: tuple[str, ...]
     in_order: tuple[str, ...]
+    # The type of what groups publish to each other, and an expression for one such word in memory.
     words: tuple[str, str]
+    # By element type: the bits of a value as an unsigned number, and the value of such a number.
     bits: Mapping[str, tuple[str, str]]
+    # Atomic operations on integers of so many bytes in local memory.
     atomics: Mapping[tuple[str, int], str]
+    # The numbers of the group and of the work-item in it.
     group: str
     item: str
+    # Loads and stores of 16-bit floats.
     short_floats: Mapping[str, ShortFloat]
+    # A store that bypasses the caches.
     streaming_store: str
+    # Moves a variable to another register, by its type, where that pays.
     renewed: Mapping[str, str]
+    # Outputs begin at multiples of so many bytes for streaming stores; 0: the nest has seen to that.
     streaming_alignment: int
+    # Functions before kernels with matrix products; without them, products are loops.
     matrix_functions: str
+    # A request for memory ahead of its use.
     prefetch: str
+    # Asynchronous copies to local memory, groups of them, and the wait for these; without them,
+    # copies are made at once.
     copy_async: str
     commit_copies: str
     await_copies: str
+    # A copy of neighbours from local memory to a buffer.
     copy_out: str
+    # Names of functions that differ from those of C.
     functions: Mapping[str, str]
+    # The first parts of names of vector types, by element type; loads and stores of whole vectors,
+    # and a vector made of scalars.
     wide_types: Mapping[str, str]
     wide_load: str
     wide_store: str
     pack: str
+    # Names of a vector's elements, behind a prefix.
     lane_prefix: str
     lanes: str
+    # Whether vector types have arithmetic; nests that compute with lanes need that.
     vectors: bool
+    # Whether run-time sizes are arguments by value.
     sizes_by_value: bool
+    # Functions before kernels with TMA copies, and the argument that a tensor map is.
     panel_functions: str = ""
     map_argument: str = ""
+    # Declarations of vectors of small integers with `long_lanes` lanes, more than have names.
     long_vectors: str = ""
     long_lanes: int = 0
+    # A shorter `in_order` for groups of one work-item.
     in_order_alone: tuple[str, ...] = ()
+    # Picks lanes of two vectors.
     shuffle: str = ""
+    # A fused multiply-add. With it, no compiler decides what is fused: vectors and single elements
+    # give the same bits.
     fused: str = ""
+    # Functions to small signed integers, by type and operation, where a cast does not do; and their
+    # texts, which come before kernels that call them.
     small: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     small_functions: Mapping[str, str] = field(default_factory=dict[str, str])
+    # A remainder of indices below 2**32 that the compiler may not see through, for kernels that
+    # store in loops and behind them; and its functions.
     hidden_remainder: str = ""
     remainder_functions: str = ""
+    # Lines before every loop, and before loops that scan and store elements that may be absent.
     before_loops: tuple[str, ...] = ()
     before_partial_scans: tuple[str, ...] = ()
+    # A fence that publishes local memory to copies from there; waits for these copies, and until
+    # they have read.
     show_copies: str = ""
     await_out: tuple[str, ...] = ()
+    # A cluster: the attribute of a kernel, and the lines by which its groups begin, wait, find the
+    # first one's memory, and meet.
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    # The division of indices; and the type and division of those that fit in 32 bits.
     division: str = "({lhs}) {op} ({rhs})"
     narrow_index: str = ""
     narrow_division: str = ""

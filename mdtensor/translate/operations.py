@@ -31,7 +31,7 @@ class Rule(Enum):
 
 
 class Form(Enum):
-    """What an operation becomes where it is none of its own."""
+    """The simpler form that an operation takes on some kinds of operands, if it has one."""
 
     ITSELF = "the operand itself"
     ZERO = "0, or false"

@@ -1,4 +1,4 @@
-"""`spec`: the shape and type of an array that is not there yet."""
+"""`spec`: shape and type of an array that does not exist yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdtensor.specs import TensorSpec
 
 
 def spec(shape: int | Sequence[int], dtype: object = "f4") -> TensorSpec:
-    """The shape and type of an array that is not there yet, C-ordered.
+    """Shape and type of an array that does not exist yet, in C order.
 
     Raises ShapeError and DTypeError for what is none.
 

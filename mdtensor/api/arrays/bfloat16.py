@@ -10,7 +10,7 @@ from mdtensor.api.arrays.operands import Array, reason_of_types
 
 
 def are_short(types: Sequence[np.dtype]) -> bool:
-    """Whether bfloat16 is all that keeps a processor's kernels from computing with types."""
+    """Whether kernels of a processor could compute with these types, were it not for bfloat16."""
     is_there = any(dtype.name == "bfloat16" for dtype in types)
     return is_there and not reason_of_types(types, on_gpu=True)
 

@@ -1,4 +1,4 @@
-"""What is kept of calls for those that follow, and when it is dropped.
+"""Invalidation of call caches: which ones there are, and when they are dropped.
 
 Front ends keep launches in tables, plans keep their own. All are dropped when better kernels may
 exist.
@@ -73,7 +73,7 @@ _generation = next(_generations)
 
 
 class Forgetful(Protocol):
-    """What keeps launches of its own."""
+    """An object that keeps launches of its own."""
 
     def forget(self) -> None:
         """Drops the launches; better ones may exist."""
@@ -85,13 +85,13 @@ _listeners: dict[int, weakref.ref[Forgetful]] = {}
 
 
 def when_cleared(keeper: Forgetful) -> None:
-    """Has an object forget its launches, as long as it lives, whenever the tables are cleared."""
+    """Registers an object, weakly, to forget its launches when the tables are cleared."""
     number = id(keeper)
     _listeners[number] = weakref.ref(keeper, lambda _: _listeners.pop(number, None))
 
 
 def clear() -> None:
-    """Empties the tables, and lets plans forget their launches; later calls make new ones."""
+    """Empties the call caches, and lets plans forget their launches."""
     global _generation
     _generation = next(_generations)
     for table in tables:
@@ -103,12 +103,12 @@ def clear() -> None:
 
 
 def generation() -> int:
-    """A number that clearing the tables changes: what was chosen under another one is not kept."""
+    """The number of the current generation; launches chosen in an older one are not kept."""
     return _generation
 
 
 def knows_cupy(cupy: Any) -> None:
-    """Lets calls on CuPy arrays be in the tables; their keys end with the current device."""
+    """Enables call caches for CuPy's arrays; keys then end with the current device."""
     global cupy_array, current_device, use_device, device_at, may_share_memory, order_of
     global current_stream, array_at
     runtime = cupy.cuda.runtime

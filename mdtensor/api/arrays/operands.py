@@ -1,4 +1,4 @@
-"""What a caller handed over: arrays of one library, and a string that says what to do."""
+"""The operands of a call: checked, converted to arrays of one library, and allocated."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def reason_of_classes(operands: Iterable[object], *, optimized: bool) -> str:
 
 
 def answers_itself(operand: object) -> bool:
-    """Whether a class says itself what NumPy's functions do; CuPy's arrays have kernels."""
+    """Whether a class overrides NumPy's functions; CuPy's arrays have kernels."""
     if type(operand).__module__.partition(".")[0] == "cupy":
         return False
     override = getattr(type(operand), "__array_function__", None)
@@ -296,7 +296,7 @@ def reason_of_types(types: Iterable[np.dtype], *, on_gpu: bool = False) -> str:
 
 
 def holds(array: Array, spec: TensorSpec, others: Iterable[Array], xp: Any) -> bool:
-    """Whether a kernel can write a result of a spec to an array itself, while it reads others."""
+    """Whether a kernel can write a result directly to an array while it reads others."""
     return addressable(array) and spec_of(array) == spec and is_apart(array, others, xp)
 
 
@@ -375,5 +375,5 @@ def _numpy_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np
 
 
 def allocate(spec: TensorSpec, xp: Any) -> Array:
-    """One such array."""
+    """A new array with the layout of a spec."""
     return allocator(spec, xp)()

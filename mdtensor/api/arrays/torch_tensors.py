@@ -83,7 +83,7 @@ def taken(args: Sequence[Any], options: Mapping[str, Any], *, owned: bool = Fals
 
 
 class _NotPlainError(Exception):
-    """A tensor that does more than lie somewhere."""
+    """A tensor that is more than memory with a shape, strides and a type."""
 
 
 def _part(value: Any, found: Taken, of_cuda: Callable[[Any], Array]) -> Any:

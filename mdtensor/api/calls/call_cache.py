@@ -1,4 +1,4 @@
-"""Recall: a call like one made before goes from what its caller wrote straight to its kernels.
+"""The call cache: a repeated call goes from its arguments straight to its kernels.
 
 Every front end is wrapped in `recalled`. A call's key is what the caller wrote: layouts of arrays,
 values of everything else, functions by what they say. The first call with a key is made in full,
@@ -65,29 +65,29 @@ _active = invalidation.watchers
 
 
 def note(noted: Noted) -> None:
-    """Tells the call that is being made what it ran."""
+    """Records what the current call ran, for the call cache."""
     if _active and (notes := _recording.get()) is not None:
         notes.append(noted)
 
 
 def is_noting() -> bool:
-    """Whether somebody wants to know what this call runs."""
+    """Whether the current call is being recorded."""
     return bool(_active) and _recording.get() is not None
 
 
 def _is_seen() -> bool:
-    """Whether the call that is made may not be recalled: somebody wants to know what it runs."""
+    """Whether the current call must bypass the cache, since it is recorded or watched."""
     return bool(_active) and (_recording.get() is not None or tuning_mode.is_watching())
 
 
 def in_full() -> None:
-    """Has the call that is being made be made in full every time, as one that warns must be."""
+    """Keeps the current call out of the cache, as one that must warn every time."""
     if _active and (notes := _recording.get()) is not None:
         notes += None, None
 
 
 class _NotPlainError(Exception):
-    """An argument whose meaning no key holds."""
+    """An argument that no key can describe."""
 
 
 def recalled(
@@ -97,7 +97,7 @@ def recalled(
     numbers: bool = False,
     at_once: AtOnce | None = None,
 ) -> Callable[P, Any]:
-    """A function of arrays and options whose calls are recalled.
+    """A function of arrays and options, with a cache of its calls.
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
@@ -357,7 +357,7 @@ def _in_full(
     args: tuple[Any, ...],
     options: Mapping[str, Any],
 ) -> Any:
-    """A call that is made in full; the next one with its key is recalled, where that can be."""
+    """A call past the cache; the next one with its key is cached, if it can be."""
     args, options, originals = _told_apart(args, options)
     key, arrays = described(args, options)
     notes: list[Noted | None] = []

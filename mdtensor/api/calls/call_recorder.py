@@ -1,4 +1,4 @@
-"""Noted: what a call ran, and the launch that does the same on other arrays of these layouts."""
+"""Call recording: what a call ran, and the launch that repeats it on other arrays."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Noted:
 def launch_of(
     noted: Noted, given: Sequence[Any], returned: Any, out: Any, before: Launch | None
 ) -> Launch | None:
-    """What runs a call like the one that was noted; None where it did more than run that.
+    """The launch that repeats a recorded call; None where the call did more than run it.
 
     The arrays that it was given and did not hand to kernels count by what they contain.
     """
@@ -94,7 +94,7 @@ def _into_given(
     returned: Any,
     out: Any,
 ) -> Launch | None:
-    """The same for results that are written into arrays of the caller's, who gets these back."""
+    """The same for results that are written to the caller's own arrays, which are returned."""
     gives = next((n for n in targets if returned is given[n]), None)
     if gives is None and returned is not None and returned is not out:
         return None

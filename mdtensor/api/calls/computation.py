@@ -80,7 +80,7 @@ def single(md_hom: MDHom) -> Computation:
 
 
 def staged(computation: Computation) -> Computation:
-    """The same computation in steps of one operator each (see `translate.stages`)."""
+    """The same computation in steps of one operator each (see `translate.rewrites.stages`)."""
     temporaries = list(computation.temporaries)
     first = computation.operands + len(computation.results)
     steps: list[Step] = []
@@ -238,7 +238,7 @@ def _member_or_built(
 
 
 def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
-    """What runs a computation on arrays of NumPy, or of CuPy's current device."""
+    """The executable of a computation, on arrays of NumPy or of CuPy's current device."""
     if isinstance(found, Member):
         return _ready_with(found.computation, xp, found.programs)
     computation = found
@@ -252,7 +252,7 @@ def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
 def _ready_with(
     computation: Computation, xp: Any, programs: Sequence[Program] | None = None
 ) -> Ready:
-    """What runs a computation by programs, or by those that its steps have."""
+    """The executable of a computation, by given programs or those chosen for its steps."""
     steps = computation.steps
 
     def launch(step: Step) -> Run:
@@ -291,7 +291,7 @@ def _note(
     targets: Sequence[Array],
     result: Any,
 ) -> None:
-    """Lets the call be recalled, where kernels read what it was given and not a copy."""
+    """Records the call for the call cache, unless kernels read copies of its operands."""
     count = len(operands) - constants
     pairs = list(zip(operands, arrays, strict=True))
     if all(o is a or isinstance(o, np.generic | float | complex) for o, a in pairs[:count]):
@@ -302,7 +302,7 @@ def _note(
 
 
 def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
-    """The computation as one step, where the arrays' device reads zeros outside of them."""
+    """The computation as one step, on devices that read zeros outside of arrays."""
     key = (_place(xp), seen)
     found = _table.get(key)
     if found is None:
@@ -379,7 +379,7 @@ def _arrays_of(xp: Any) -> str:
 
 
 def _interpreted(step: Step) -> Run | None:
-    """What runs a step without kernels: where tests ask for that, and over nothing."""
+    """A function that runs a step without kernels: if tests ask for it, or over nothing."""
     md_hom = step.md_hom
     count = len(md_hom.inputs)
     if executor is None and 0 not in md_hom.extents.values():

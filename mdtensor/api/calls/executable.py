@@ -1,4 +1,4 @@
-"""Ready: a computation whose kernels are chosen, on arrays of one library: it only runs."""
+"""Ready: an executable computation, with its kernels chosen, on arrays of one library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Python function computes, as a key: a lambda that is written in a loop is made once."""
+"""Fingerprints of Python functions: equal for functions that compute the same."""
 
 from __future__ import annotations
 

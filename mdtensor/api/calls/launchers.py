@@ -15,7 +15,7 @@ Into = Callable[..., None]
 
 
 def counting(run: Into, tally: statistics.Tally) -> Into:
-    """What runs a call into given results, which is one more that was generated."""
+    """A launch into given results that also counts the call in the statistics."""
 
     def into(*arrays: Array) -> None:
         run(*arrays)

@@ -1,4 +1,4 @@
-"""Families of computations: what shapes of one kind have in common is found once.
+"""Shape families: computations that differ only in extents and strides are translated once.
 
 A computation that was built for some layouts is built once more on numbers that are watched (see
 `traced_ints`): extents and strides of its operands. This gives a program from these numbers to the
@@ -30,7 +30,7 @@ _MOST_ATTEMPTS = 16  # for which computations were built on watched numbers so o
 
 
 class Computed(Protocol):
-    """What a family is made of: a `Computation`."""
+    """The part of a `Computation` that families use."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -70,7 +70,7 @@ class Member(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Family(Generic[C]):
-    """Computations that differ in numbers only.
+    """Computations that differ only in extents and strides.
 
     `numbers` gives the sizes of each step's kernel, then shapes and strides of results and
     temporaries; `computation` and `problems` have watched numbers, `by_name` gives all of these.
@@ -147,14 +147,14 @@ def family_of(
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The problem of a step, for who looks at it later."""
+    """The problem of a step, made on demand."""
 
     family: Family[Any]
     step: int
     numbers: Sequence[int]
 
     def __call__(self) -> Problem:
-        """That problem."""
+        """Makes the problem."""
         return filled(self.family.problems[self.step], self.family.by_name(*self.numbers))
 
 
@@ -218,7 +218,7 @@ class Families(Generic[C]):
     def learn(
         self, key: Hashable, computation: C, specs: Sequence[TensorSpec], build: Build[C]
     ) -> None:
-        """Lets computations like one that was built do without a translation, where that can be.
+        """Registers a shape family, so that later calls on other shapes skip translation.
 
         It takes two that agree, so the first one of its kind teaches nothing.
         """

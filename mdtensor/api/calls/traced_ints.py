@@ -1,4 +1,4 @@
-"""Numbers that are watched: what code makes of them, as a program that makes it of other numbers.
+"""Traced integers: arithmetic on extents and strides is recorded, to replay it for others.
 
 A translation that is handed watched extents and strides computes with them as with any numbers.
 What it computes is written down, and how every comparison ended: the program does the same
@@ -29,11 +29,11 @@ _WITHOUT_NUMBERS = Expr, ScalarFunction, Operator
 
 
 class NotWatchedError(Exception):
-    """Code needs a number itself."""
+    """Code needs the value of a traced number, which cannot be replayed."""
 
 
 class Watch:
-    """Writes down what becomes of the numbers that it hands out."""
+    """A trace: records the operations and comparisons on the numbers that it hands out."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -42,13 +42,13 @@ class Watch:
         self._is_lost = False
 
     def number(self, value: int) -> Any:
-        """A number that is watched from now on, the program's next parameter."""
+        """A new traced number, the program's next parameter."""
         name = f"n{len(self._names)}"
         self._names.append(name)
         return Watched(value, name, self)
 
     def made(self, text: str, value: Number) -> Any:
-        """What an operation gives: the same number for the same operation."""
+        """The traced result of an operation; the same number for the same operation."""
         known = self._known.get(text)
         if known is None:
             name = f"v{len(self._known)}"
@@ -57,26 +57,26 @@ class Watch:
         return known
 
     def ended(self, text: str, value: bool) -> bool:
-        """How a comparison ended."""
+        """Records the outcome of a comparison, which becomes a guard of the program."""
         if text not in self._known:
             self._known[text] = value
             self._lines.append(f"if {'not ' if value else ''}({text}): return None")
         return value
 
     def lose(self) -> NotWatchedError:
-        """The error for code that needs a number itself."""
+        """Invalidates the trace; returns the error for code that needs a number's value."""
         self._is_lost = True
         return NotWatchedError("a watched number is needed itself")
 
     def program(self, results: object) -> Numbers:
-        """The program that gives what was made, tuples of numbers, for other numbers.
+        """The recorded program: it computes the results, tuples of numbers, from other numbers.
 
         Raises NotWatchedError where a number was needed itself, whoever caught the error.
         """
         return self._compiled(_text(results))
 
     def by_name(self) -> Numbers:
-        """The program that gives everything that was made, by name."""
+        """The recorded program that returns all of its variables, by name."""
         return self._compiled("locals()")
 
     def _compiled(self, results: str) -> Numbers:
@@ -89,7 +89,7 @@ class Watch:
 
 
 class Watched:
-    """A number, and its name in the program of its watch."""
+    """A traced number: its value, and its name in the recorded program."""
 
     __slots__ = ("name", "value", "watch")
 
@@ -187,7 +187,7 @@ def _text(results: Any) -> str:
 
 
 def filled(value: Any, numbers: Mapping[str, int]) -> Any:
-    """A value made of tuples and frozen dataclasses, with numbers in place of watched ones."""
+    """The value with traced numbers replaced, in tuples and frozen dataclasses."""
     if type(value) is Watched:
         return numbers[value.name]
     if type(value) is tuple:

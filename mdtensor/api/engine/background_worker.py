@@ -1,4 +1,4 @@
-"""Work that calls ask for, and that a thread of its own does after them."""
+"""Background work: a queue and a worker thread for each kind of work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Work = TypeVar("Work")
 
 
 class Background(Generic[Work]):
-    """One thread for one kind of work, begun when first asked. Safe for many threads, and forks.
+    """A worker thread for one kind of work, started on demand. Safe for threads and forks.
 
     `rest` lets go of what the work uses, where there was none for a while; `stop` has work end
     that is under way.
@@ -46,17 +46,17 @@ class Background(Generic[Work]):
         atexit.register(self.finish)
 
     def ask(self, key: Hashable, work: Work, *, must: bool = False) -> None:
-        """Has work done; of what waits by the same key, nothing. Where much waits, if it `must`."""
+        """Enqueues work unless its key is waiting; a full queue drops it, unless it `must` run."""
         if self._thread is None or self._process != os.getpid():
             self._begin()
         if len(self._waiting) >= _MOST_WAITING and not must:
             return
-        # In one step: of threads that ask together, one has it done.
+        # setdefault is atomic: only one of several racing threads enqueues.
         if self._waiting.setdefault(key, work) is work:
             self._asked.put(key)
 
     def _begin(self) -> None:
-        """Starts the thread; a process that was forked has none."""
+        """Starts the thread; a forked process has none yet."""
         with self._changed:
             is_known = self._thread is not None and self._process == os.getpid()
             if not is_known and not self._closing.is_set():
@@ -65,7 +65,7 @@ class Background(Generic[Work]):
                 self._thread.start()
 
     def _do_all(self) -> None:
-        """Works off what waits, after a pause in which the calls that caused it can finish."""
+        """The thread's loop: works off the queue, with a pause before each piece of work."""
         try:
             while (key := self._next()) is not None:
                 if self._closing.wait(_PAUSE):
@@ -88,7 +88,7 @@ class Background(Generic[Work]):
             return self._asked.get()
 
     def settle(self, timeout: float) -> None:
-        """Waits until nothing waits, for so many seconds."""
+        """Waits until the queue is empty, at most `timeout` seconds."""
         with self._changed:
             self._changed.wait_for(self._is_settled, timeout)
 

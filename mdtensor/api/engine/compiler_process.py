@@ -1,4 +1,4 @@
-"""Compilers: in this process where a call waits, in one of their own where nobody does.
+"""Compilers: in this process if a call waits for them, else in a process of their own.
 
 A compiler that crashes takes its process along (ADR 4). What is compiled in the background costs
 a kernel then, and not the user's process; what a call waits for is marked, so that no process
@@ -177,7 +177,7 @@ class CompilerHere:
 
 
 def _may_start() -> bool:
-    """Whether another process of this interpreter would be one: a program made of it is not."""
+    """Whether the interpreter can be started again; a frozen program cannot."""
     name = Path(sys.executable or "").name.lower()
     is_python = name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
     return is_python and os.environ.get(VARIABLE) != "0"
@@ -223,7 +223,7 @@ def open_compiler(description: Mapping[str, str]) -> Callable[[dict[str, str]], 
 
 
 def _make_room_for_others() -> None:
-    """Lets other processes come first. Linux may take a session as one, with its own niceness."""
+    """Lowers the priority of this process. Linux may give a session its own niceness."""
     with suppress(AttributeError, OSError):
         os.nice(_NICE)
     with suppress(OSError):
@@ -231,7 +231,7 @@ def _make_room_for_others() -> None:
 
 
 def _limit() -> None:
-    """Ends this process if what it begins now takes too much of the processor's time."""
+    """Limits the processor time of this process from now on; beyond it, the process ends."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -1,4 +1,4 @@
-"""Improvement: better kernels for shapes that general ones serve, found in the background.
+"""The tier of processors: better kernels than the general ones, compiled in the background.
 
 Where the cost model finds that a different general schedule would suit a shape better, or for long
 or frequent work one with the shape's own constants, that one is compiled, and later calls take it.
@@ -53,7 +53,7 @@ class Served:
 
 
 class Improvement:
-    """Finds better kernels for shapes on one device; `own` are those with a problem's constants.
+    """Background specialization on one device; `own` are kernels with a problem's constants.
 
     `tell` is called for each that later calls can take, `look` after every attempt.
     """
@@ -69,7 +69,7 @@ class Improvement:
         self._background = Background(self._improve, rest=compiler.rest, stop=compiler.close)
 
     def ask(self, served: Served) -> None:
-        """Has a clearly better kernel found or compiled by a thread of its own."""
+        """Enqueues the search for a clearly better kernel."""
         key = id(served.structure), served.sizes, served.often
         # Frequent ones ask but once; others that are not looked at have what shapes near them have.
         self._background.ask(key, served, must=served.often)
@@ -79,7 +79,7 @@ class Improvement:
         self._background.settle(timeout)
 
     def counted(self, served: Served, program: Program) -> Program:
-        """A program that asks for a kernel of the shape's own once its launches took long."""
+        """A program that asks for a specialized kernel once its launches took long."""
         seconds = served.decision.seconds
         if seconds >= WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
             return program
@@ -105,7 +105,7 @@ class Improvement:
             self._improve_general(structure, problem, decision)
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
-        """What the cost model says of a shape; later calls do that where it is clearly better."""
+        """The cost model's decision for a shape; calls are told if it is clearly better."""
         structure, sizes, made = served.structure, served.sizes, served.decision
         if sizes in structure.decisions:
             return structure.decisions[sizes]
@@ -148,6 +148,6 @@ class Improvement:
         self._tell()
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
-        """The schedule that the cost model ranks first, for a thread that nobody waits for."""
+        """The schedule that the cost model ranks first, computed at low priority."""
         pause = lambda: time.sleep(BREATH)  # noqa: E731
         return ranked(problem, self.target, general=general, pause=pause)[0]

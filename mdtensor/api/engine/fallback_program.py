@@ -1,4 +1,4 @@
-"""Programs that stand in for a better one until that is compiled.
+"""Fallback programs: they run until a better program is compiled.
 
 A general kernel serves a shape at once. When the shape comes again, one with its own constants is
 asked for; when launches have taken as long as its compilation does, they wait for it. Work that is
@@ -18,7 +18,7 @@ AGAIN = 2  # the launch with which a shape comes again
 
 
 class StandIn:
-    """A program; `own` gives the one that it stands in for, and waits for that.
+    """A fallback: it runs a program; `own` gives the better one, and waits for its compiler.
 
     `again` is called once, by the second launch; `own` by launch number `launches` and where
     launches are recorded, as `is_captured` says. All launchers of it count together.
@@ -46,18 +46,18 @@ class StandIn:
         return self.program.bound(sizes, inline)
 
     def launcher(self) -> Callable[..., None]:
-        """The program's, counted."""
+        """A launcher of the program that counts its launches."""
         return self._counting(self.program.launcher(), lambda own: own.launcher())
 
     def beginner(
         self, *, behind: bool = False
     ) -> tuple[Callable[..., None], Callable[[], None] | None]:
-        """The program's, counted."""
+        """A beginner of the program that counts its launches."""
         launch, wait = self.program.beginner(behind=behind)
         return self._counting(launch, lambda own: own.launcher()), wait
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """The program's, counted."""
+        """A remembering launcher of the program that counts its launches."""
         launch = self.program.remembering_launcher(check)
         return self._counting(launch, lambda own: own.remembering_launcher(check))
 

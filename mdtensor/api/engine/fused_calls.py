@@ -1,4 +1,4 @@
-"""Calls of several small programs, which become one program once they are frequent.
+"""Fused calls: a frequent call of several small programs gets one program for all of them.
 
 A launch takes longer than a small kernel runs. Where the calling thread runs all steps of a call,
 one kernel with their constants is compiled in the background, which later calls take.
@@ -34,14 +34,14 @@ _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was made of a chain while its steps had these winners; None where nothing can be."""
+    """The outcome of fusing a chain under these winners; no program where it cannot be fused."""
 
     winners: tuple[Schedule | None, ...]
     program: Program | None
 
 
 class Joined:
-    """The programs of chains on one device.
+    """The fused programs of chains on one device.
 
     `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any;
     `tell` is called for each program that later calls can take. `made` has them by chains, and by
@@ -68,7 +68,7 @@ class Joined:
     def counted(
         self, chain: Chain, run: Callable[..., None], *, use_store: bool
     ) -> Callable[..., None]:
-        """What runs a chain step by step, and asks for its program once that took long."""
+        """Runs a chain step by step, and asks for its fused program once that took long."""
         if len(self.made) >= _MOST_JOINED or self._known(chain, use_store=use_store) is not None:
             return run
         key = chain, use_store

@@ -1,4 +1,4 @@
-"""Structures: the general kernels that serve all shapes of a kind, and how shapes are computed."""
+"""Structures: kernels that are generic in shapes, and the decision how each shape is computed."""
 
 from __future__ import annotations
 
@@ -61,31 +61,31 @@ class Structure(Generic[Kernel]):
         self.form = key_form(self.general)
 
     def touch(self) -> None:
-        """Makes it the one that was used last."""
+        """Marks the structure as used most recently."""
         self.used = next(_uses)
 
     def add(self, variant: Schedule, kernel: Kernel) -> None:
-        """Has one more kernel; what was decided without it no longer counts."""
+        """Adds a kernel, and drops the decisions that were made without it."""
         self.variants[variant] = kernel
         self.decisions.clear()
         self._typical.clear()
 
     def decide(self, sizes: tuple[int, ...], decision: Decision) -> None:
-        """Keeps what the cost model said of a shape, for it and for those near it."""
+        """Keeps a decision of the cost model, for the shape and for shapes near it."""
         self.decisions.keep(sizes, decision)
         extents = sizes[: len(self.general.extents)]
         if len(self._typical) < _MOST_SHAPES:
             self._typical.setdefault(_lengths(extents), (decision, math.prod(extents)))
 
     def is_unlike_others(self, sizes: tuple[int, ...]) -> bool:
-        """Whether this was not asked of a shape with extents of as many binary digits."""
+        """Whether no shape with the same bit lengths of extents was asked for before."""
         lengths = _lengths(sizes[: len(self.general.extents)])
         known = lengths in self._ranked
         self._ranked.keep(lengths, None)
         return not known
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
-        """How a shape is computed, by what was said of it, or else of one near to it.
+        """The decision for a shape: its own, or that of a nearby shape, scaled.
 
         Extents are near where their numbers of binary digits are; the seconds go with the number
         of points. None where there is no such shape, where it is clear that
@@ -118,7 +118,7 @@ class Structure(Generic[Kernel]):
 
 
 class Reference(Generic[Kernel]):
-    """A structure for those who do not keep it: one that was let go of is looked up again."""
+    """A weak reference to a structure, which is looked up again if it was dropped."""
 
     def __init__(self, found: Structure[Kernel], look: Callable[[Problem], Structure[Kernel]]):
         self.general = found.general
@@ -126,7 +126,7 @@ class Reference(Generic[Kernel]):
         self._known = weakref.ref(found)
 
     def __call__(self) -> Structure[Kernel]:
-        """The structure, which is used."""
+        """The structure, marked as used."""
         found = self._known()
         if found is None:
             found = self._look(self.general)
@@ -136,5 +136,5 @@ class Reference(Generic[Kernel]):
 
 
 def _lengths(extents: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of binary digits."""
+    """Bit lengths."""
     return tuple([extent.bit_length() for extent in extents])

@@ -111,7 +111,7 @@ def without_parts(problem: Problem, schedule: Schedule) -> Schedule:
 def launch_sizes(sizes: Sequence[int], schedule: Schedule, wanted: Sequence[int]) -> list[int]:
     """The blocks of a part and the number of parts, of every dim, for a general kernel.
 
-    They are those of `lower.tiling` for a dim of this extent, which the first sizes are.
+    They are those of `lower.schedule.tiling` for a dim of this extent, which the first sizes are.
     """
     lengths: list[int] = []
     parts: list[int] = []

@@ -1,4 +1,4 @@
-"""Kernels on GPUs: those with a problem's constants, and general ones that stand in for them.
+"""The tier of GPUs: specialized kernels, and general ones that run until these are compiled.
 
 The first call of a structure waits for a kernel of its own, and has a general one of the structure
 compiled in the background. Other shapes of it begin with that one at once.

@@ -1,4 +1,4 @@
-"""Choices: what runs for a problem, and how a problem and a schedule become that."""
+"""Choices: the kernel of a problem, and how it is made from a schedule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Structures = Structure[Kernels]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What runs for a problem: its schedule, program and source, and where the schedule is from."""
+    """A chosen kernel: its schedule, program and source, and where the schedule came from."""
 
     problem: Problem
     schedule: Schedule
@@ -36,7 +36,7 @@ class Choice:
 
 
 class Compiles(Protocol):
-    """What compiles for a device: the device itself, or another way to it."""
+    """A compiler for a device: the device itself, or a process of its own."""
 
     @property
     def target(self) -> Target:

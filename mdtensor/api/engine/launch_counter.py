@@ -1,4 +1,4 @@
-"""Programs that count their launches, and tell once when there were many.
+"""Launch counters: programs that tell, once, that they were launched often.
 
 A general kernel serves all shapes; one whose launches have taken as long as a compiler does is
 worth a kernel with its own constants. Launches count until tables are emptied for that one.
@@ -16,7 +16,7 @@ Array = Any
 
 
 class Counted:
-    """A program; `tell` is called once, by the thread that makes launch number `launches`.
+    """A counted program; `tell` is called once, by the thread of launch number `launches`.
 
     All launchers of it count together, those of programs that are `bound` to other sizes do not.
     """
@@ -37,18 +37,18 @@ class Counted:
         return self.program.bound(sizes, inline)
 
     def launcher(self) -> Callable[..., None]:
-        """The program's, counted."""
+        """A launcher of the program that counts its launches."""
         return self._counting(self.program.launcher())
 
     def beginner(
         self, *, behind: bool = False
     ) -> tuple[Callable[..., None], Callable[[], None] | None]:
-        """The program's, counted."""
+        """A beginner of the program that counts its launches."""
         launch, wait = self.program.beginner(behind=behind)
         return self._counting(launch), wait
 
     def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
-        """The program's, counted."""
+        """A remembering launcher of the program that counts its launches."""
         return self._counting(self.program.remembering_launcher(check))
 
     def _counting(self, launch: Callable[..., None]) -> Callable[..., None]:
@@ -58,7 +58,7 @@ class Counted:
 def counting(
     launch: Callable[..., None], numbers: Iterator[int], last: int, tell: Callable[[], None]
 ) -> Callable[..., None]:
-    """The same launch, which takes a number every time, and tells once it took the last one."""
+    """The same launch with a counter; it calls `tell` after launch number `last`."""
 
     def counted(*arrays: Array) -> None:
         launch(*arrays)

@@ -1,4 +1,4 @@
-"""Values of ours as text, for a child of this process or its parent, and nobody else."""
+"""Pickling of values as text, for the child or the parent of this process only."""
 
 from __future__ import annotations
 

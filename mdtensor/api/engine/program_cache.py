@@ -1,4 +1,4 @@
-"""Programs of winners, kept from one process to the next: lowered and compiled once.
+"""The program cache: machine code of tuned problems, kept from one process to the next.
 
 The store has a winner's schedule. To lower its problem by it, and to write the program's text,
 takes longer than to load machine code; so beside the store lie the programs themselves, with what
@@ -99,7 +99,7 @@ class Winners:
         self._store().keep_choice(self._key(problem), schedule.to_json(), seconds)
 
     def _key(self, problem: Problem) -> str:
-        """What decides the program of a problem, beside its schedule.
+        """The key of a problem's program, beside its schedule.
 
         The store's key is a line for people, under which a wrong schedule would be slow; a wrong
         program would be wrong.

@@ -1,4 +1,4 @@
-"""The only wiring: from an `md_hom` and arrays to a kernel that runs."""
+"""The registry of engines: from an `md_hom` and a kind of arrays to a kernel that runs."""
 
 from __future__ import annotations
 
@@ -170,14 +170,14 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
 
 
 def saw(md_hom: MDHom, arrays: str) -> None:
-    """Tells the current mode of a call on arrays of NumPy or CuPy."""
+    """Reports a computation to the current tuning mode."""
     recording = tuning_mode.recording()
     if recording is not None:
         recording.add(md_hom, _place_of(arrays))
 
 
 def saw_call(steps: Sequence[Step], arrays: str) -> None:
-    """Tells the current mode of a call that is about to run these steps, one or several."""
+    """Reports a call that is about to run these steps to the current tuning mode."""
     if len(steps) < 2:
         return
     recording = tuning_mode.recording()

@@ -1,4 +1,4 @@
-"""Which problems were seen to have winners in the store, so that calls need not ask for others."""
+"""An index of the problems that have winners in the store, so that other calls skip it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SeenWinners:
         return any(form.fullmatch(key) for key in keys)
 
     def look(self) -> None:
-        """Sees which problems have winners."""
+        """Reads from the store which problems have winners."""
         store = self._store()
         state = store.state()
         if state is not None and state != self._seen[0]:

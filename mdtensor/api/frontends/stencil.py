@@ -27,7 +27,7 @@ Arrays = Any
 
 
 def _itself(stencil: StencilFunction) -> StencilFunction:
-    """What calls of a stencil have in common: the numbers that it refers to are taken once."""
+    """The key of a stencil's calls: the stencil itself, whose constants are taken once."""
     return stencil
 
 

@@ -18,7 +18,7 @@ Array = Any
 
 
 class StandIn(np.ndarray):
-    """An array in the place of an operand; calls on it are not found among those made before."""
+    """A placeholder for an operand; calls on it bypass the call cache."""
 
 
 @dataclass(frozen=True, slots=True)

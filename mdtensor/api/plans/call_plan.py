@@ -26,7 +26,7 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A computation instead of its run: what it would read, and what stands for its results."""
+    """A computation that was planned instead of run: its operands, and placeholders of results."""
 
     computation: Computation
     operands: tuple[Array, ...]
@@ -50,7 +50,7 @@ class _Planner:
 
 @contextmanager
 def _planning() -> Generator[list[_Planned]]:
-    """Calls inside are planned, not run."""
+    """A context in which calls are planned instead of run."""
     planner = _Planner()
     token = computation.planner.set(planner.plan)
     try:

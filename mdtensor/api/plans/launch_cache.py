@@ -1,4 +1,4 @@
-"""What a plan launches: kept from call to call, and for every CUDA device by a copy of the plan."""
+"""The launch cache of a plan: launches that its calls share, and a copy of it per CUDA device."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class PlanLaunches(ABC):
 
 
 class ElsewhereError(Exception):
-    """Arrays are on another device than the plan's that was asked."""
+    """The arrays are on another device than the plan."""
 
 
 def _taken(name: str, given: Any) -> Array:

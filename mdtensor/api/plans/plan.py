@@ -180,7 +180,7 @@ class Plan(PlanLaunches):
         return tune(self.recorded(), budget, quiet=quiet, again=again)
 
     def recorded(self) -> list[Recorded]:
-        """What there is to tune: every `md_hom`, and the calls of several of which it is one."""
+        """What can be tuned: every `md_hom`, and the calls that consist of several."""
         found: list[Recorded] = []
         for md_hom in self.md_homs:
             within = [c for c in self.calls() if any(s.md_hom == md_hom for s in c) and len(c) > 1]

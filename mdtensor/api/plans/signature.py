@@ -1,4 +1,4 @@
-"""The arrays that a plan takes, and what is said of others."""
+"""The signature of a plan: the arrays that it takes, and errors for others."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _layouts(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
 
 
 def orders_of(specs: Sequence[TensorSpec], device: int) -> tuple[object, ...]:
-    """The same of arrays on a device, which it ends with.
+    """Shape, order, type and device of each array, in one tuple.
 
     It is enough to know that elements are in C order without gaps.
     """

@@ -1,4 +1,4 @@
-"""Where calls of several programs are measured: an array for each slot of their steps."""
+"""The test harness of calls that run several programs: an array for each slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for a call of several programs: what is fastest when the call is made as a whole.
+"""Tuning of whole calls: of a call's programs, the combination that is fastest together.
 
 Each program was tuned alone, with the device to itself. In a call they run beside each other and
 after each other: one that the calling thread ran alone takes a core from another's threads, and
@@ -112,7 +112,7 @@ def _spread(schedule: Schedule) -> tuple[object, ...]:
 
 
 def _contenders(engine: Engine, found: Sequence[Known]) -> Iterator[Mixture]:
-    """All untuned; then rivals of one program each, those of the longest one first."""
+    """Combinations to be timed: all untuned, then one rival program each."""
     yield {each.problem: engine.untuned(each.problem).schedule for each in found}
     longest = sorted(found, key=lambda each: -each.winner.seconds)
     for rank in range(_RIVALS + 1):

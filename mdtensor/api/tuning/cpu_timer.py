@@ -1,4 +1,4 @@
-"""How long runs take on a processor, whose pace may change while it is measured.
+"""Timing on a processor, whose clock rate may change while it is measured.
 
 A shared machine may run at half its speed for seconds, so the best run so far is done again
 beside each that looks slow.

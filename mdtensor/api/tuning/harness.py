@@ -1,4 +1,4 @@
-"""Where candidates run: inputs, poisoned outputs and the reference of one problem."""
+"""The test harness of candidates: inputs, poisoned outputs, and the reference result."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Arena:
         return partial(program, *(flat.array for flat in (*self.inputs, *self.outputs)))
 
     def poison(self) -> None:
-        """Fills the outputs with what no kernel computes."""
+        """Fills the outputs with a pattern that no kernel computes."""
         for flat in self.outputs:
             flat.fill(_poison(flat))
 

@@ -377,7 +377,7 @@ def _first_schedules(
 
 
 def _favourites(ranking: Sequence[tuple[float, Schedule]], count: int) -> list[Schedule]:
-    """So many of the cost model's best, the first of each kind before others of the same kind.
+    """The cost model's best schedules, the first of every kind before others of the same.
 
     What the model thinks of kinds, such as stores that bypass the caches, may be wrong by a
     constant; a search that met none of a kind among its first schedules seldom came to it later.

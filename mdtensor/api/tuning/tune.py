@@ -1,4 +1,4 @@
-"""Tuning: what is searched for in a budget, for which arrays, and what came of it."""
+"""Tuning within a budget: what is searched for, on which arrays, and the reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What configurations cost, foretold from those that were measured."""
+"""Prediction of costs from measurements, by a Gaussian process over configurations."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def whitening(matrix: Numbers) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was learned from measurements: a Gaussian process around what a model expects.
+    """A Gaussian process fitted to measurements, with a cost model as its mean.
 
     All costs are logarithms. Configurations are rows of features; what is `expected` of them has a
     place for each. How far the model errs is taken from the measurements.
@@ -118,7 +118,7 @@ class Prediction:
     def of(
         rows: Numbers, expected: Numbers, costs: Sequence[float] | Numbers, count: int
     ) -> Prediction:
-        """What measurements teach; `count` is that of the parameters."""
+        """Fits the process to measurements; `count` is the number of parameters."""
         costs = np.asarray(costs, float)
         near = 1 / (1 + ((costs - costs.min()) / _NEAR) ** 2)
         errors = costs - expected
@@ -132,7 +132,7 @@ class Prediction:
         return replace(learned, whitening=found, weights=_einsum("ij,i->j", found, white))
 
     def covariances(self, rows: Numbers, expected: Numbers) -> Numbers:
-        """Those of configurations, row by row, with the ones that were measured."""
+        """Covariances of configurations with the measured ones, row by row."""
         alike = product(rows, self.rows.T)
         slopes = np.outer(expected - self.slope_at, self.expected - self.slope_at)
         apart = np.exp((alike - self.count) / _APART)
@@ -140,7 +140,7 @@ class Prediction:
         return found + _SLOPE**2 * slopes
 
     def at(self, rows: Numbers, expected: Numbers) -> tuple[Numbers, Numbers]:
-        """What configurations cost, and how far from that they may."""
+        """Predicted costs of configurations, and their standard deviations."""
         shared = self.covariances(rows, expected)
         found = expected + self.mean + _einsum("ij,j->i", shared, self.weights)
         own = self.variance + (_SLOPE * (expected - self.slope_at)) ** 2

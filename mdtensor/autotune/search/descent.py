@@ -1,4 +1,4 @@
-"""Going downhill by what a model expects, which takes no measurement: where a search can begin."""
+"""Descent on the cost model: starting points of a search that take no measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A technique that learns what parameters' values cost, and tries what should cost least."""
+"""The surrogate technique: it learns a model of costs, and proposes what should cost least."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOLD = 0.5
 
 
 class Learned:
-    """Foretells costs from all that was measured; asks for what should cost least.
+    """A surrogate model of costs, fitted to measurements; it proposes its minima.
 
     What it weighs are configurations that differ from one of the best in a parameter or two,
     children of two of the best, and `others` that are worth a look. `expected` is what a model
@@ -77,7 +77,7 @@ class Learned:
         return self._rows[index]
 
     def _foretold(self) -> list[int]:
-        """A batch of new configurations, those of which least is foretold last."""
+        """A batch of new configurations, those with the lowest predicted cost last."""
         order = sorted(self._costs, key=lambda index: self._costs[index])[:_MOST]
         known = [index for index in order if self._row(index) is not None]
         new = self._possible(self._pool(order[:_ELITES]))

@@ -46,7 +46,7 @@ class WinnerRow:
     created: float = field(default_factory=time.time)
 
     def replaces(self, old: WinnerRow) -> bool:
-        """Whether it is faster, or slower but found with at least the same effort.
+        """Whether it is faster, or at least as thoroughly searched for.
 
         The latter is newer knowledge: a driver was updated, a chip runs cooler.
         """
@@ -85,7 +85,7 @@ Count: TypeAlias = tuple[str, str, int, int, float]
 
 
 class Shelf(Protocol):
-    """Where rows are kept: an SQLite file, memory, or one file per row.
+    """A storage backend for rows: an SQLite file, memory, or one file per row.
 
     What is read is checked as what is imported: `dropped` counts what was no row.
     """
@@ -101,7 +101,7 @@ class Shelf(Protocol):
         ...
 
     def state(self) -> object:
-        """What differs once any process has written; None where that cannot be told."""
+        """A value that changes with every write by any process; None where that is unknown."""
         ...
 
     def problems(self, environment: str) -> list[str]:

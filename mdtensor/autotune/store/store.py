@@ -1,4 +1,4 @@
-"""The store of tuning results: every trial and every winner, kept on disk for ever.
+"""The store of tuning results: all trials and winners, on disk.
 
 Losing the store costs time, never correctness: so whatever is wrong with its place is warned of
 once, and the process goes on with a store in memory.
@@ -153,7 +153,7 @@ class Store(Closing):
         return self._attempt(lambda shelf: shelf.winner(problem, environment))
 
     def state(self) -> object:
-        """What differs once any process has written; None where that cannot be told."""
+        """A value that changes with every write by any process; None where that is unknown."""
         return self._shelf.state()
 
     def problems(self, environment: str) -> frozenset[str]:

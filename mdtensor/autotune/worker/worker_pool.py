@@ -1,4 +1,4 @@
-"""Several workers that serve requests side by side."""
+"""A pool of workers that serve requests side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.closing import Closing
 
 
 class Crew(Closing):
-    """So many workers as `size` says, each started when first needed.
+    """A pool of `size` workers, each started on demand.
 
     `target`, `payload` and `environment` are those of a `Worker`.
 

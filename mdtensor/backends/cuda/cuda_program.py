@@ -361,4 +361,4 @@ class CudaProgram:
 
 
 def _nothing() -> None:
-    """What stands for an array that is not known."""
+    """The value of a weak reference to no array."""

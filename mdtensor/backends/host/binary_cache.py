@@ -1,4 +1,4 @@
-"""Machine code of programs, and the folder where it is kept from one process to the next."""
+"""The cache of machine code on disk, shared by processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that a compiler did not survive, so that they are not tried again where that matters."""
+"""A journal of programs that crashed a compiler, so that they are not tried again."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def launcher_of(program: Launchable, *, waits: bool) -> Callable[..., None]:
 
 
 def _nothing() -> np.ndarray | None:
-    """What stands for an array that is not known."""
+    """The value of a weak reference to no array."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""(Frame) -> LoopNest: one kernel, whose groups compute a problem, or leave totals of their parts.
+"""(Frame) -> LoopNest: one kernel, whose groups compute a problem or partial results of it.
 
 What is declared comes first: the group's part, the work-items' numbers, where results go, local
 memory. Then come the loops, in one of five ways.
@@ -74,7 +74,7 @@ def kernel_of(frame: Frame, partials: Partials | None = None) -> LoopNest:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How work-items go through a group's part: their numbers, what they share, and the loops."""
+    """A loop structure: how work-items are numbered, the memory that they share, their loops."""
 
     numbers: Callable[[Frame], list[Statement]]
     memory: Callable[[Frame], list[Statement]]
@@ -82,7 +82,7 @@ class _Way:
 
 
 def _way_of(frame: Frame, carries: Destinations) -> _Way:
-    """The way that the problem and the schedule ask for; `carries` are those of a plain scan."""
+    """The loop structure for a problem and a schedule; `carries` are those of a plain scan."""
     if not frame.schedule.resident:
         return _Way(row_by_row, _tree_memory, partial(tiled_loops, carries=carries))
     if frame.problem.scanned >= 0:
@@ -103,7 +103,7 @@ def _no_memory(_: Frame) -> list[Statement]:
 
 
 def _totals(frame: Frame, partials: Partials) -> tuple[list[Statement], Destinations]:
-    """Where groups have their totals: the first group of a cluster has all of them."""
+    """Declares where a group writes its partial results; in a cluster, the first group has all."""
     if partials.local:
         return begun(frame, partials)
     number = number_among(frame.tilings, frame.problem.contracted)
@@ -119,7 +119,7 @@ def part_bounds(frame: Frame) -> list[Statement]:
 
 
 def _swathed(frame: Frame) -> tuple[int, int] | None:
-    """The kept dims whose parts are walked in swaths: the innermost neighbours of the order."""
+    """The two innermost split kept dims, whose groups are numbered in swaths (swizzled)."""
     split = [d for d in frame.schedule.numbered(frame.problem) if frame.tilings[d].is_split]
     pairs = [p for p in itertools.pairwise(split) if not any(frame.problem.reduced[d] for d in p)]
     return pairs[-1] if pairs and frame.schedule.swath > 1 else None
@@ -168,7 +168,7 @@ def _staged(frame: Frame, offset: Index) -> tuple[list[Statement], Index]:
 
 
 def _aligned(start: Index, held: str) -> tuple[list[Statement], Index]:
-    """The next multiple of the alignment from a byte on; declared where sizes are names."""
+    """The next aligned byte offset, declared as a variable where sizes are names."""
     if is_aligned(start):
         return [], start
     line = LetIndex(held, IndexCalc("/", start + (ALIGNMENT - 1), as_index(ALIGNMENT)))

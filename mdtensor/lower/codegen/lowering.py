@@ -75,7 +75,7 @@ def lowered(
 
 
 def _frame(guarded: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
-    """What is lowered: the problem as the schedule computes it, in tiles, with staged inputs."""
+    """Checks a schedule; returns the tiled problem with the layouts of its staged inputs."""
     problem = schedule.computed(guarded)
     validate(problem, schedule)
     if schedule.tensor:
@@ -105,7 +105,7 @@ def _kernels(frame: Frame) -> tuple[LoopNest, ...]:
 
 
 def _reduced_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
-    """Kernels whose groups share a reduction, and that combine what the groups leave."""
+    """A split reduction: groups leave partial results, which are combined afterwards."""
     if frame.schedule.cluster:
         partials = cluster_reduction.partials_of_cluster(frame.problem, frame.tilings, partials)
     first = _totals(frame, partials)
@@ -118,7 +118,7 @@ def _reduced_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
 
 
 def _scanned_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
-    """Kernels whose groups have their totals, learn what comes before them, and scan."""
+    """A scan in three phases: totals of the parts, a scan of the totals, a scan of each part."""
     first, last = _totals(frame, partials), kernel_of(frame, partials)
     if not frame.schedule.in_turn:
         return first, _between(frame, partials, first), last
@@ -128,13 +128,13 @@ def _scanned_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
 
 
 def _totals(frame: Frame, partials: Partials) -> LoopNest:
-    """The kernel whose groups leave the totals of their parts."""
+    """The kernel in which every group writes the total of its part."""
     part = replace(frame.problem, scanned=-1, finish=None)
     return kernel_of(replace(frame, problem=part), partials)
 
 
 def _scanned_together(frame: Frame) -> LoopNest:
-    """The kernel of a scan whose work-items exchange totals, and whose groups tell each other."""
+    """A scan in one kernel: work-items exchange totals, and groups look back."""
     nest = kernel_of(frame)
     if not frame.tilings[frame.problem.scanned].is_split:
         return nest
@@ -142,26 +142,26 @@ def _scanned_together(frame: Frame) -> LoopNest:
 
 
 def _counting(nest: LoopNest, count: Index) -> LoopNest:
-    """A kernel that has so many counters."""
+    """The kernel with counters as one more argument."""
     return replace(nest, arguments=(*nest.arguments, _COUNTERS), counters=count)
 
 
 def _going_on(nest: LoopNest, arrays: Sequence[Statement], then: Sequence[Statement]) -> LoopNest:
-    """A kernel with more arrays at its beginning, and statements at its end."""
+    """The kernel with more local arrays, and with statements appended."""
     own = [s for s in nest.body if isinstance(s, Allocate)]
     rest = [s for s in nest.body if not isinstance(s, Allocate)]
     return replace(nest, body=(*united([*own, *arrays]), *rest, *then))
 
 
 def _between(frame: Frame, partials: Partials, first: LoopNest) -> LoopNest:
-    """One group scans the totals of all groups."""
+    """The kernel in which one group scans the totals of all groups."""
     pointers = partials.pointers(frame.problem.scalar.result_dtypes)
     body = (*pointers, *scan_of_partials(frame, partials.count, partials.size))
     return replace(first, threads=1, body=body, groups=as_index(1), scratch=as_index(0))
 
 
 def _scattered(frame: Frame) -> tuple[LoopNest, LoopNest]:
-    """A kernel that goes to the selected points, and one that combines the groups' copies."""
+    """The kernel that scatters into copies, and the one that combines the copies."""
     problem, tilings = frame.problem, frame.tilings
     selection = selected(problem)
     together = frame.schedule.resident

@@ -1,4 +1,4 @@
-"""Schedules for processors: lanes, register tiles, staging, and ways past the caches.
+"""Candidate schedules for processors: lanes, register tiles, staging, prefetching, streaming.
 
 Every candidate is made from the strides of the accesses and the facts of the target; no shape of
 computation has a candidate of its own.
@@ -95,7 +95,7 @@ def cpu_candidates(
 
 
 def _padded(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with a last vector that is not full, where narrower ones would be several.
+    """The same with a padded last vector, where the rest would take several narrower ones.
 
     For rows that one register tile has all of: what is left of longer ones matters less.
     """
@@ -107,7 +107,7 @@ def _padded(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with windows unrolled whose neighbours have elements in common, one dim or all."""
+    """The same with sliding windows unrolled, along one dim or along all."""
     if problem.keeps_order or problem.scanned >= 0:
         return
     sliding = [d for d in flat.reduce_order if _slides(problem, flat, d)]
@@ -123,7 +123,7 @@ def _windows(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
 
 
 def _read_again(problem: Problem, flat: Schedule) -> Iterator[Schedule]:
-    """The same with a loop innermost along which points read what those before have read."""
+    """The same with an innermost loop along which rows read the same elements again."""
     rows = [d for d in problem.kept if flat.registers[d] > 1]
     streams = [s for s in problem.streams if any(s.uses(d) for d in rows)]
     for d in flat.loop_order[:-1]:
@@ -230,7 +230,7 @@ def _overlap(problem: Problem, number: int, d: int) -> bool:
 def _beyond_caches(
     problem: Problem, flat: Schedule, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
-    """The same for what comes from memory and goes there: asked for ahead, past the caches."""
+    """The same with prefetching and streaming stores, where data exceed the caches."""
     if bytes_moved(problem) < target.l2_bytes * target.cores:
         return
     ahead = _ahead(problem, flat)
@@ -263,7 +263,7 @@ def _is_long_to_join(problem: Problem, peeled: Schedule) -> bool:
 def _streamed(
     problem: Problem, staged: Schedule, target: Target, *, general: bool
 ) -> Iterator[Schedule]:
-    """The same past the caches, where results are more than caches hold and written once."""
+    """The same with streaming stores, where data exceed the caches."""
     large = bytes_moved(problem) >= target.l2_bytes * target.cores
     streamed = replace(staged, streaming=True)
     if large and not general and is_valid(problem, streamed):

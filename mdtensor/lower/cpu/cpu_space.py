@@ -1,6 +1,6 @@
 """The space of a problem's schedules on a processor: its parameters.
 
-What the values mean says `cpu_configurations`.
+`cpu_configurations` says what the values mean.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _cache_tiles(problem: Problem) -> list[Parameter]:
 
 
 def _may_be_tiled(problem: Problem, d: int) -> bool:
-    """Whether partial results of a combined dim may wait in the outputs."""
+    """Whether unfinished results of a combined dim may be kept in the outputs."""
     in_order = problem.keeps_order and d != problem.contracted[0]
     return problem.accumulates_in_place and d != problem.scanned and not in_order
 
@@ -215,7 +215,7 @@ def _staging(problem: Problem) -> list[Parameter]:
 
 
 def _along(number: int) -> str:
-    """Whether one of so many streams, the first ones, is staged along the lanes."""
+    """Name of the parameter that tells whether an earlier stream is staged along the lanes."""
     return f"along{number}"
 
 
@@ -265,7 +265,7 @@ def _transposed(problem: Problem) -> Parameter:
 
 
 def _unlike_peel(problem: Problem) -> list[Constraint]:
-    """What rows that are peeled rule out: tiles staged along them, and reductions in parts."""
+    """Constraints of peeling: no tiles staged along the lanes, no split reductions."""
 
     def staged_elsewhere(peel: bool, along: bool) -> bool:
         return not (peel and along)
@@ -280,7 +280,7 @@ def _unlike_peel(problem: Problem) -> list[Constraint]:
 
 
 def _rows(problem: Problem) -> list[Parameter]:
-    """Whether the rows of a register tile begin as far from a whole vector, in the last of them."""
+    """Parameters that tell whether all rows of a register tile are equally aligned."""
     parameters = [Parameter("rows_start", (True,))]
     before = "rows_start"
     for d in problem.kept:

@@ -31,7 +31,7 @@ def best_division(
     general: bool = False,
     serial: float | None = None,
 ) -> tuple[float, int, Schedule]:
-    """A schedule among as many groups as pay: its estimate, their number, the schedule.
+    """The best number of groups for a schedule: estimated seconds, groups, the schedule.
 
     `serial` is the estimate in one part, where it is known. Several parts are those that `fits`
     lets pass: groups have memory of their own.

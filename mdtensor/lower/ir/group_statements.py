@@ -1,4 +1,4 @@
-"""Statements by which work-items of a group, and groups, work together.
+"""Statements by which work-items of a group, and groups, cooperate.
 
 They wait for each other, bring tiles to local memory, tell each other values, and multiply
 matrices. What bulk copies add to that is in `tma_statements`.
@@ -66,12 +66,12 @@ class CopyOut:
 
 @dataclass(frozen=True, slots=True)
 class ShowCopies:
-    """What the work-item wrote to local memory is there for copies that begin after a barrier."""
+    """A fence: copies that start after a barrier see what the work-item wrote before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitCopiesOut:
-    """The copies from local memory are done at the next barrier, or have `read` what they copy.
+    """Waits, by the next barrier, for copies from local memory, or until they have `read` it.
 
     That holds for all but the last `pending` ones.
     """
@@ -136,7 +136,7 @@ class MeetCluster:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Declares `refs`, what the `values` of another work-item of the warp are.
+    """A warp shuffle: declares `refs` as the `values` of another work-item of the warp.
 
     That is the one `lane` further ("down") or before ("up"), or the `lane`-th ("from") of each
     `width` work-items; where they have none such, what is declared means nothing. All `items`
@@ -156,7 +156,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Puts values where other groups wait for them, from a word of the counters on.
+    """Publishes values to other groups, from a word of the counters on.
 
     Each four bytes are written together with the launch's number and `state`, which is 1, 2 or 3.
     """
@@ -168,7 +168,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Waits for what a group of this launch puts there; declares the values, and their state."""
+    """Waits for values that another group publishes; declares them, and their state."""
 
     state: str
     word: Index

@@ -20,7 +20,7 @@ EXCHANGE = "exchange"
 
 @dataclass(frozen=True, slots=True)
 class IndexCalc:
-    """An operation on indices that no polynomial can say: min, / (floor), %, and ^, | of bits."""
+    """A non-polynomial operation on indices: min, / (floor), %, and ^, | of bits."""
 
     op: str
     lhs: Index

@@ -1,4 +1,4 @@
-"""Statements of kernels whose matrices come by bulk copies: signals, panels, their products."""
+"""Statements of kernels with TMA: signals (mbarriers), tensor maps, copies, wgmma products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.lower.ir.values import Ref
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """How bulk copies see a buffer: boxes of an array, from an element of the buffer on.
+    """A tensor map (TMA descriptor): an array in a buffer, and the box that a copy takes.
 
     Dims are the nearest first, whose elements are neighbours; strides are in elements. A row of a
     box along that dim has 128 bytes, and lies in local memory with its 16-byte pieces in another
@@ -35,7 +35,7 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """Sets signals in local memory: each has a buffer, a number of them, and of their senders.
+    """Declares signals (mbarriers) in local memory: a buffer, their number, arrivals of each.
 
     A signal is in phase 0, and comes to the next one, 1 or 0 again, when all senders sent it and
     the bytes that it was told to expect are there.
@@ -55,7 +55,7 @@ class AwaitSignal:
 
 @dataclass(frozen=True, slots=True)
 class SendSignal:
-    """Sends a signal, which is to expect so many bytes by bulk copies."""
+    """Arrives at a signal, and announces how many bytes TMA copies will add."""
 
     buffer: str
     index: Index
@@ -64,7 +64,7 @@ class SendSignal:
 
 @dataclass(frozen=True, slots=True)
 class BulkCopy:
-    """Begins to copy the box at some indices to local memory; a signal tells when it is there."""
+    """Starts a TMA copy of a box to local memory; a signal tells when it has arrived."""
 
     map: str
     at: tuple[Index, ...]
@@ -76,7 +76,7 @@ class BulkCopy:
 
 @dataclass(frozen=True, slots=True)
 class BulkStore:
-    """Begins to copy a box at some indices from local memory, which others were shown before."""
+    """Starts a TMA copy of a box from local memory, which a fence has published."""
 
     map: str
     at: tuple[Index, ...]
@@ -86,7 +86,7 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class AwaitStores:
-    """Waits until all but the last `pending` bulk stores of the work-item are done.
+    """Waits until all but the last `pending` TMA stores of the work-item are done.
 
     Or only until they have `read` what they store.
     """

@@ -1,4 +1,4 @@
-"""Numbers of which constants tell that they are so many steps of one size: integers stand for them.
+"""Fixed-point representation: values known to be multiples of one step become integers.
 
 Sums of weights that conditions select, as scores are, are such numbers: where every partial sum is
 exact, the integers are added instead, and nothing is rounded either way.
@@ -49,11 +49,11 @@ class Steps:
         return limits.min <= self.low and self.high <= limits.max
 
     def fit(self) -> bool:
-        """Whether an int32 counts them; its ends are left to what is neutral."""
+        """Whether an int32 can count the steps; its two ends are left to neutral elements."""
         return self.low / self.size > LEAST and self.high / self.size < MOST
 
     def number(self, value: float) -> int | None:
-        """How many steps a number is, an end of int32 where it is further; None where not whole.
+        """A number in steps, clamped to the ends of int32; None where it is not whole.
 
         No integer stands for -0.0.
         """
@@ -68,7 +68,7 @@ class Steps:
 
 
 def steps_of(expr: Expr, extents: Mapping[str, int]) -> Steps | None:
-    """The steps that an expression's values are; None where that is unknown, or a sum is rounded.
+    """The fixed-point range of an expression; None if it is unknown, or a sum is rounded.
 
     >>> from mdtensor.translate.scalar import equal, param, select
     >>> agree = equal(param(0, "i4"), param(1, "i4"))
@@ -134,7 +134,7 @@ def _of_constant(expr: Expr) -> Steps | None:
 
 @lru_cache(1024)  # what is shared is looked at once
 def counted(expr: Expr, size: Fraction) -> Expr:
-    """How many steps of a size the values of an expression are, as an int32."""
+    """The expression as an int32 number of steps."""
     match expr.op:
         case "const":
             assert isinstance(expr.value, int | float)

@@ -59,7 +59,7 @@ _known = Bounded[tuple[object, ...], Problem](1024)
 
 
 def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | None:
-    """What tells a structure apart in which only extents and strides are names, and the sizes.
+    """A key that tells structures apart, where only extents and strides are names; and sizes.
 
     None for a structure with other names.
     """
@@ -97,19 +97,19 @@ def _sketch(problem: Problem) -> tuple[tuple[object, ...], tuple[int, ...]] | No
 
 
 def _literal(number: int) -> int:
-    """A small number as itself, whatever it was computed from (see `api.watched`)."""
+    """A small number as a plain int, also where it is traced (see `api.calls.traced_ints`)."""
     return _LITERALS[bisect_left(_LITERALS, number)]
 
 
 def _first_alike(writes: Sequence[Write], number: int) -> int:
-    """The first write that walks through the same buffer alike, as halves of complex numbers do."""
+    """The first write with the same buffer and strides, as halves of complex numbers have."""
     own = writes[number]
     walks = ((write.buffer, write.strides) for write in writes)
     return next(n for n, walk in enumerate(walks) if walk == (own.buffer, own.strides))
 
 
 def apart_along(strides: Sequence[int | None], d: int, *, general: bool) -> int:
-    """How far neighbours along a dim lie apart where kernels make shuffles of it; 0 elsewhere.
+    """The stride along a dim where kernels shuffle elements of that stride; else 0.
 
     General kernels know it if it is part of their structure.
     """
@@ -124,7 +124,7 @@ def _literals_of(walk: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def _slides(problem: Problem, strides: tuple[Index, ...]) -> dict[int, tuple[int, int]]:
-    """Kept dims along which windows overlap: the dim of their steps, and how many lie between two.
+    """Kept dims along which windows overlap, each with the window's dim and the stride in it.
 
     In arrays that lie in order dims have no elements in common, whatever their extents are.
     """
@@ -236,7 +236,7 @@ class _Names:
         return self.offset(label + "at" if first is None else f"read{first}_at", given.offset)
 
     def steps(self, given: Read) -> Index | None:
-        """The offset as a few steps along the dims of its stream and what is left, if it is such.
+        """The offset as a few strides of its stream plus a small rest; None if it is not.
 
         So neighbours along all dims are told apart by numbers of steps, and share what they read.
         """

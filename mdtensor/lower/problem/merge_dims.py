@@ -1,4 +1,4 @@
-"""Dims that every access walks through as if they were one: they become one dim."""
+"""Merging of dims: two dims that every access walks through contiguously become one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Merging:
-    """How accesses walk through the dims, which is what tells whether neighbours are one dim.
+    """The state of merging: dims that are left, and the strides of every access.
 
     `strides` are those of every access, `fixed` the dims whose index some expression takes. Where
     elements are combined `in_order`, so are the reduced dims.
@@ -21,7 +21,7 @@ class Merging:
     in_order: bool
 
     def merged(self) -> list[int]:
-        """The dims that are left when those that every address walks through as one are one dim.
+        """Merges dims as long as a pair can be merged; returns those that are left.
 
         Dim a (outer) and b (inner) merge where each access has stride(a) = stride(b) · extent(b)
         and both are combined alike; a contiguous element-wise computation becomes one loop. Where

@@ -1,4 +1,4 @@
-"""Extremes of floats by the instruction for that, instead of a comparison and a selection.
+"""Float minima and maxima as one instruction instead of a comparison and a selection.
 
 An operator that takes the right value where that is less (or greater), and else the left one, drops
 a NaN on the right. On the left there is none: accumulators begin with the identity, an infinity.
@@ -23,7 +23,7 @@ _FUNCTIONS = {"lt": ("fmin", math.inf), "gt": ("fmax", -math.inf)}
 
 @lru_cache(maxsize=256)
 def with_extremes(problem: Problem) -> Problem:
-    """The problem with such functions in its operator, where it selects extremes of floats."""
+    """Replaces selections of the smaller or larger float by `fmin` and `fmax`."""
     operator = problem.operator
     if operator is None or operator.identity is None or operator.in_order is not None:
         return problem
@@ -34,7 +34,7 @@ def with_extremes(problem: Problem) -> Problem:
 
 
 def _extreme(operator: Operator, position: int) -> Expr:
-    """The result at a position as a function of both sides; as it is where it is no extreme."""
+    """The result at a position as `fmin` or `fmax`; unchanged if it is neither."""
     result = operator.results[position]
     if result.op != "select" or result.args[0].op not in _FUNCTIONS:
         return result

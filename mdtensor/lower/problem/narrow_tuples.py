@@ -1,12 +1,12 @@
-"""Places in fewer bits: elements of tuples that are indices are held in int32 where they fit.
+"""Narrowing of tuples: indices and exact scores are held in int32 where they fit.
 
 Indices are int64, of which vectors hold half as many as of float32. Where an operator does nothing
 with an element of its tuples but compare it with the other tuple's, and take one of the two, all
 numbers in the same order do as well. `argmax` of rows is such a case, and every operator of a
 user's that carries an index along is one. So are scores in float64 that are sums of constants,
-which conditions select: they are so many steps of one size (`lower.steps`), and need neither
-float64 nor rounding to be compared. So are sums of such steps, as counts are, where all that there
-are to add up fit. Only what is written has the type that was asked for.
+which conditions select: they are so many steps of one size (`lower.problem.fixed_point`), and need
+neither float64 nor rounding to be compared. So are sums of such steps, as counts are, where all
+that there are to add up fit. Only what is written has the type that was asked for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Places = Mapping[int, Steps]
 
 
 def with_narrow_places(problem: Problem) -> Problem:
-    """The same computation, whose tuples hold indices in int32; itself where none fit.
+    """The same computation with narrow tuples; the problem itself where none fit.
 
     Extents are numbers here: a structure is that of a problem which this was done to.
     """
@@ -55,7 +55,7 @@ def with_narrow_places(problem: Problem) -> Problem:
 
 
 def _narrow_place(problem: Problem, best: Operator, n: int, identity: Number) -> Steps | None:
-    """The steps of an element of the tuples that fit, and are only compared and taken."""
+    """The fixed-point range of an element that can be narrow; None if it cannot."""
     expr = problem.scalar.results[n]
     if expr.dtype not in (I64, F64) or isinstance(identity, complex):
         return None
@@ -75,7 +75,7 @@ def _narrow_place(problem: Problem, best: Operator, n: int, identity: Number) ->
 
 
 def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | None:
-    """The steps of a sum of all that is reduced, where they fit; no other place depends on it."""
+    """The fixed-point range of a whole sum, where it fits and nothing else depends on it."""
     width = len(best.dtypes)
     added = [arg.number for arg in best.results[n].args if arg.op == "param"]
     others = [_is_taken(best.results[m], (n, n + width)) for m in range(width) if m != n]
@@ -93,7 +93,7 @@ def _sums(problem: Problem, best: Operator, n: int, steps: Steps) -> Steps | Non
 
 
 def _is_taken(expr: Expr, pair: tuple[int, int]) -> bool | None:
-    """Whether an expression is one of a pair of parameters, which are only compared otherwise.
+    """Whether an expression selects one of a pair of parameters, which it may also compare.
 
     None where something else is done with them.
     """
@@ -125,7 +125,7 @@ def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Place
         return all_rewritten(results, retype)
 
     def retype(node: Expr) -> Expr:
-        """What takes one of several values has their type."""
+        """Gives selections and sums the type of their arguments."""
         if node.op == "param":
             return params[node.number]
         is_either = node.op in _EITHER or node.op == "add"
@@ -141,7 +141,7 @@ def _narrow_operator(best: Operator, identity: tuple[Number, ...], places: Place
 
 
 def _neutral(value: Number, steps: Steps) -> int:
-    """What stands for a neutral place: itself where it fits, or else an end of int32."""
+    """The narrow neutral element, an end of int32 where its value does not fit."""
     assert not isinstance(value, complex)
     number = steps.number(value)
     assert number is not None
@@ -149,7 +149,7 @@ def _neutral(value: Number, steps: Steps) -> int:
 
 
 def _widening(problem: Problem, identity: tuple[Number, ...], places: Places) -> Finish:
-    """The finish on tuples with narrow places."""
+    """The finish that converts narrow elements back to the types that are written."""
     held = problem.scalar.result_dtypes
     narrow = tuple(I32 if n in places else dtype for n, dtype in enumerate(held))
     whole = [param(n, dtype) for n, dtype in enumerate(narrow)]

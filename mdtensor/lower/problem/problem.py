@@ -1,7 +1,8 @@
 """Problem: an MDHom as the lowering sees it: flat buffers, linear addresses, numbered dims.
 
-Extents, strides and offsets are index expressions. In a problem for one shape they are numbers;
-in the one problem that stands for all shapes of a structure they are names (`lower.generalised`).
+Extents, strides and offsets are index expressions. In a problem for one shape they are numbers; in
+the one problem that stands for all shapes of a structure they are names
+(`lower.problem.generic_problem`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Stream:
     """All reads of one buffer that differ only by a constant: a buffer and a stride per dim.
 
     Where an index into one of `axes`, which the strides count already, lies outside, the element is
-    zero. Offsets of reads count from where these indices are 0 (see `lower.zero_filled`).
+    zero. Offsets of reads count from where these indices are 0 (see `lower.problem.zero_padding`).
     """
 
     buffer: int
@@ -223,8 +224,8 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     """The problem of an MDHom: complex numbers split, unit dims dropped, dims merged.
 
     Raises LoweringError where dims have different operators, or a prefix sum is not the only
-    combination: `translate.stages` gives a chain of md_homs without those; and where there are more
-    points than 64 bits count.
+    combination: `translate.rewrites.stages` gives a chain of md_homs without those; and where there
+    are more points than 64 bits count.
     """
     real = real_from_complex(with_total_operators(with_lifted_operators(md_hom)))
     _check_one_kernel(real)

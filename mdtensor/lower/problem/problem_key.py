@@ -1,4 +1,4 @@
-"""The name of a problem in the store: the same for all that lower alike, on any machine."""
+"""The store's key of a problem: equal for problems that lower alike, on any machine."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def key_pattern(structure: Problem) -> str | None:
 
 
 def key_form(structure: Problem) -> re.Pattern[str]:
-    """What the keys of all problems of a structure look like, and those of a few others.
+    """A pattern that matches the keys of all problems of a structure, and of few others.
 
     >>> from mdtensor.lower.problem.generic_problem import generalised
     >>> from mdtensor.lower.problem.problem import problem_from_md_hom

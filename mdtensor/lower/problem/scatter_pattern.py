@@ -1,4 +1,4 @@
-"""Dims that a scalar function selects: where all points but one contribute nothing.
+"""The scatter pattern: a dim along which every element contributes at one index only.
 
 In a histogram, an element counts in one bin only: `f(e, b) = 1 if e == b else 0`. Walking through
 all bins for every element is one way to compute that; to go straight to the bin is another.
@@ -29,7 +29,7 @@ class Selection:
 
 
 def selection_of(problem: Problem) -> Selection | None:
-    """The selected dim of a problem, if there is one.
+    """The scatter pattern of a problem; None if it has none.
 
     Every result of the scalar function must be `select(index == expression, value, identity)` with
     one and the same condition, and nothing else may depend on that dim.

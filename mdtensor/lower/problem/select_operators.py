@@ -1,4 +1,4 @@
-"""Operators that take one of two tuples as it is: then a condition says all that is to be done.
+"""Selection operators: combine operators that return one of their two tuples, such as argmin.
 
 The best of many elements changes seldom. Where an accumulator keeps its tuple, what the scalar
 function has in the elements that no condition asks for need not be computed at all.
@@ -30,7 +30,7 @@ _LARGEST = 2000  # nodes of conditions, as trees, for which cheaper ones are loo
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """When a point's tuple takes the accumulator's place.
+    """The conditions under which a point's tuple replaces the accumulator.
 
     `conditions` must all hold, the first one first: it is cheap, and fails for most points. They
     have the parameters of the scalar function, then the accumulator's elements, then those of the
@@ -45,7 +45,7 @@ class Choice:
 
 @lru_cache(64)
 def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
-    """The choice that combining a point is; None where tuples are computed, or taken in parts."""
+    """The selection by which a point is combined; None if the operator computes new tuples."""
     operator = problem.operator
     if operator is None or (condition := right_wins(operator, in_order=in_order)) is None:
         return None
@@ -68,7 +68,7 @@ def choice_of(problem: Problem, *, in_order: bool) -> Choice | None:
 
 
 def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:
-    """A condition that holds wherever another one does, and asks for one pair of elements only.
+    """A cheap necessary condition on one pair of elements; None if it is hardly cheaper.
 
     It tells which is greater, since elements are seldom the best so far. None where it would be
     little cheaper.
@@ -84,7 +84,7 @@ def _first_look(wins: Expr, held: list[Expr], own: list[Expr]) -> Expr | None:
 
 
 def _weaker(condition: Expr, others: list[Expr], *, holds: bool) -> Expr:
-    """What is true where a condition holds, or does not, without asking for some values."""
+    """A necessary condition, or one of the negation, that does not use some values."""
     if condition.size > _LARGEST:
         return TRUE
     if condition.op == "not":
@@ -103,7 +103,7 @@ def _has_order(condition: Expr, value: Expr) -> bool:
 
 
 def right_wins(operator: Operator, *, in_order: bool = False) -> Expr | None:
-    """The condition under which an operator takes its right tuple; None where it does more."""
+    """The condition under which an operator returns its right tuple; None if it does more."""
     width = len(operator.dtypes)
     results = operator.results
     if in_order and operator.in_order is not None:
@@ -114,7 +114,7 @@ def right_wins(operator: Operator, *, in_order: bool = False) -> Expr | None:
 
 
 def _takes(expr: Expr, left: int, right: int) -> Expr | None:
-    """The condition under which an expression is one parameter, and else the other one."""
+    """The condition under which an expression is its right parameter rather than its left one."""
 
     def step(node: Expr, args: list[Expr | None]) -> Expr | None:
         if node.op == "param" and node.number in (left, right):

@@ -1,4 +1,4 @@
-"""Scalar expressions made simpler where constants decide: comparisons, conditions, casts."""
+"""Simplification of scalar expressions: folds constants in comparisons, conditions, casts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def negated(condition: Expr) -> Expr:
 
 
 def either(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
-    """Of two conditions the first where another one holds, else the second."""
+    """The condition `then` where `condition` holds, else the condition `otherwise`."""
     if condition.op == "const":
         return then if condition.value else otherwise
     if then == otherwise:
@@ -175,7 +175,7 @@ def _wrapped(value: int, dtype: np.dtype) -> Expr:
 
 @lru_cache(4096)  # what is shared is looked at once
 def span_of(expr: Expr) -> tuple[int, int] | None:
-    """The least and the greatest value of an integer that constants make; None where unknown.
+    """The value range of an integer expression, from its constants; None where it is unknown.
 
     >>> from mdtensor.translate.scalar import equal, param, select
     >>> one = select(equal(param(0, "i4"), param(1, "i4")), const(1, "i8"), const(0, "i8"))

@@ -1,4 +1,4 @@
-"""Small integers that are compared, in words of 32 bits, for what computes without vectors.
+"""Comparisons of small integers widened to 32 bits, for devices without vectors.
 
 They would convert both sides for every point; as words, elements are converted when a tile is
 staged, or before the loops. Vectors compare small integers as they are, many at once.
@@ -19,7 +19,7 @@ _WORD = np.dtype(np.int32)
 
 
 def with_compared_words(problem: Problem) -> Problem:
-    """The same computation, whose scalar function compares words; itself where it does."""
+    """The same computation with comparisons of 32 bits; itself where nothing changes."""
     results = all_rewritten(problem.scalar.results, _in_words)
     if all(a is b for a, b in zip(results, problem.scalar.results, strict=True)):
         return problem

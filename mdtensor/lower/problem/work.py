@@ -1,4 +1,4 @@
-"""What a problem amounts to, however it is scheduled: its operations, and the bytes it moves."""
+"""The work of a problem, whatever its schedule: arithmetic operations, and bytes moved."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ def instructions_of_point(scalar: ScalarFunction, operator: Operator | None) -> 
 
 
 def links_of_point(scalar: ScalarFunction, operator: Operator | None) -> int:
-    """Instructions of a point that wait for each other and for the accumulator.
+    """Length of a point's dependency chain through the accumulator, in instructions.
 
-    Sums and differences of two products are added term by term (`lower.value_from_expr.combined`).
+    Sums and differences of two products are added term by term
+    (`lower.codegen.base.value_from_expr.combined`).
     """
     if operator is None or operator.name != "add" or scalar.results[0].dtype.kind != "f":
         return 1
@@ -82,7 +83,7 @@ def _instructions(nodes: set[Expr]) -> int:
 
 
 def _fused(nodes: set[Expr]) -> int:
-    """How many of the operations are sums that take a product, which are one instruction with it.
+    """Sums that fuse with a product into one instruction (FMA).
 
     A sum takes one product, and products that several operations take are computed once.
     """

@@ -1,4 +1,4 @@
-"""Guarded factors of a product as streams that are zero outside of their arrays.
+"""Zero padding: a guarded factor of a product becomes a stream that is zero outside.
 
 A convolution with padding reads the nearest element instead of one outside, and selects zero for
 the product. Bulk copies give zeros for such indices by themselves, and need neither. Accumulators
@@ -21,7 +21,7 @@ from mdtensor.translate.scalar import Expr, const
 
 @lru_cache(maxsize=256)
 def zero_filled(problem: Problem) -> Problem:
-    """The problem without guards, where one factor of its product has some; else itself.
+    """The problem with its guarded factor read as zero-padded; itself if it has none.
 
     Dims and streams keep their numbers.
     """
@@ -51,13 +51,13 @@ def zero_filled(problem: Problem) -> Problem:
 
 
 def place_of(problem: Problem, read: Read) -> Index:
-    """Where an element that nothing is computed for lies, all indices at their start."""
+    """The offset of a read, with all indices at their start."""
     axes = problem.streams[read.stream].axes
     return as_index(read.offset) + sum(axis.stride * axis.offset for axis in axes)
 
 
 def _is_guarded_product(result: Expr, number: int, computed: tuple[Computed, ...]) -> bool:
-    """Whether a product with an element is selected where its indices lie inside, and else zero."""
+    """Whether the result is a product inside the bounds of a factor, and zero outside."""
     if result.op != "select" or result.args[2] != const(0, result.dtype):
         return False
     condition, value = result.args[:2]

@@ -56,20 +56,20 @@ class Schedule:
     - `peel`: along the lane dim, whole vectors begin where the address of the result is a multiple
       of their size, wherever arrays and rows lie; what is before and behind runs in narrower ones.
       Rows of a register tile that begin differently are joined from neighbouring vectors where
-      they are streamed (see `lower.passes.join_rows`).
+      they are streamed (see `lower.codegen.cpu.join_rows`).
     - `transposed`: rows of a register tile whose results are neighbours are transposed in
       registers where results lie far apart along the lanes, so that vectors are written instead of
-      elements (see `lower.passes.transpose_rows`).
+      elements (see `lower.codegen.memory.transpose_rows`).
     - `ahead`: iterations of the innermost loop by which memory is asked for before it is read; 0
       for what the processor fetches by itself.
     - `in_turn`: groups that share a scanned dim are one kernel, and each takes what comes before
-      its part from the one before it (see `lower.passes.scan_in_turn`); else there are three.
+      its part from the one before it (see `lower.codegen.scan.serial_scan`); else there are three.
     - `scatter`: the dim that the scalar function selects is indexed, not walked through (see
       `lower.problem.scatter_pattern`); if `resident`, by all work-items of a group in local memory.
     - `inline`: the calling thread runs the kernel itself, without waking the device's threads.
     - `resident`: a work-item keeps its accumulators in registers while tiles of reduced dims go
-      by (see `lower.passes.resident`); without a reduction, what its points share (see
-      `lower.passes.pointwise`). What follows is for such schedules only.
+      by (see `lower.codegen.register_blocking`); without a reduction, what its points share (see
+      `lower.codegen.streaming.pointwise`). What follows is for such schedules only.
     - `chunks`: neighbouring points of a dim among those of a work-item, whose next ones lie
       behind the chunks of all work-items; () where all its points are neighbours.
     - `warp`: work-items of a warp along each dim; () where they are numbered row by row.
@@ -80,27 +80,29 @@ class Schedule:
     - `as_source`: per stream, whether its staged tile lies as its source does, the nearest dim
       innermost, instead of as it is read; () for none.
     - `tensor`: dims of the rows, the columns and the reduction that warps compute by products of
-      small matrices (see `lower.passes.matrix_tile`); () where every work-item computes its own.
+      small matrices (see `lower.codegen.register_blocking.tensor_core_tile`); () where every
+      work-item computes its own.
     - `bulk`: matrices come to local memory by bulk copies, for which a warp more asks, and are
-      multiplied by four warps together (see `lower.passes.bulk_tiles`). Rows may lie along several
-      dims then, those that have more than one work-item or point.
+      multiplied by four warps together (see `lower.codegen.tma.wgmma_loop`). Rows may lie along
+      several dims then, those that have more than one work-item or point.
     - `results`: the region through which results leave, in boxes that copy themselves ("local",
-      see `lower.passes.bulk_results`), in runs of groups that march, as many as `stages`
-      (`lower.passes.march_out`), or "" where work-items store them.
+      see `lower.codegen.tma.wgmma_store`), in runs of groups that march, as many as `stages`
+      (`lower.codegen.streaming.streamed_output`), or "" where work-items store them.
     - `swath`: parts of the last kept dim but one of `group_order` whose groups are numbered
       together, so that those at work at one time share what they read; 0 or 1 for rows.
     - `lead`: points that the first block of a dim begins before it, so that blocks begin where
       wide accesses do; () for none, which is all that reductions have.
     - `march`: what a group's block reads that the next one reads too, along the last dim that it
-      walks through several blocks of, is handed on in registers (see `lower.passes.march`). With
-      `staged` streams, planes of those come to local memory while groups march, as many blocks
-      ahead as there are `stages` less one (see `lower.passes.march_ahead`).
+      walks through several blocks of, is handed on in registers (see
+      `lower.codegen.streaming.register_rotation`). With `staged` streams, planes of those come to
+      local memory while groups march, as many blocks ahead as there are `stages` less one (see
+      `lower.codegen.streaming.plane_prefetch`).
     - `last_group`: of the groups that share a reduction, the last one combines the results of all,
       instead of a second kernel.
     - `cluster`: those groups run at one time, leave their results in the local memory of the first
-      of them, and this one combines them (see `lower.passes.cluster`).
+      of them, and this one combines them (see `lower.codegen.groups.cluster_reduction`).
     - `long_indices`: indices have 64 bits on GPUs even where all of them fit in 32 (see
-      `lower.narrow_indices`).
+      `lower.codegen.base.index_width`).
     """
 
     asm: str
@@ -180,7 +182,8 @@ class Schedule:
     def from_json(cls, text: str) -> Schedule:
         """The schedule of a canonical text, whoever wrote it; LoweringError where it is none.
 
-        Every field has its type then. Whether it fits a problem is for `lower.rules` to say.
+        Every field has its type then. Whether it fits a problem is for `lower.schedule.rules` to
+        say.
         """
         try:
             if len(text) > _MOST_CHARACTERS:

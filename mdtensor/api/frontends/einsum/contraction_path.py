@@ -1,4 +1,4 @@
-"""In which order several operands are contracted."""
+"""Contraction paths: the order in which several operands are contracted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAUNCH_OPERATIONS = 50_000
 
 
 def checked_optimize(optimize: Any) -> Optimize:
-    """What a caller gave as `optimize`, as a value with a hash.
+    """The `optimize` argument as a hashable value.
 
     Raises PathError for what is neither True, False, None, a name, a name with a limit on the
     elements of intermediates, nor a path that begins with "einsum_path".
@@ -127,7 +127,7 @@ def _points(
 
 
 def unknown_path(name: str) -> PathError:
-    """The error for a name that is none of a path's."""
+    """The error for an unknown name of a path."""
     return PathError(
         f"unknown path {shown(name)}", hint="'greedy', 'optimal', 'auto' and others of opt_einsum"
     )

@@ -77,7 +77,7 @@ _ndarray = np.ndarray
 
 
 def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
-    """What runs a call like those before on a new shape, where that takes no translation.
+    """The launch of a known family's call on a new shape; None where it needs a translation.
 
     Families are of processors, to which a precision means nothing.
     """
@@ -92,7 +92,7 @@ def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
 
 
 def _family_key(args: Sequence[Any]) -> tuple[object, ...]:
-    """What is equal for calls of one family, of which arrays have an order."""
+    """The key of a call's family: the string, and rank, type and order of every array."""
     return args[0], *[(array.ndim, array.dtype, order_of(array)) for array in args[1:]]
 
 
@@ -275,7 +275,7 @@ def _noted(launches: Launches, arrays: Sequence[Array], out: Array | None, resul
 
 
 def _found_family(operands: Sequence[Any]) -> None:
-    """Lets later calls like one that was right do without a translation, where that can be."""
+    """Registers the family of a valid call, so that later shapes skip translation."""
     if not _are_plain(operands):
         return
     arrays, engine = operands[1:], registry.engine_for()

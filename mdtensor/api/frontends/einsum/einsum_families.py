@@ -1,4 +1,4 @@
-"""Families of calls: what follows from a string, types and numbers of axes alone is found once.
+"""Families of einsum calls: on a new shape, kernel sizes are products of its extents.
 
 On arrays in C or Fortran order whose axes have two elements or more, every size that a kernel
 takes, an extent or a stride, is a product of the string's extents. Of which ones, a translation
@@ -64,7 +64,7 @@ class Family:
 
     @classmethod
     def of(cls, text: str, operands: Sequence[Array], engine: Engine) -> Family | None:
-        """The family of a call that was right, on operands that have an order (see `order_of`).
+        """The family of a valid call, on operands that have an order (see `order_of`).
 
         None where it takes several kernels, copies of operands, sums as indices, an index twice in
         an operand or very many indices, and where some size is no product.
@@ -112,7 +112,7 @@ class Family:
         )
 
     def launch(self, operands: Sequence[Array]) -> Launch | None:
-        """What runs a call on a new shape; None where its `md_hom` is needed, or it is wrong."""
+        """The launch on a new shape; None where extents contradict or its `md_hom` is needed."""
         shapes = [operand.shape for operand in operands]
         values = self.values_of(shapes)
         if values is None:
@@ -180,7 +180,7 @@ def _prepared(
 
 
 def _factors(size: int, numbers: Sequence[int]) -> Factors | None:
-    """The axes whose extents a size is the product of; None where it is none.
+    """The axes whose extents have the given product; None where no axes do.
 
     `numbers` are those of the axes' primes. The number 2 counts as an axis behind all others.
 

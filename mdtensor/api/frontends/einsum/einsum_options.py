@@ -74,18 +74,18 @@ class Options:
 
 
 def checked_order(order: str | None) -> str:
-    """What a caller gave as `order`; raises ShapeError for what is none."""
+    """The `order` argument; raises ShapeError for an unknown one."""
     letter = order.upper() if isinstance(order, str) else order
     return "K" if letter is None else one_of("order", letter, ("C", "F", "A", "K"))
 
 
 def checked_casting(casting: str) -> str:
-    """What a caller gave as `casting`; raises ShapeError for what is none."""
+    """The `casting` argument; raises ShapeError for an unknown one."""
     return one_of("casting", casting, _CASTINGS)
 
 
 def checked_precision(precision: Any) -> str | None:
-    """What a caller gave as `precision`; raises ShapeError for what is none."""
+    """The `precision` argument; raises ShapeError for an unknown one."""
     if precision is not None and not is_one_of(precision, PRECISIONS):
         words = ", ".join(map(repr, PRECISIONS))
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""An einsum call turned into data: which `md_hom` runs on which arrays, and what comes out.
+"""The plan of an einsum call: which `md_hom`s run on which arrays, and the result.
 
 Nothing here touches an array: all follows from subscripts, specs and options, so that a call with
 the same ones can take the plan that was made before.

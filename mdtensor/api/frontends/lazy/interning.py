@@ -1,4 +1,4 @@
-"""Values of lazy arrays, each made once: programs say the same expressions again and again.
+"""Interning of lazy expressions: equal expressions are built once.
 
 Leaf n of a value is array n of the lazy array that has it, so that the same expression of other
 arrays is the same value. What gave a value before gives that very one, so a look finds what
@@ -35,7 +35,7 @@ def register(functions: Mapping[Any, Callable[..., Any]]) -> None:
 
 
 def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
-    """A function of values that gives the same result again for the same arguments."""
+    """Memoizes a function of values, unless its arguments are very large."""
     kept = lru_cache(_MOST)(function)
 
     def called(*arguments: Any) -> Result:

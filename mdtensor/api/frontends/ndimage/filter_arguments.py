@@ -168,7 +168,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A real number; raises FilterError for what is none, and for what is not finite."""
+    """A finite real number; raises FilterError for anything else."""
     try:
         found = float(value)
     except (OverflowError, TypeError, ValueError):

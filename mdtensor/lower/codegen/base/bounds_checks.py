@@ -1,4 +1,4 @@
-"""Whether an element lies inside of the axes outside of which a stream is zero."""
+"""Bounds checks for streams that read as zero outside of their array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where results go: to the outputs, or to arrays of totals that groups leave for others."""
+"""Destinations of stores: outputs, or arrays of partial results for other groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Destination:
     streaming: bool
 
     def at_tile(self, frame: Frame, dims: Iterable[int]) -> Index:
-        """Where the first point of a register tile goes, as far as these dims tell."""
+        """The offset of a register tile's first point, as far as it depends on these dims."""
         tilings = frame.tilings
         return self.offset + total(self.strides[d] * name(tilings[d].var("r")) for d in dims)
 
@@ -49,7 +49,7 @@ def outputs_of(frame: Frame) -> Destinations:
 def totals_of(
     frame: Frame, partials: Partials, number: Index
 ) -> tuple[list[Pointer], Destinations]:
-    """Pointers to the arrays of totals, and where in them those of one group go, by its number."""
+    """Pointers to the arrays of totals, and the part of them that belongs to one group."""
     pointers = partials.pointers(frame.problem.scalar.result_dtypes)
     offset = number * partials.size
     found = (Destination(p.name, p.memory, partials.strides, offset, False) for p in pointers)

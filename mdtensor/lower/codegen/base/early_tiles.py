@@ -1,4 +1,4 @@
-"""Tiles that begin early: the last one along a reduced dim ends where the dim does.
+"""Overlapping last tiles: the last staged tile of a reduced dim is moved back to end with it.
 
 Its first elements were in the tile before, and are not combined again. So every turn copies a whole
 tile, from one place plus constants, where else each element's index would be compared with the end.
@@ -29,7 +29,7 @@ def early_dims(
     nearest: int,
     memory: np.dtype,
 ) -> frozenset[int]:
-    """The dims along which the last staged tile of a stream begins early.
+    """The dims along which a stream's last staged tile overlaps the tile before it.
 
     Elements of the tile lie side by side along the dim `nearest`, and may be read several at once:
     along it tiles begin early by whole vectors or not at all.
@@ -50,11 +50,11 @@ def early_dims(
 
 
 def early_start(tiling: DimTiling, start: Index) -> IndexCalc:
-    """Where a tile is copied from that begins at `start`, or early."""
+    """Where the copy of a tile begins: at `start`, or before it for the last tile of a dim."""
     return IndexCalc("min", start, tiling.extent - tiling.tile)
 
 
 def first_copied(tiling: DimTiling, *, whole: bool) -> LetIndex:
-    """Declares where the tile that is combined was copied from; a `whole` one is not early."""
+    """Declares where the copy of the current tile began; a `whole` tile was not moved back."""
     start = name(tiling.var("t"))
     return LetIndex(tiling.var(FIRST_COPIED), start if whole else early_start(tiling, start))

@@ -1,4 +1,4 @@
-"""What the passes below the cache tiles share: the frame of a tile, its points and its vectors.
+"""The frame: what all emitters below the cache tiles read, and the vectors of a register tile.
 
 A tile is a number of points per kept dim, computed by one work-item. Points along the lane dim are
 held in vectors (`Piece`s); all others, and all vectors, are separate named variables.
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """All that the passes below the cache tiles read.
+    """All that the emitters below the cache tiles read.
 
     `aligned` promises that every buffer begins at a multiple of 16 bytes.
     """
@@ -50,7 +50,7 @@ class Frame:
 
     @property
     def operator(self) -> Operator:
-        """What the problem's reduced or scanned dims are combined by; LoweringError for none."""
+        """The combine operator of the reduced or scanned dims; LoweringError if there is none."""
         if self.problem.operator is None:
             raise LoweringError("a problem without reduced dims has nothing to combine")
         return self.problem.operator

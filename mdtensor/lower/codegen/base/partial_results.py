@@ -187,7 +187,7 @@ def by_a_kernel(combined: Problem, schedule: Schedule) -> Schedule:
 
 
 def shared_out(problem: Problem, plain: Schedule) -> Schedule:
-    """The schedule of a reduction over groups, the first dim, for work-items that work together.
+    """The schedule of the combination for cooperative work-items; dim 0 counts the groups.
 
     Neighbouring results are those of neighbours; as many work-items share each of them as there
     are results of groups for. For names in place of extents, all that is known is that both are
@@ -226,7 +226,7 @@ def _power_of_two(least: int) -> int:
 
 
 def _shared_out_unknown(problem: Problem, plain: Schedule) -> Schedule:
-    """Where results are few, the work-items of a group share one; else each has some of its own."""
+    """The same for unknown extents: few results are shared by work-items, many divided."""
     threads, parts = [1] * len(plain.parts), [1] * len(plain.parts)
     extents = [extent.constant for extent in problem.extents]
     results = math.prod(extent or _MANY for extent in extents[1:])

@@ -1,4 +1,4 @@
-"""Where the elements of a staged tile lie that lies as its source does.
+"""Layout of staged tiles that keep the order of their source and store shared elements once.
 
 Dims that walk through the same elements share them: points of a convolution and the taps of its
 window are one run of neighbours, a window longer than the points alone. So a tile holds an element
@@ -32,7 +32,7 @@ def places_as_source(
     *,
     shared: bool = True,
 ) -> tuple[tuple[Place, ...], Index]:
-    """The dims of a stream's tile, the nearest first, and its elements; rows are `padding` longer.
+    """Extent and stride of a tile's dims, nearest first, and its size; rows are padded.
 
     Unless `shared`, every dim has elements of its own.
     """
@@ -69,7 +69,7 @@ def _extent(problem: Problem, tilings: Sequence[DimTiling], d: int) -> Index:
 def _steps_through(
     problem: Problem, tilings: Sequence[DimTiling], stream: Stream, run: Place, d: int
 ) -> int:
-    """Elements of a run that a step along a dim goes further, where both share some; else 0."""
+    """How many elements of a run one step along a dim moves, if both overlap; else 0."""
     if may_end_inside(problem, tilings, run.dim) or may_end_inside(problem, tilings, d):
         return 0
     steps = steps_along(stream, run.dim, d)
@@ -77,14 +77,14 @@ def _steps_through(
 
 
 def may_end_inside(problem: Problem, tilings: Sequence[DimTiling], d: int) -> bool:
-    """Whether a dim may end inside of a tile that is copied."""
+    """Whether a copied tile may extend beyond the end of a dim."""
     tiling = tilings[d]
     whole = tiling.part.constant or tiling.block if problem.reduced[d] else tiling.block
     return not tiling.overlap and not tiling.is_even(tiling.tile or whole)
 
 
 def steps_along(stream: Stream, near: int, far: int) -> int:
-    """So many steps along one dim are one along another, wherever elements are; 0 for none."""
+    """The stride of `far` in strides of `near`, if it is whole and positive; else 0."""
     short, long = stream.strides[near].constant, stream.strides[far].constant
     if not short or not long or long % short or long // short < 1:
         return 0

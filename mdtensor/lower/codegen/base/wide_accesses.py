@@ -1,4 +1,4 @@
-"""Neighbouring loads and stores of a straight run of statements become accesses of 16 bytes."""
+"""Vectorized accesses: loads and stores of neighbouring elements become accesses of 16 bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes that hold partial results of a reduction, combined: those of several points together.
+"""Horizontal reduction: combines the lanes of vectors, those of several points at once.
 
 A point's vector is halved until one lane is left. Vectors of two points first become one: both
 halves of each lie in one shuffle or the other, which are combined. So each of them, and what is
@@ -24,7 +24,7 @@ Vectors = tuple[Ref, ...]
 def combined_lanes(
     operator: Operator, points: Sequence[Vectors], statements: list[Statement]
 ) -> list[Vectors]:
-    """The results of points, one lane each, whose declarations go to `statements`."""
+    """Combines the lanes of every point; the results are declared in `statements`."""
     found: list[Vectors] = []
     lanes = points[0][0].lanes
     while len(found) < len(points):

@@ -1,4 +1,4 @@
-"""The register tile: its accumulators, and the unrolled computation inside of the loops."""
+"""The micro-kernel: accumulators of a register tile, and the unrolled loop body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An accumulator that takes a point's tuple where that wins, and else stays as it is.
+"""Conditional update of an accumulator, for operators that keep one of two tuples.
 
 One branch for several points was measured too: none of their looks waits for another then, but
 what they compared takes more instructions to remember than a branch saves.
@@ -22,7 +22,7 @@ def take_tuple(
     index: Callable[[str], Value],
     prefix: str,
 ) -> list[Statement]:
-    """The statements; what conditions do not ask for is computed only where they hold.
+    """Updates the accumulator under the choice's conditions, each tested before its operands.
 
     `params` are those of the scalar function, `prefix` begins the names of new variables.
     """

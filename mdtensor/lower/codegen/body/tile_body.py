@@ -64,7 +64,7 @@ class Body:
         return [*self.asked_ahead(), *self.statements]
 
     def asked_ahead(self) -> list[Statement]:
-        """Requests for what the body of a later iteration will load from where it lies.
+        """Prefetches of what the body of a later iteration will load from unstaged streams.
 
         What is left of a dim, in narrower vectors, asks for nothing: no iteration follows.
         """
@@ -209,7 +209,7 @@ class Body:
         return self._gather(read.stream, offset, place, piece)
 
     def _inside(self, stream: int, steps: Steps) -> Value | None:
-        """Whether an element lies inside of the axes outside of which a stream is zero."""
+        """Whether an element lies inside its array, for streams that are zero outside."""
         if stream in self.frame.layouts:
             return None
         further = dict(steps)

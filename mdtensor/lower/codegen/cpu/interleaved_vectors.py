@@ -1,4 +1,4 @@
-"""Vectors of elements that lie a few apart, by whole vectors of all that lies there and shuffles.
+"""Interleaved accesses: small strides become whole vectors and shuffles.
 
 Element by element, a vector of every second number takes a load and a move for each lane. What lies
 between its first and its last element can be read, whoever it belongs to: whole vectors of it are
@@ -34,7 +34,7 @@ from mdtensor.lower.problem.simd_lanes import MOST_APART
 
 
 class Run(NamedTuple):
-    """A run of memory, in which elements of several accesses lie between each other.
+    """A contiguous run of memory whose elements several strided accesses share.
 
     It begins at `start` behind the address `base` in a buffer; each access has so many lanes so far
     `apart`, the last one first where it is `backwards`.
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
 
 def interleaved(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-    """The statements with whole vectors and shuffles for what lies a few elements apart."""
+    """Replaces loads and stores of a small stride by whole vectors and shuffles."""
     return _Interleaving().of(statements)
 
 

@@ -1,4 +1,4 @@
-"""Rows of a register tile that begin at different places of a vector: their stores are joined.
+"""Unaligned rows of a register tile: shuffles shift their stores to aligned vectors.
 
 Peeling aligns the first row of a register tile; the others begin so many elements behind a multiple
 of a vector. Each of them keeps the last vector of its results until the next ones are computed:
@@ -21,7 +21,7 @@ from mdtensor.lower.ir.values import Ref, Shuffle, Slice
 
 @dataclass(frozen=True, slots=True)
 class _Vector:
-    """A whole vector of results that is stored: its row, the vector before it, how far it lies off.
+    """A vector that a row stores: its value, the vector before it, its misalignment in lanes.
 
     `last` tells whether it is the last one of its row in the register tile.
     """
@@ -35,7 +35,7 @@ class _Vector:
 
 
 def kept_rows(first: Sequence[Statement]) -> list[Ref]:
-    """The variables in which rows keep their last vectors, from a tile of one vector a row.
+    """The variables that hold the last vector of each unaligned row.
 
     There are none where all rows begin alike.
     """
@@ -51,7 +51,7 @@ def kept_rows(first: Sequence[Statement]) -> list[Ref]:
 
 
 def begun_rows(first: Sequence[Statement]) -> list[Statement]:
-    """The tile of the first vectors, of which unlike rows store what precedes their first line."""
+    """The first vectors of rows: unaligned rows store only the lanes before an aligned vector."""
 
     def each(vector: _Vector) -> list[Statement]:
         if not vector.off:
@@ -63,7 +63,7 @@ def begun_rows(first: Sequence[Statement]) -> list[Statement]:
 
 
 def joined_rows(tile: Sequence[Statement], vectors: int) -> list[Statement]:
-    """A tile of so many vectors a row, unlike rows with stores of the lines between vectors."""
+    """A tile of `vectors` a row; unaligned rows store aligned vectors, joined from two."""
 
     def each(vector: _Vector) -> list[Statement]:
         if not vector.off:
@@ -81,7 +81,7 @@ def joined_rows(tile: Sequence[Statement], vectors: int) -> list[Statement]:
 
 
 def ended_rows(first: Sequence[Statement]) -> list[Statement]:
-    """Stores of what unlike rows have left of their last vectors, which end where a tile begins."""
+    """Stores of the lanes that unaligned rows still hold at their end."""
     stores: list[Statement] = []
 
     def each(vector: _Vector) -> list[Statement]:
@@ -130,7 +130,7 @@ def _cut(vector: _Vector, lane: int, lanes: int) -> Store:
 def _rewritten(
     statements: Sequence[Statement], vectors: int, each: Callable[[_Vector], list[Statement]]
 ) -> list[Statement]:
-    """The statements with others for the stores of whole vectors, which come row by row."""
+    """Replaces the streaming stores of whole vectors, which come row by row."""
     result: list[Statement] = []
     met = 0
     before: Ref | None = None

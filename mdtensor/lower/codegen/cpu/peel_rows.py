@@ -1,10 +1,10 @@
-"""Peeling: whole vectors of a row begin where the address of its results is a multiple of theirs.
+"""Loop peeling: vector stores of a row begin at aligned addresses.
 
 A row is what one run of the loop along the lane dim writes: neighbouring results. Where it begins
 is known when the kernel runs; how far that is from the next such address is what is peeled off,
 in narrower vectors. Stores of the others need no test, touch one cache line each, and may bypass
 the caches. Where rows of a register tile begin differently, that is the first row; the others are
-joined with what they keep of the vectors before (see `lower.passes.join_rows`).
+joined with what they keep of the vectors before (see `lower.codegen.cpu.join_rows`).
 """
 
 from __future__ import annotations

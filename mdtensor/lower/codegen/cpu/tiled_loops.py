@@ -1,4 +1,4 @@
-"""The loops of work-items that keep nothing: cache tiles, and the register tiles inside them.
+"""The loops of schedules without register blocking: cache tiles, register tiles inside them.
 
 Staged inputs are copied after the innermost tile loop that they depend on. A register tile is
 computed, or scanned, and written before the next one begins; what is no whole tile follows in

@@ -1,4 +1,4 @@
-"""Groups that share a reduction are a cluster, whose first group combines what all of them have.
+"""Reduction over a thread-block cluster: its first group combines the results of all.
 
 The groups of a cluster run at one time and reach each other's local memory. Each leaves its
 results in that of the first one, where they are after a barrier of the cluster: nothing of them
@@ -24,7 +24,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 def partials_of_cluster(
     problem: Problem, tilings: tuple[DimTiling, ...], partials: Partials
 ) -> Partials:
-    """The same results in local memory: one block of the kept dims for each group."""
+    """The partial results in the local memory of a cluster: one block for each group."""
     strides = [ZERO] * len(problem.extents)
     size, before = 1, ZERO
     for d in reversed(partials.order):
@@ -43,7 +43,7 @@ def groups_of(partials: Partials) -> int:
 
 
 def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Destination, ...]]:
-    """What a group does first, and where it leaves its results."""
+    """Declares where a group leaves its results, and tells the cluster that it has started."""
     number = number_among(frame.tilings, frame.problem.contracted)
     statements: list[Statement] = []
     destinations: list[Destination] = []
@@ -58,7 +58,7 @@ def begun(frame: Frame, partials: Partials) -> tuple[list[Statement], tuple[Dest
 
 
 def first_of_cluster(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
-    """Arrays in local memory, and what the first group does when all results are there."""
+    """Local arrays, and statements by which the first group combines all results."""
     arrays, body = combined_by_one_group(frame, partials)
     number = number_among(frame.tilings, frame.problem.contracted)
     return arrays, [MeetCluster(LAST, number), body]

@@ -1,4 +1,4 @@
-"""The last of the groups that share a reduction combines the results of all.
+"""Last-block reduction: the last group to finish combines the partial results of all.
 
 Groups count themselves when their results are in memory. Who combines is a matter of chance, in
 which order is not: results depend on the schedule alone.
@@ -39,14 +39,14 @@ def counters(frame: Frame) -> Index:
 
 
 def last_group(frame: Frame, partials: Partials) -> tuple[list[Statement], list[Statement]]:
-    """Arrays in local memory, and what a group does when its results are in memory."""
+    """Local arrays, and statements by which the last group combines all results."""
     number = number_among(frame.tilings, frame.problem.kept)
     arrays, combine = combined_by_one_group(frame, partials)
     return arrays, [Arrive(LAST, number, partials.count), combine]
 
 
 def combined_by_one_group(frame: Frame, partials: Partials) -> tuple[list[Statement], If]:
-    """Arrays in local memory, and the combination of all groups' results where `LAST` is 1."""
+    """Local arrays, and statements that combine all results where `LAST` is 1."""
     problem, tilings = frame.problem, frame.tilings
     whole = combination(problem, partials)
     blocks = [tilings[d].block for d in partials.order]
@@ -80,7 +80,7 @@ def _results(frame: Frame, partials: Partials) -> list[Destination]:
 
 
 def united(arrays: Sequence[Statement]) -> list[Statement]:
-    """Arrays of one name as one that is large enough for each."""
+    """Merges arrays of one name into one that is large enough for each."""
     largest: dict[str, Allocate] = {}
     for array in arrays:
         assert isinstance(array, Allocate)

@@ -1,4 +1,4 @@
-"""The work-items of a group copy a tile to local memory: fetched to registers, then put there.
+"""Cooperative copy: the work-items of a group load a tile, then store it to local memory.
 
 Places behind the end of a dim are filled with its last elements, which nobody reads.
 """
@@ -35,13 +35,13 @@ MOST_PIECES = 32  # that a work-item holds on their way to local memory
 
 @dataclass(frozen=True, slots=True)
 class CopyTogether:
-    """How the work-items of a group copy a tile: the tile, and what each of them has of it."""
+    """A cooperative copy of one tile, divided among the work-items of a group."""
 
     tile: CopiedTile
     share: Share
 
     def declared(self) -> list[Statement]:
-        """Where elements of this work-item lie in the tile, and the registers that hold them."""
+        """Declares this work-item's coordinates in the tile, and the registers for loads."""
         if self.tile.layout.stages > 1 and self.tile.is_asynchronous:
             return list(self.share.setup)
         held = (Declare(self._ref(piece)) for piece in self.share.pieces)
@@ -74,7 +74,7 @@ class CopyTogether:
         return statements
 
     def begin(self, starts: Mapping[int, Index], stage: Index) -> list[Statement]:
-        """Begins to copy a tile to a stage of local memory; done at once where it has to be."""
+        """Starts a copy to a stage of local memory; copies at once where it cannot be delayed."""
         tile, source, layout = self.tile, self.tile.source, self.tile.layout
         if not tile.is_asynchronous:
             return [*self.fetch(starts), *self.put(stage)]

@@ -1,4 +1,4 @@
-"""What a group copies of a stream: where it lies in the source and in local memory.
+"""The shape of a copy to local memory: axes, strides and access width on both sides.
 
 Elements are copied in the order of the source, where neighbours share sectors of memory, and
 several at once where all strides allow.
@@ -44,7 +44,7 @@ class CopiedTile:
 
     @property
     def near(self) -> Index:
-        """How far neighbours in the source lie apart in the tile."""
+        """Stride in the tile between elements that are neighbours in the source."""
         return self.axes[0].stride if self.axes else as_index(1)
 
     def is_along(self, d: int) -> bool:
@@ -53,7 +53,7 @@ class CopiedTile:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether accesses lie in the tile as in the source, in sizes that copy themselves."""
+        """Whether the copy can be asynchronous: equal layouts, and a supported size."""
         if self.source.memory != self.layout.memory or self.stream.axes:
             return False
         single = self.source.memory.itemsize in _ASYNCHRONOUS
@@ -63,7 +63,7 @@ class CopiedTile:
 
     @property
     def lies_whole(self) -> bool:
-        """Whether one access stores what one access loads."""
+        """Whether every wide load is stored by one wide store."""
         return register_dtype(self.source.memory) == self.layout.memory and self._lies_as_source
 
     @property
@@ -93,7 +93,7 @@ def copied_tile(frame: Frame, number: int) -> CopiedTile:
 
 
 def _runs(frame: Frame, stream: Stream, axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """The axes, of which those are one that go on in the tile where they go on in the source.
+    """The axes, with those merged that are contiguous in the source and in the tile.
 
     So are those that share elements there, which are copied once.
     """
@@ -109,7 +109,7 @@ def _runs(frame: Frame, stream: Stream, axes: Sequence[Axis]) -> tuple[Axis, ...
 
 
 def _goes_on(frame: Frame, stream: Stream, axis: Axis, following: Axis) -> bool:
-    """Whether steps along an axis lead to all elements of the following one too."""
+    """Whether one axis continues another without a gap, in the source and in the tile."""
     dims = (axis.dim, following.dim)
     if any(may_end_inside(frame.problem, frame.tilings, d) for d in dims):
         return False
@@ -119,7 +119,7 @@ def _goes_on(frame: Frame, stream: Stream, axis: Axis, following: Axis) -> bool:
 
 
 def _lanes(frame: Frame, stream: Stream, source: Source, axes: tuple[Axis, ...]) -> int:
-    """Elements that one access can take; all addresses are multiples of them."""
+    """Elements of one access: several if all addresses are multiples of them, else 1."""
     if not axes or stream.strides[axes[0].dim].constant != 1:
         return 1
     d = axes[0].dim

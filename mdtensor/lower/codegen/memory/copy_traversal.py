@@ -1,4 +1,4 @@
-"""In which order the work-items of a group walk through a tile that they copy.
+"""The order in which work-items copy a tile: coalesced loads, few bank conflicts.
 
 Neighbouring work-items copy neighbours along the first walk. The order is free where it costs no
 sector of memory more, and is chosen so that stores go to different banks of local memory, or that
@@ -20,7 +20,7 @@ BANKS, BANK_BYTES = 32, 4  # of local memory, that a warp accesses side by side
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A way along an axis of a tile: so many steps of so many elements, under a name."""
+    """A loop of the traversal: its axis, number of steps, elements of a step, and variable."""
 
     axis: Axis
     length: int
@@ -28,7 +28,7 @@ class Walk:
     name: str
 
     def cut(self, count: int) -> tuple[Walk, Walk]:
-        """The walk of the first `count` steps, which divide the length, and that of their rows."""
+        """Splits the loop in two: the near one has `count` steps, which divide the length."""
         far = replace(
             self, length=self.length // count, step=self.step * count, name=f"{self.name}o"
         )
@@ -39,7 +39,7 @@ Walks = tuple[Walk, ...]
 
 
 def walks_of(tile: CopiedTile) -> Walks:
-    """One walk along every axis, the nearest first; neighbours store to different banks."""
+    """One loop per axis, the nearest first, in an order that avoids bank conflicts."""
     steps = [tile.lanes if n == 0 else 1 for n in range(len(tile.axes))]
     walks = tuple(
         Walk(axis, (axis.extent.constant or 1) // step, step, f"c{tile.layout.stream}_{axis.dim}")
@@ -49,7 +49,7 @@ def walks_of(tile: CopiedTile) -> Walks:
 
 
 def in_other_order(tile: CopiedTile, walks: Walks, items: int) -> Walks:
-    """The walks in an order that more often lets `items` be whole rows of them."""
+    """The loops reordered so that `items` more often cover whole loops."""
     return _points_first(tile, walks) if tile.lanes == 1 else _sectors_first(tile, walks, items)
 
 
@@ -75,7 +75,7 @@ def _sectors_first(tile: CopiedTile, walks: Walks, items: int) -> Walks:
 
 
 def _points_first(tile: CopiedTile, walks: Walks) -> Walks:
-    """The walks along points before those of a reduction, where neighbours share a sector.
+    """The loops over kept dims before those over reduced ones, if sectors are shared.
 
     Taps of a window are few and no power of two, so that their numbers would be divided for.
     """
@@ -88,7 +88,7 @@ def _points_first(tile: CopiedTile, walks: Walks) -> Walks:
 
 
 def _apart_in_banks(tile: CopiedTile, walks: Walks) -> Walks:
-    """The walks in an order in which neighbours put single elements in different banks.
+    """The loops reordered so that neighbours store to different banks.
 
     Work-items walk along what lies in a run in the source first. Behind it, neighbours in the
     source are as far as those at the end of a run, so that the order is free.
@@ -114,7 +114,7 @@ def _apart_in_banks(tile: CopiedTile, walks: Walks) -> Walks:
 
 
 def _continues(tile: CopiedTile, axis: Axis, following: Axis) -> bool:
-    """Whether a tile's next step along an axis follows the last one along another in the source."""
+    """Whether one axis continues another in the source without a gap."""
     strides = tile.stream.strides
     first, second = strides[axis.dim].constant, strides[following.dim].constant
     return first is not None and second == first * (axis.extent.constant or 0)

@@ -1,4 +1,4 @@
-"""Asking ahead: memory that later iterations of the innermost loop read is asked for early.
+"""Software prefetching: the innermost loop requests what later iterations will read.
 
 Processors fetch ahead by themselves, along few runs of neighbours at a time and not across pages.
 Only what no other loop has brought in before is asked for: of the rows that a stencil reads, the
@@ -27,7 +27,7 @@ def innermost(schedule: Schedule) -> int:
 def asked_ahead(
     problem: Problem, schedule: Schedule, loads: Mapping[int, Sequence[Load]]
 ) -> list[Statement]:
-    """Requests for what `loads`, by stream, will read `schedule.ahead` iterations later."""
+    """Prefetches of what `loads`, by stream, will read `schedule.ahead` iterations later."""
     d = innermost(schedule)
     if not schedule.ahead or d < 0:
         return []
@@ -45,7 +45,7 @@ def asked_ahead(
 
 
 def _least_step(stream: Stream, schedule: Schedule, d: int) -> int:
-    """How far the nearest iteration of another loop lies in a stream; 0 where that is unknown."""
+    """The smallest step of another loop in a stream, in elements; 0 if it is unknown."""
     steps = [
         stride.constant * schedule.registers[other] if stride.constant is not None else 0
         for other, stride in enumerate(stream.strides)
@@ -55,7 +55,7 @@ def _least_step(stream: Stream, schedule: Schedule, d: int) -> int:
 
 
 def _leading(places: Sequence[Index], step: int, line: int) -> list[Index]:
-    """One place per line among those that no earlier iteration of another loop has read."""
+    """One address per cache line that no earlier iteration of another loop has read."""
     found: list[Index] = []
     for named, constants in _by_names(places).items():
         last = before = max(constants)
@@ -68,7 +68,7 @@ def _leading(places: Sequence[Index], step: int, line: int) -> list[Index]:
 
 
 def _by_names(places: Sequence[Index]) -> dict[Index, set[int]]:
-    """Places that differ by numbers only, together: what they share, and the numbers."""
+    """Addresses grouped by their symbolic part, with the constants added to it."""
     result: dict[Index, set[int]] = {}
     for place in places:
         named, constant = place.split()

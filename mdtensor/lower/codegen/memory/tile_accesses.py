@@ -1,4 +1,4 @@
-"""Where a register tile lies in memory, and which of its accesses move several elements.
+"""Pointers to a register tile in memory, and its vectorized accesses.
 
 For tiles that are computed where they lie: without a reduction, or along a scanned dim.
 """
@@ -25,7 +25,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 def room_in(
     frame: Frame, dims: Collection[int] | None = None, prefix: str = "room"
 ) -> tuple[list[Statement], Index | None]:
-    """Declares a number that is negative where a work-item's points are not all inside some dims.
+    """Declares the distance to the ends of some dims; it is negative if a point lies outside.
 
     None where they always are; the dims are all by default.
     """
@@ -58,7 +58,7 @@ def _room(tiling: DimTiling) -> list[Index]:
 
 
 def loose_dims(frame: Frame) -> tuple[int, ...]:
-    """Dims along which elements of points beyond the ends can be read: others of the same array."""
+    """Dims whose points beyond the end still read inside the array, so need no guard."""
     problem = frame.problem
     ranges = [(0, (tiling.extent.constant or 1) - 1) for tiling in frame.tilings]
     plain = problem.reaches and not any(read.computed for read in problem.all_reads)

@@ -1,4 +1,4 @@
-"""The tiles of all reduced dims as one sequence of turns, and cursors that go through it."""
+"""The tiles of all reduced dims as one flat sequence, and cursors into it."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def advanced(frame: Frame, tiled: Sequence[int], prefix: str) -> list[Statement]
 
 
 def wrapped(stage: str, stages: int) -> Statement:
-    """Begins again with the first stage behind the last one."""
+    """Wraps a stage number around: after the last stage comes the first."""
     return If(as_index(stages), "<=", name(stage), (Step(stage, -stages),))

@@ -1,4 +1,4 @@
-"""Rows of a register tile whose results are neighbours, transposed before they are written.
+"""In-register transpose: rows whose results are neighbours are stored as columns.
 
 Where results lie far apart along the lanes, each vector would be written lane by lane. Vectors
 whose results are neighbours, lane for lane, are a matrix in registers: its columns are written as

@@ -1,4 +1,4 @@
-"""Which pieces of a tile a work-item copies, and how it finds their coordinates.
+"""The share of a work-item in a cooperative copy: its pieces, and their coordinates.
 
 All pieces of a tile are numbered along its walks, the first fastest; work-item `i` of `n` has those
 of number i, i + n, i + 2n, … Where that makes whole rows of every walk, a work-item divides for the
@@ -21,7 +21,7 @@ Bound = tuple[Index, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a work-item copies at once: its number, coordinates by dim, and what it must be below.
+    """One access of a copy: its number, its coordinates by dim, and its bounds check.
 
     A dim without a coordinate has one element. `within` is None where every work-item has such a
     piece.
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a work-item copies: pieces of a tile, and what declares the names in their coordinates.
+    """The pieces that a work-item copies, and the statements that declare their coordinates.
 
     Neighbouring work-items copy neighbours along the first of the `walks`.
     """
@@ -56,12 +56,12 @@ class Share:
 
 
 def count_of_pieces(walks: Walks, items: int) -> int:
-    """Pieces of the work-item that has most of them."""
+    """The most pieces that any work-item copies."""
     return -(-math.prod(walk.length for walk in walks) // items)
 
 
 def share_in_rows(walks: Walks, items: int) -> Share | None:
-    """Pieces whose coordinates are those of the first one plus constants; None if they are not."""
+    """Pieces at constant offsets from the first one; None where offsets are not constant."""
     rows = list(_rows(walks, items))
     setup = [statement for row in rows for statement in row.first()]
     pieces: list[Piece] = []
@@ -78,7 +78,7 @@ def share_in_rows(walks: Walks, items: int) -> Share | None:
 
 
 def divided_share(walks: Walks, items: int) -> Share:
-    """Pieces each of whose numbers is divided for its coordinates."""
+    """Pieces whose coordinates are each computed by divisions."""
     setup: list[Statement] = []
     pieces: list[Piece] = []
     for n, number, within in _numbered(walks, items):
@@ -114,7 +114,7 @@ class _Rows:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the work-items lie at different places of the walk, whole rows of those below."""
+        """Whether work-items are at different steps of the loop, and fill the loops below."""
         whole = self.items % self.before == 0 and self.before < self.items
         return self.items > 1 and whole and self.walk.length > 1
 

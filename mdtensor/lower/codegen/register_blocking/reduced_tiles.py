@@ -1,4 +1,4 @@
-"""The loops over tiles of the reduced dims: copied to local memory by all, combined by each."""
+"""The loops over tiles of the reduced dims: all work-items copy them, each combines its points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Register tiles that stay: accumulators live while tiles of the reduced dims go by.
+"""Register blocking: accumulators stay in registers over all tiles of the reduced dims.
 
 A group computes one block of the kept dims after the other, a work-item one register tile of it.
 No work-item leaves the others before they have read what all copied: points beyond the end of a

@@ -1,4 +1,4 @@
-"""Tiles of the reduced dims in stages: some are on their way while one is computed with.
+"""Software pipelining: later tiles are copied while the current one is computed with.
 
 Local memory holds several tiles of every staged input. A turn waits for the oldest, begins the
 copy of the newest to the place of the one that was computed with last, and computes. What cannot
@@ -79,7 +79,7 @@ def pipelined_tiles(
 def _begun(
     frame: Frame, copies: Sequence[CopyTogether], tiled: Sequence[int], stage: Index
 ) -> list[Statement]:
-    """Begins to copy the next tile, and goes on to the one behind it."""
+    """Starts the copy of the next tile, and advances the cursor."""
     starts = starts_of(frame, tiled, "n")
     statements = [s for copy in copies for s in copy.begin(starts, stage)]
     return [*statements, *advanced(frame, tiled, "n")] if copies else []

@@ -1,4 +1,4 @@
-"""A staged tile combined by warps: products of matrices of half floats, added up in float32.
+"""Tensor cores: warps multiply small matrices of a staged tile and add them up in registers.
 
 It applies wherever two staged streams of half floats are multiplied as float32 and added up, one
 with rows, the other with columns, both with the reduction: a product of matrices, a batch of them,
@@ -48,13 +48,13 @@ class Factors:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Elements of the reduction that can be multiplied at once: 32 bytes, of float64 more."""
+        """Possible depths of a product, in elements: 32 bytes, for float64 more."""
         least = _STEP_BYTES // self.memory.itemsize
         return tuple(least * n for n in (_STEPS_OF_DOUBLES if self.memory == F64 else (1,)))
 
     @property
     def step(self) -> int:
-        """The fewest of them."""
+        """The smallest depth of a product, in elements."""
         return self.steps[0]
 
     @property
@@ -175,7 +175,7 @@ def validate_tensor(problem: Problem, schedule: Schedule) -> None:
 
 
 def is_turned(problem: Problem, number: int, own: int) -> bool:
-    """Whether neighbours of a factor lie along its own dim, and not along the reduction."""
+    """Whether a factor is contiguous along its own dim instead of along the reduction."""
     return problem.streams[number].strides[own].constant == 1
 
 

@@ -1,4 +1,4 @@
-"""After the reduction: the work-items that share points combine what each has, for all at once.
+"""Reduction among work-items that share points: warp shuffles, then local memory.
 
 Every step combines neighbours, so the order of elements is kept; the first of the work-items that
 share a point then holds its result. Where they are neighbours, those of a warp exchange values
@@ -150,7 +150,7 @@ class Sharing:
         return [Store(f"L{k}", ref.dtype, index, ref) for k, ref in enumerate(refs)]
 
     def _in_warps(self, count: int, prefix: str) -> Iterator[Statement]:
-        """The first of every `count` neighbours gets what all of them have."""
+        """A shuffle reduction: the first of every `count` neighbours gets the result of all."""
         everything = list(itertools.chain(*self.accumulators))
         width = len(self.accumulators[0])
         for distance in _distances(count):
@@ -168,7 +168,7 @@ class Sharing:
                 yield from sets_at_once(refs, results, held)
 
     def _among_warps(self, warps: int) -> Iterator[Statement]:
-        """What the first work-items of warps have comes together in each of their warps."""
+        """Exchanges the warps' results through local memory, then reduces them in a warp."""
         all_warps = self.items // WARP
         yield LetIndex("warp", IndexCalc("/", name("item"), as_index(WARP)))
         yield LetIndex("lane", IndexCalc("%", name("item"), as_index(WARP)))

@@ -1,4 +1,4 @@
-"""After all tiles: what work-items share is combined, and the points inside the dims written."""
+"""Epilogue of register blocking: combines what work-items share, and stores the results."""
 
 from __future__ import annotations
 

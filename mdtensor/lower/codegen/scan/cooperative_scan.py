@@ -1,4 +1,4 @@
-"""Prefix sums by work-items together: each scans points of its own, then they exchange totals.
+"""Cooperative scan: each work-item scans its own points, then work-items exchange totals.
 
 A work-item's points along the scanned dim are chunks of neighbours; a row of chunks is a warp's.
 Totals of chunks are scanned within the warp, totals of warps go through local memory. What comes
@@ -113,7 +113,7 @@ class _Block:
         return tuple(Ref(f"{prefix}_{k}", register_dtype(t)) for k, t in enumerate(types))
 
     def without_carries(self) -> list[Statement]:
-        """Declares what comes before the first block of a part: nothing."""
+        """Declares an empty carry into the first block of a part."""
         neutral = identity_of(self.operator)
         return [
             Let(ref, value, mutable=True)

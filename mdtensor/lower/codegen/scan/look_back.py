@@ -1,4 +1,4 @@
-"""What comes before a group's part of a scan, told by the groups before it.
+"""Decoupled look-back: a group computes its carry from totals that earlier groups publish.
 
 Each group tells its total as soon as it has it, and the sum of all up to itself when it knows
 that. Who needs what comes before looks at a window of groups, back to one that knows its sum.
@@ -37,12 +37,12 @@ Tuples = tuple[Ref, ...]
 
 
 def words_of(types: Tuples) -> int:
-    """Words in which a group tells a tuple: one for every four bytes of each element."""
+    """The number of 4-byte words in which a group publishes a tuple."""
     return sum(-(-ref.dtype.itemsize // 4) for ref in types)
 
 
 def window(types: Tuples, items: int) -> list[Statement]:
-    """Local memory for what a window of groups tells, and for exchanging it."""
+    """Local memory for the totals of a window of earlier groups."""
     found: list[Statement] = [Allocate("K", I32, "local", WINDOW)]
     found.append(Allocate("XK", I32, EXCHANGE, items))
     return [*found, *(Allocate(f"V{k}", ref.dtype, "local", WINDOW) for k, ref in enumerate(types))]
@@ -55,7 +55,7 @@ def counters_of(frame: Frame) -> Index:
 
 
 def look_back(frame: Frame, total: Tuples, statements: list[Statement]) -> Tuples:
-    """Tells the group's total, and declares what comes before its part of the scanned dim."""
+    """Publishes the group's total, and declares the carry into its part of the scanned dim."""
     tiling, operator = frame.tilings[frame.problem.scanned], frame.operator
     number, part = name("group"), name(tiling.var("z"))
     carry = _named("carry", total)

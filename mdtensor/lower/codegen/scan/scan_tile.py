@@ -175,7 +175,7 @@ def _moved_in(operator: Operator) -> list[Literal]:
 
 
 def scan_of_partials(frame: Frame, count: Index, size: Index) -> list[Statement]:
-    """Replaces the totals R0, R1, … of the groups by what comes before each group."""
+    """Replaces the totals R0, R1, … of the groups by their exclusive prefix sums."""
     operator = frame.operator
     types = [register_dtype(dtype) for dtype in frame.problem.scalar.result_dtypes]
     carry = [Ref(f"a{k}", dtype) for k, dtype in enumerate(types)]

@@ -1,4 +1,4 @@
-"""Groups that scan in turn: each learns from the one before it what comes before its part.
+"""Chained scan: every group waits for the carry from the group before it.
 
 A group reduces its part, adds what the group before says to that, tells the next one, and scans
 the part while the caches still hold it: memory is read once. Groups are numbered in the order in
@@ -32,7 +32,7 @@ def counters_in_turn(frame: Frame, partials: Partials) -> Index:
 def taken_over(
     frame: Frame, partials: Partials, bounds: Sequence[Statement]
 ) -> tuple[Statement, ...]:
-    """Replaces the totals R0, R1, … of a group by what comes before it; `bounds` are its part's.
+    """Replaces the totals R0, R1, … of a group by its carry; `bounds` are its part's.
 
     The sum of both is told before what comes after this, which takes longest.
     """

@@ -1,4 +1,4 @@
-"""Going straight to the selected point of a dim, for work-items that share what is there.
+"""Cooperative scatter: work-items update a copy in local memory by atomic operations.
 
 A group has one copy of the partial results, in local memory, and its work-items combine into it by
 atomic operations. Those give one result in any order where the operator is of integers.
@@ -50,7 +50,7 @@ def atomic_operations(operator: Operator) -> tuple[str, ...]:
 
 
 def scatter_blocks(frame: Frame, dim: int, destinations: Sequence[Destination]) -> list[Statement]:
-    """Combines all elements of a group into its copy, and writes that; `dim` is the selected one.
+    """Scatters a group's elements into its copy, and writes the copy; `dim` is selected.
 
     The scalar function of the frame's problem gives the values and the index.
     """

@@ -1,4 +1,4 @@
-"""Going straight to the selected point of a dim: partial results lie in memory, at its index.
+"""Scatter: elements are combined into partial results at a computed index (histograms).
 
 Every group has copies of its own, one for each unrolled step, so that neighbouring elements that
 select the same point do not wait for each other. A second kernel combines all copies.

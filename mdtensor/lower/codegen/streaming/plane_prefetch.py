@@ -1,4 +1,4 @@
-"""Groups that march while planes that they will read are on their way to local memory.
+"""2.5-D streaming with prefetch: planes are copied to local memory before a block reads them.
 
 Of a stream, a *plane* is what a group's block reads of it at one index of the dim along which it
 marches: a box along the other dims, with what lies around the block. Local memory holds the planes
@@ -32,7 +32,7 @@ from mdtensor.lower.schedule.tiling import DimTiling
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What groups of so many work-items that march along `d` do with planes.
+    """The prefetching of planes by a group of `items` work-items that streams along `d`.
 
     They march `again` where they walk through blocks of other dims too.
     """
@@ -48,7 +48,7 @@ class Ahead:
         return {f"b{planes.stream}": planes.lanes for planes in self.planes}
 
     def holds(self, pointer: Statement) -> bool:
-        """Whether a pointer is one to a stream that is read in local memory instead."""
+        """Whether a pointer is to a stream that is read from local memory instead."""
         names = {f"{prefix}{planes.stream}" for planes in self.planes for prefix in "bm"}
         return isinstance(pointer, Pointer) and pointer.name in names
 
@@ -57,7 +57,7 @@ class Ahead:
         return [Allocate(p.array, p.memory, "local", p.elements) for p in self.planes]
 
     def begun(self) -> list[Statement]:
-        """Asks for all planes of the first block, and for those of the blocks that follow."""
+        """Starts the copies of the first block's planes, and of some blocks that follow."""
         if not self.planes:
             return []
         low = name(self.tilings[self.d].var("lo"))
@@ -81,7 +81,7 @@ class Ahead:
     def awaited(
         self, before: Sequence[Statement] = (), behind: Sequence[Statement] = ()
     ) -> list[Statement]:
-        """Waits for the planes of a block, and asks for one of a block that follows.
+        """Waits for the planes of a block, and starts the copy of a later one.
 
         What else is done `before` the barrier in between, and `behind` it, is given.
         """
@@ -95,7 +95,7 @@ class Ahead:
         return [*statements, CommitCopies()]
 
     def passed(self) -> list[Statement]:
-        """Goes on to the places of the next block."""
+        """Advances the places in local memory to the next block."""
         statements: list[Statement] = []
         for planes in self.planes:
             for place in (planes.filled, planes.read):
@@ -105,7 +105,7 @@ class Ahead:
     def read_from(
         self, statements: Sequence[Statement], *, first: bool = False
     ) -> tuple[list[Statement], list[Statement]]:
-        """Pointers to planes, and the statements that read through them instead of the streams.
+        """Redirects loads to planes in local memory; returns the pointers and the statements.
 
         Those of the `first` block find its planes in the first places.
         """
@@ -147,7 +147,7 @@ class Ahead:
         return [*statements, Pointer(pointer, planes.array, planes.memory, "local", offset)]
 
     def _places(self, planes: Planes) -> list[Statement]:
-        """Declares where a work-item's pieces of a plane lie in the stream."""
+        """Declares the offsets in the stream of the pieces that a work-item copies."""
         start = total(
             (name(self.tilings[side.dim].var("t")) + side.low) * side.stride
             for side in planes.sides
@@ -175,7 +175,7 @@ class Ahead:
         return name("item") + n * self.items if self.items > 1 else as_index(n)
 
     def _asked(self, planes: Planes, plane: Index, place: Index) -> list[Statement]:
-        """Begins to copy a plane to a place, if the group reads it."""
+        """Starts the copy of a plane to a place, if the group reads it."""
         statements: list[Statement] = []
         source, lanes = f"I{planes.buffer}", planes.lanes
         last, clamped = planes.reach[1] + 1 - lanes, self._most(planes) > planes.reach[1]
@@ -197,7 +197,7 @@ class Ahead:
         return [If(plane, "<", within, tuple(statements))]
 
     def _most(self, planes: Planes) -> int:
-        """The farthest element that is copied."""
+        """The largest offset that is copied."""
         extent = self.tilings[self.d].extent.constant or 1
         most = (extent - 1 + planes.last) * planes.stride
         for side in planes.sides:

@@ -1,6 +1,6 @@
-"""Planes of a stream: where what groups that march read lies in local memory.
+"""Planes of a stream in local memory, for groups that stream along a dim.
 
-See `lower.passes.march_ahead`, which brings them there.
+See `lower.codegen.streaming.plane_prefetch`, which brings them there.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class Planes:
 
     @property
     def filled(self) -> str:
-        """Name of the number of the place that is filled next."""
+        """Name of the variable with the place that is filled next."""
         return f"fill{self.stream}"
 
     @property
     def read(self) -> str:
-        """Name of the number of the place of the first plane that a block reads."""
+        """Name of the variable with the place of the first plane that a block reads."""
         return f"read{self.stream}"
 
     def steps(self, constant: int) -> tuple[int, list[int]]:
@@ -107,7 +107,7 @@ class Planes:
 
 
 def marched_dim(schedule: Schedule, tilings: Sequence[DimTiling]) -> int:
-    """The last dim that a group walks through several blocks of; LoweringError if it walks none."""
+    """The dim that groups stream along; LoweringError if there is none."""
     for d in reversed(schedule.group_order):
         if tilings[d].tile:
             return d

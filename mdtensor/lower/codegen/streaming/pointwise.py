@@ -1,4 +1,4 @@
-"""Register tiles without a reduction: what neighbouring points read is loaded once, side by side.
+"""Pointwise register tiles: there is no reduction, and shared elements are loaded once.
 
 A group computes one block after the other, a work-item one register tile of it. A tile that lies
 inside its dims is computed as a whole, in wide accesses where buffers and strides allow; of one
@@ -81,7 +81,7 @@ def _block(
 def _marching(
     frame: Frame, destinations: Sequence[Destination], d: int, ahead: Ahead, out: Out
 ) -> list[Statement]:
-    """All blocks of a group along a dim, each of which hands on what the next one reads too."""
+    """The loop over a group's blocks along a dim, with register rotation between blocks."""
     tilings = frame.tilings
     others = [e for e in frame.problem.dims if e != d]
     statements: list[Statement] = [LetIndex(tilings[e].var("r"), tilings[e].first) for e in others]

@@ -1,4 +1,4 @@
-"""Groups that march: what neighbouring blocks of a walk both read stays in registers.
+"""Register rotation: elements that the next block reads too are passed on in registers.
 
 A group that walks through several blocks along a dim reads most elements of a stencil once for
 each block that they are near. Here the elements that the next block reads too are handed on in
@@ -22,7 +22,7 @@ _FIRST = "m"  # begins the names of pointers to the streams where the first bloc
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """The loads before the first block, the statements of a block, and what follows them."""
+    """A rotated loop: its loads before the first block, its body, and the moves at its end."""
 
     before: tuple[Let, ...]
     inside: tuple[Statement, ...]
@@ -30,7 +30,7 @@ class Handed:
 
 
 def handed_on(statements: Sequence[Statement], steps: Mapping[str, int]) -> Handed:
-    """Splits a block's statements into those of every block and what is loaded once, before all.
+    """Replaces loads of elements that the block before has loaded by registers.
 
     `steps` has by how many elements the next block lies further in each buffer that may be marched
     through. A load whose element was loaded by the block before is replaced by its register, unless
@@ -70,13 +70,13 @@ def _place(
 
 
 def _next(place: tuple[str, Index, int], steps: Mapping[str, int]) -> tuple[str, Index, int]:
-    """Where the next block finds the element, counted from where this one begins."""
+    """The same element as the next block addresses it."""
     buffer, base, constant = place
     return buffer, base, constant + steps[buffer]
 
 
 def steps_along(frame: Frame, d: int) -> dict[str, int]:
-    """By how many elements the next block lies further in each stream."""
+    """The distance between neighbouring blocks in each stream, in elements."""
     streams = enumerate(frame.problem.streams)
     return {f"b{n}": (s.strides[d].constant or 0) * frame.tilings[d].tile for n, s in streams}
 

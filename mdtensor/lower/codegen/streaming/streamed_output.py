@@ -1,4 +1,4 @@
-"""Results of groups that march leave through local memory, a block's plane at a time.
+"""Streamed output: a block's results are collected in local memory and copied out as runs.
 
 Where a block's results at one index of the dim along which a group marches lie in one run, work-
 items put them into local memory, and what leaves is the run: one copy of whole lines, however rows
@@ -36,7 +36,7 @@ _LAST = "left"  # that of the run before
 def lengths_of_runs(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> tuple[int, ...]:
-    """Elements of the runs of every output; LoweringError where a block's results are no run."""
+    """The length of a block's run in each output; LoweringError if it has gaps."""
     if not schedule.march or not schedule.results:
         return ()
     d = marched_dim(schedule, tilings)
@@ -72,7 +72,7 @@ def runs_of(schedule: Schedule) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """What groups of so many work-items that march along `d` do with so many runs of results."""
+    """The runs of results in local memory, of a group that streams along `d`."""
 
     destinations: tuple[Destination, ...]
     lengths: tuple[int, ...]
@@ -89,11 +89,11 @@ class Out:
         ]
 
     def begun(self) -> list[Statement]:
-        """Declares which run is written."""
+        """Declares the number of the run that is written."""
         return [LetIndex(_OUT, as_index(0), mutable=True)] if self.lengths else []
 
     def placed(self, destinations: Sequence[Destination]) -> list[Destination]:
-        """Where results are put: in runs, if they leave through them."""
+        """The destinations of results: runs in local memory, if results leave through them."""
         if not self.lengths:
             return list(destinations)
         return [
@@ -122,29 +122,29 @@ class Out:
         return [pointed(pointer) for pointer in pointers]
 
     def shown(self) -> list[Statement]:
-        """Before a barrier: what was written is to leave, and what left need not be kept."""
+        """Before a barrier: publishes what was written, and waits until a run is free again."""
         pending = (self.runs - _FEWEST) * len(self.lengths)
         return [ShowCopies(), AwaitCopiesOut(pending, read=True)] if self.lengths else []
 
     def left(self) -> list[Statement]:
-        """Behind the barrier: the run that the block before wrote begins to leave."""
+        """After a barrier: starts the copy of the run that the block before has written."""
         tiling = self.tilings[self.d]
         begun = self._copies()
         here, low = name(tiling.var("t")), name(tiling.var("lo"))
         return [If(low, "<", here, tuple(begun))] if begun else []
 
     def passed(self) -> list[Statement]:
-        """Goes on to the other run."""
+        """Advances to the next run."""
         return [Step(_OUT, 1), wrapped(_OUT, self.runs)] if self.lengths else []
 
     def ended(self) -> list[Statement]:
-        """The last run leaves, and all have left."""
+        """Copies the last run, and waits for all copies."""
         if not self.lengths:
             return []
         return [ShowCopies(), Barrier(), *self._copies(), AwaitCopiesOut()]
 
     def _copies(self) -> list[Statement]:
-        """Copies of the runs of the block before."""
+        """Starts the copies of the previous block's runs."""
         if not self.lengths:
             return []
         last = LetIndex(_LAST, name(_OUT) + (self.runs - 1), mutable=True)

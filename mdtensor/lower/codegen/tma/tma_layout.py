@@ -1,4 +1,4 @@
-"""What bulk copies and products of four warps ask of a problem and a schedule."""
+"""Boxes of TMA copies, and what TMA and wgmma require of a problem and a schedule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_ALONG, _MOST_STEP = 256, 8  # elements of an array along a dim of a box, a
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What one bulk copy of a factor brings: the array's axes, the nearest first, and by each one.
+    """The box that one TMA copy brings: axes of the array, nearest first, length and step of each.
 
     Of every axis, so many elements that lie a step apart; from one such box to the next it is a
     panel along the dim that is `turned` (-1 where there is only one box).
@@ -68,7 +68,7 @@ def own_dims(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, ...]]
 def box_of(
     problem: Problem, number: int, own: Mapping[int, int], depth: int, panel: int
 ) -> Box | None:
-    """The box of a stream that is a tile with so many points of its own dims; None without one.
+    """The box of a stream for a tile with so many points of its own dims; None if it has none.
 
     It has a `panel`'s row of the reduction along the dim `depth`.
     """
@@ -127,7 +127,7 @@ def is_array(strides: Sequence[tuple[int, int]], offset: int | None, piece: int)
 
 
 def validate_bulk(problem: Problem, schedule: Schedule) -> None:
-    """Whether four warps can multiply what bulk copies bring; LoweringError says what forbids it.
+    """Checks that TMA and wgmma can compute a problem; LoweringError says why not.
 
     Beyond what is asked of matrices that warps multiply.
     """

@@ -1,4 +1,4 @@
-"""Tiles that bulk copies bring, and that four warps at a time multiply.
+"""Warp-specialized products: one warp issues TMA copies, the others multiply by wgmma.
 
 One warp more than compute asks for the tiles: it waits until a stage of local memory is free, and
 has the copy engine fill it. The others wait until it is full, begin its product, and free the stage
@@ -68,7 +68,7 @@ _U64 = np.dtype(np.uint64)
 
 
 def bulk_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statement]:
-    """All that a group does, its last warp something else than the others."""
+    """The body of a warp-specialized group: its last warp copies, the others compute."""
     items, stages = frame.items, frame.schedule.stages
     statements = whole_parts(frame.tilings)
     computing = [
@@ -96,13 +96,13 @@ def bulk_tiles(frame: Frame, destinations: Sequence[Destination]) -> list[Statem
 
 
 def maps_of(frame: Frame) -> tuple[TensorMap, ...]:
-    """How bulk copies see the arrays of a kernel."""
+    """The tensor maps (TMA descriptors) of a kernel's arrays."""
     factors = tuple(_map(frame, number, box) for number, box in _boxes(frame).items())
     return (*factors, map_of_results(frame)) if frame.schedule.results else factors
 
 
 def _boxes(frame: Frame) -> dict[int, Box]:
-    """What one copy of each factor brings, by streams."""
+    """The box of each factor, by stream."""
     found: dict[int, Box] = {}
     for number, own in own_dims(frame.problem, frame.schedule).items():
         blocks = {d: frame.tilings[d].block for d in own}
@@ -143,7 +143,7 @@ def _next_stage(stages: int) -> list[Statement]:
 
 
 def _filled(frame: Frame) -> list[Statement]:
-    """Has the tiles of a block copied, one after the other."""
+    """The copying warp: waits for a free stage and copies the next tile to it, for all tiles."""
     tiled = tiled_of(frame)
     turns, count = turns_of(frame, tiled)
     starts = starts_of(frame, tiled, "n")
@@ -221,7 +221,7 @@ def _computed(frame: Frame, destinations: Sequence[Destination]) -> list[Stateme
 
 
 def _freed() -> Statement:
-    """Says that a warp has read the stage of the product before."""
+    """Signals that this warp no longer reads the stage before."""
     return If(name("lane"), "==", as_index(0), (SendSignal(_EMPTY, name(_BEFORE)),))
 
 

@@ -1,4 +1,4 @@
-"""Results that leave in boxes: warps put them into panels of local memory, which copy themselves.
+"""TMA stores: warps write results to panels in local memory, which are copied out as boxes.
 
 A warp has 16 rows of a block, and a panel or two of its own, so that no warp waits for another.
 What lies outside of the result's extents the copy engine leaves out.
@@ -33,7 +33,7 @@ _GROUP = 8  # rows, or columns, of which a work-item has one, or two
 
 
 def validate_results(problem: Problem, schedule: Schedule) -> None:
-    """Whether results can leave through local memory; LoweringError says what forbids it."""
+    """Checks that results can leave through local memory; LoweringError says why not."""
     if not schedule.bulk or len(problem.writes) != 1:
         raise LoweringError("one result leaves through local memory, of matrices by bulk copies")
     (write,), column = problem.writes, schedule.tensor[1]
@@ -59,7 +59,7 @@ def validate_results(problem: Problem, schedule: Schedule) -> None:
 
 
 def panels_of_results(frame: Frame) -> list[Statement]:
-    """The memory through which results leave."""
+    """Declares the panels in local memory through which results leave."""
     memory = _memory(frame)
     warps = frame.items // _WARP
     elements = _ROWS * _ROW // memory.itemsize
@@ -67,7 +67,7 @@ def panels_of_results(frame: Frame) -> list[Statement]:
 
 
 def map_of_results(frame: Frame) -> TensorMap:
-    """How bulk copies see the result."""
+    """The tensor map of the result."""
     problem, (write,) = frame.problem, frame.problem.writes
     memory = _memory(frame)
     dims, box = _dims(frame), {frame.schedule.tensor[1]: _ROW // memory.itemsize}
@@ -84,7 +84,7 @@ def map_of_results(frame: Frame) -> TensorMap:
 
 
 def bulk_results(frame: Frame, tile: Tile) -> list[Statement]:
-    """Finishes the points of a block, and sends them away panel by panel."""
+    """Finishes the points of a block, and stores them panel by panel."""
     column, memory = frame.schedule.tensor[1], _memory(frame)
     columns = _ROW // memory.itemsize
     elements, buffers = _ROWS * columns, _buffers(frame)
@@ -109,7 +109,7 @@ def bulk_results(frame: Frame, tile: Tile) -> list[Statement]:
 
 
 def all_stored() -> Statement:
-    """Waits until all results are where they belong."""
+    """Waits until all TMA stores are complete."""
     return _by_one(AwaitStores(0))
 
 
@@ -134,12 +134,12 @@ def _panels(frame: Frame) -> int:
 
 
 def _buffers(frame: Frame) -> int:
-    """Panels of a warp that take turns, which blocks begin with the same."""
+    """How many panels a warp uses in turns: two, or one where a block has an odd number."""
     return 1 if _panels(frame) % 2 else 2
 
 
 def _places(frame: Frame) -> list[Statement]:
-    """Declares where a work-item's pairs lie in a row, whose pieces have another order."""
+    """Declares where a work-item's pairs lie in a panel's row, whose pieces are swizzled."""
     memory, column = _memory(frame), frame.schedule.tensor[1]
     line, place = _line(frame), name(frame.tilings[column].var("l"))
     apart = _GROUP * memory.itemsize // 16  # pieces of a group of columns

@@ -1,4 +1,4 @@
-"""What a schedule moves between the levels of the memory hierarchy, in cycles.
+"""Cost of memory traffic between the levels of the cache hierarchy, in cycles.
 
 For every cache, the largest working set that it holds is found among the loops, from the register
 tile outwards; what the loops around that one bring in again is the traffic into it. A working set
@@ -20,19 +20,19 @@ from mdtensor.specs import Target
 LINE = 64
 # Of a cache, what a working set may take; of the last one, which others use too, a half.
 FILLED = (0.9, 0.9, 0.5)
-# The ways of sets: of L1 4096 bytes lie between lines of one set, in L2 and L3 more.
+# Bytes between lines that map to one set of L1; L2 and L3 have so many ways.
 WAY_BYTES = 4096
 L2_WAYS = 16
 # Bytes per cycle and core, from L2, L3 and main memory.
 BYTES_PER_CYCLE = (40.0, 28.0, 10.0)
-# Bytes that could have come while the beginning of a run is waited for, from each of them; and what
-# is left of that where memory is asked for ahead.
+# The start-up cost of a run, in bytes that L2, L3 and memory could have delivered meanwhile; and the
+# factor on it where memory is prefetched.
 STARTING, STARTING_AHEAD = (0.0, 200.0, 200.0), 0.1
 # Pages that a core walks through side by side, each fetched ahead.
 PAGE, PAGES = 4096, 96
 
 
-# From the register tile outwards: the dim of each loop, and what is covered inside it.
+# The loops from the register tile outwards: each dim, and the extents covered inside.
 Levels = list[tuple[int, tuple[int, ...]]]
 
 
@@ -71,12 +71,12 @@ def caches_of(target: Target) -> tuple[Cache, ...]:
 
 
 class Known(dict[tuple[int, ...], list[tuple[int, int]]]):
-    """Spans by what is covered: an estimate asks for the same ones many times."""
+    """Memoized spans, by the covered extents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What tells which bytes an access touches: the dims that it walks along and their strides.
+    """The memory footprint of an access: its dims, their strides in bytes, its element size.
 
     `steps` are (bytes between neighbours, dim), the nearest first; none for what is staged, which
     lies as it is read. `used` are all dims that are walked along; `known` are spans found before.
@@ -89,7 +89,7 @@ class Footprint:
     known: Known = field(default_factory=Known, compare=False, repr=False)
 
     def spans(self, covered: tuple[int, ...]) -> list[tuple[int, int]]:
-        """Steps in bytes and how many of each: windows that overlap are one span of all of them."""
+        """Strides in bytes and counts of the covered elements; overlapping dims are merged."""
         found = self.known.get(covered)
         if found is None:
             found = self.known[covered] = self._spans(covered)
@@ -107,13 +107,13 @@ class Footprint:
         return found
 
     def elements(self, covered: tuple[int, ...]) -> int:
-        """Elements within what is covered."""
+        """Number of elements in the covered extents."""
         if self.steps:
             return math.prod([count for _, count in self.spans(covered)])
         return math.prod([min(covered[d], self.extents[d]) for d in self.used])
 
     def bytes(self, covered: tuple[int, ...], next_dim: int = -1) -> float:
-        """Bytes of the lines that are touched within what is covered.
+        """Bytes of the cache lines touched in the covered extents.
 
         Parts of lines count as whole ones, unless `next_dim`, along which the loop around goes on,
         walks through the rest of them.
@@ -128,7 +128,7 @@ class Footprint:
         return size * max(1.0, min(gap, LINE) / self.itemsize)
 
     def occupied(self, covered: tuple[int, ...]) -> float:
-        """Bytes of a cache that what is covered takes: rows that begin anywhere take a line more.
+        """Bytes of cache that the covered extents take; unaligned rows take a line more.
 
         As many bytes of it as are likely, of each row that is longer than a line.
         """
@@ -141,14 +141,14 @@ class Footprint:
         return size + math.prod([count for _, count in spans[1:]]) * (LINE - self.itemsize)
 
     def pieces(self, covered: tuple[int, ...], size: int) -> float:
-        """Lines or pages, of so many bytes, that are touched within what is covered."""
+        """Lines or pages, of `size` bytes, touched in the covered extents."""
         total = 1.0
         for step, count in self.spans(covered):
             total *= count if step >= size else max(1.0, count * step / size)
         return total
 
     def run(self, covered: tuple[int, ...], next_dim: int, part: Sequence[int]) -> float:
-        """Bytes that a group walks through next to each other.
+        """Length in bytes of the contiguous run that a group walks through.
 
         They are those within what is covered and what `next_dim` adds, which its part ends.
         """
@@ -165,7 +165,7 @@ class Footprint:
         return float(length)
 
     def is_held(self, covered: tuple[int, ...], cache: Cache) -> bool:
-        """Whether the lines within what is covered find place in the sets into which they fall."""
+        """Whether the covered lines fit into the cache sets that they map to."""
         lines, places, together = self.pieces(covered, LINE), 1.0, cache.way
         if lines <= cache.ways // 2:
             return True
@@ -229,7 +229,7 @@ def footprints_of(problem: Problem) -> tuple[Footprint, ...]:
 
 
 def _held(levels: Levels, accesses: Sequence[Footprint]) -> int:
-    """The last level within which all pages are walked through side by side."""
+    """The outermost loop inside which all pages can be prefetched side by side."""
     if sum(access.pieces(levels[-1][1], PAGE) for access in accesses) <= PAGES:
         return len(levels) - 1
     fitting = 0
@@ -241,7 +241,7 @@ def _held(levels: Levels, accesses: Sequence[Footprint]) -> int:
 
 
 def nested_extents(problem: Problem, schedule: Schedule, shape: Shape) -> Levels:
-    """From the register tile outwards: the dim of each loop, and what is covered inside it."""
+    """The loops from the register tile outwards: each dim, and the extents covered inside."""
     covered = [shape.registers[d] if d in problem.kept else 1 for d in problem.dims]
     levels: Levels = []
     for d in (*reversed(schedule.reduce_order), *reversed(schedule.loop_order)):
@@ -266,7 +266,7 @@ def _traffic(
     held: int,
     cache: Cache,
 ) -> float:
-    """Bytes that must enter a cache, those that start runs of them counted as well."""
+    """Bytes that enter a cache, with the start-up cost of short runs."""
     accesses, fitting = (*reads, *writes), 0
     for position, (_, covered) in enumerate(levels):
         need = sum([access.occupied(covered) for access in accesses])
@@ -292,13 +292,13 @@ def _traffic(
 
 
 def _finished(problem: Problem, shape: Shape, covered: tuple[int, ...]) -> tuple[int, ...]:
-    """What is covered, with at least the tile of every reduced dim."""
+    """The covered extents, with at least one tile of every reduced dim."""
     reduced, tiles = problem.reduced, shape.tiles
     return tuple([max(n, tiles[d]) if reduced[d] else n for d, n in enumerate(covered)])
 
 
 def _moved(footprint: Footprint, shape: Shape, levels: Levels, fitting: int) -> float:
-    """Bytes that one access brings into a cache that holds what `levels[fitting]` covers."""
+    """Bytes that an access brings into a cache that holds the working set `levels[fitting]`."""
     next_dim, covered = levels[fitting]
     trips = math.prod(
         [-(-extent // (inside or 1)) for extent, inside in zip(shape.extents, covered, strict=True)]

@@ -77,7 +77,7 @@ def estimate(
 
 
 def _work(case: Case, *, general: bool) -> tuple[float, float]:
-    """Cycles of one core for everything: of computing alone, and with what memory takes beside."""
+    """Cycles of one core: of arithmetic alone, and with memory traffic and staging."""
     problem, schedule, target = case.problem, case.schedule, case.target
     facts, shape = case.facts, case.shape
     if schedule.scatter:
@@ -104,7 +104,7 @@ def _work(case: Case, *, general: bool) -> tuple[float, float]:
 
 
 def _of_runs(facts: Facts, schedule: Schedule) -> float:
-    """What is left of the time of reading memory along the lanes, in one run or several."""
+    """The share of memory time that remains, for reads along the lanes in one run or several."""
     along = [walk for walk in facts.walks if walk.strides[schedule.lane]]
     runs = max((_runs(facts, walk, schedule) for walk in along), default=1)
     asked = RUN_AHEAD if schedule.ahead else 1.0
@@ -161,7 +161,7 @@ def _shape(facts: Facts, schedule: Schedule) -> Shape:
 def busiest_share(
     extents: tuple[int, ...], registers: tuple[int, ...], parts: tuple[int, ...], cores: int
 ) -> float:
-    """Of all work, what the busiest core does, if each takes the next group when it is idle.
+    """The share of the work that the busiest core does under dynamic scheduling.
 
     The last part along a dim is smaller than the others, which are whole register tiles.
 

@@ -1,4 +1,4 @@
-"""What all estimates of a problem for processors have in common, found once."""
+"""Facts about a problem that all its estimates for processors share, computed once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdtensor.specs import Target
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How a stream walks: its strides, the bytes of an element, the offsets that are read."""
+    """The access pattern of a stream: strides, bytes of an element, offsets."""
 
     strides: tuple[int, ...]
     itemsize: int
@@ -30,7 +30,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What all estimates of a problem with fixed extents have in common."""
+    """Facts that all estimates of a problem with fixed extents share."""
 
     extents: tuple[int, ...]
     kept: tuple[int, ...]
@@ -46,7 +46,7 @@ class Facts:
 
 
 class Case(NamedTuple):
-    """A problem by a schedule on a target: what an estimate is of, and numbers that follow.
+    """The input of an estimate: problem, schedule, target, and numbers derived from them.
 
     A tuple, which is made in a third of the time that a dataclass takes: there is one per estimate.
     """
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 
 @lru_cache(64)
 def facts_of(problem: Problem) -> Facts:
-    """The facts of a problem; those of the last ones are kept."""
+    """The facts of a problem, memoized."""
     places: list[set[int]] = [set() for _ in problem.streams]
     for read in problem.reads:
         places[read.stream].add(as_index(read.offset).constant or 0)

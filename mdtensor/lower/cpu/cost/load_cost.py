@@ -1,4 +1,4 @@
-"""What reading for one step of a register tile costs: loads, gathers, and requests ahead."""
+"""Cost of the reads in one step of a register tile: loads, gathers, prefetches."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mdtensor.lower.cpu.cost.cpu_facts import Case, Facts, Walk
 from mdtensor.lower.ir.register_types import BOOL
 from mdtensor.lower.problem.generic_problem import apart_along
 
-# Loads that a core begins in a cycle, and what an element of a gather takes beside one.
+# Loads that a core starts per cycle, and the cost of a gathered element relative to a load.
 LOADS_PER_CYCLE, GATHER_PER_ELEMENT = 2.0, 0.8
-# Loads of whole registers by a unit, what touching two lines of the cache adds, and what many rows
-# take longer whose lines push each other out.
+# Cycles of a load of a whole register by one unit, what crossing a cache line adds, and the factor
+# for more than so many rows whose lines evict each other.
 LOAD, CROSSING, CROWDED, MANY_ROWS = 2.0, 2.0, 1.3, 8
-# What a load costs that finds its line pushed out of L1 by others of its set.
+# Factor on a load whose line was evicted from L1 by others of its set.
 CONFLICT = 6.0
-# What comparing a byte with 0 costs, whose truth all lanes of a vector get.
+# Cycles to compare a byte with 0 and broadcast the outcome to all lanes.
 COMPARED = 8.0
-# The share of vectors that unrolled steps have in common which are loaded only once.
+# The share of vectors common to unrolled steps that compilers keep in registers.
 LOADED_AGAIN = 0.5
 
 
 class Reads(NamedTuple):
-    """What one step of a reduction reads: loads of vectors that lie in one line, and shuffles."""
+    """What one step reads: loads of vectors within one line, and shuffles."""
 
     loads: float
     shuffles: float
@@ -60,7 +60,7 @@ def reads_of_step(case: Case, vectors: int, per_vector: float, *, general: bool)
 
 
 def requests_ahead(case: Case, vectors: int) -> float:
-    """Requests for memory per step: one for each row and vector of what is walked along."""
+    """Prefetches per step: one for each row and vector that is walked along."""
     problem, schedule, shape = case.problem, case.schedule, case.shape
     order = schedule.reduce_order or schedule.loop_order
     count = 0.0
@@ -74,7 +74,7 @@ def requests_ahead(case: Case, vectors: int) -> float:
 
 
 def _load_cycles(case: Case, walk: Walk, offsets: frozenset[int], *, staged: bool) -> float:
-    """What a vector load costs, in loads of one line: those that shift by single lanes cross.
+    """Cycles of a vector load relative to one within a line; loads that cross lines cost more.
 
     Lines of rows that lie ways apart push each other out of the cache where they are many.
     """
@@ -94,7 +94,7 @@ def _load_cycles(case: Case, walk: Walk, offsets: frozenset[int], *, staged: boo
 
 
 def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int, reads: float) -> float:
-    """How much longer loads take whose lines push each other out of L1.
+    """Slow-down of loads whose lines evict each other from L1 (set conflicts).
 
     Lines whose addresses differ by a multiple of a way's size compete for the few ways of one set:
     rows of a matrix whose row length is a power of two, say. `reads` are those of unrolled steps.
@@ -109,7 +109,7 @@ def _conflicts(facts: Facts, walk: Walk, shape: Shape, ways: int, reads: float) 
 
 
 def _different_reads(facts: Facts, walk: Walk, lane: int, shape: Shape) -> float:
-    """How many places of a stream a register tile reads in a step of a reduction, lanes apart.
+    """Distinct places of a stream that a register tile reads per step, lanes apart.
 
     Points that are neighbours share what a stencil reads around them, and what the windows of
     unrolled steps have in common.
@@ -131,7 +131,7 @@ def _different_reads(facts: Facts, walk: Walk, lane: int, shape: Shape) -> float
 
 
 def registers_read_again(facts: Facts, lane: int, shape: Shape, vectors: float) -> float:
-    """Registers for what several unrolled steps read: scalars stay in all lanes of one.
+    """Registers for values that several unrolled steps read; a scalar takes one.
 
     Vectors may be loaded again, which compilers do for some.
     """
@@ -143,7 +143,7 @@ def registers_read_again(facts: Facts, lane: int, shape: Shape, vectors: float) 
 
 
 def _read_again(walk: Walk, lane: int, shape: Shape) -> int:
-    """How many places of a stream a register tile reads more than once, lanes apart."""
+    """Places of a stream that a register tile reads more than once, lanes apart."""
     reads = list(walk.places)
     for d, stride in enumerate(walk.strides):
         if stride and d != lane:

@@ -1,4 +1,4 @@
-"""What all register tiles of a core cost: the steps of their reductions, and writing results."""
+"""Cost of all register tiles of a core: the steps of reductions, and writing results."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from mdtensor.lower.problem.work import operations
 from mdtensor.lower.schedule.rules.row_stores import unlike_rows
 from mdtensor.lower.schedule.schedule import Schedule
 
-# Cycles on a current core; what matters is their ratio. A multiply-add takes four; that others are
-# begun just in time is what six allow for. Another one that waits for it takes as long as it does.
+# Cycles on a current core; only their ratio matters. The latency of a multiply-add is 4; 6 allows for
+# imperfect scheduling. Each further one of a dependency chain adds 4.
 LATENCY, LINK = 6.0, 4.0
 # Instructions that a core has begun at one time.
 IN_FLIGHT = 256
-# Going round a loop, and what an instruction more inside it costs by the length of the code.
+# Cycles of a loop's iteration besides its body, and per instruction of the body for its code size.
 LOOP_OVERHEAD, CODE = 0.1, 0.0005
-# Combining the lanes of a point alone, and of each of several, with writing the result.
+# Cycles to reduce the lanes of one point alone, and of each of several, with the store.
 LANES_OF_ONE, LANES_OF_EACH = 15.0, 3.0
 TILE_OVERHEAD = 12.0
-# For a register too many.
+# Cycles of a step per register that is spilled.
 SPILL = 2.0
-# What asking for memory ahead costs besides a load.
+# Cycles of a prefetch beside those of a load.
 ASKING = 0.2
-# Vectors that each of the narrower ones costs that a peeled row has before and behind.
+# Cost of a narrower vector in the prologue or epilogue of a peeled row, in full vectors.
 PEELED = 0.6
-# What putting a vector together from two costs, where rows begin differently.
+# Cycles to join a vector from two, in rows that are not aligned.
 JOINING = 1.0
 
 
@@ -58,9 +58,9 @@ class RegisterTile(NamedTuple):
 
 
 def cycles_of_tiles(case: Case, *, general: bool) -> float:
-    """Cycles for a core that computes everything, if all that it reads is in L1.
+    """Cycles in which one core computes everything, with all data in L1.
 
-    `general` is for a kernel with run-time extents, as in `lower.cost`.
+    `general` is for a kernel with run-time extents, as in `lower.cpu.cost.cpu_cost`.
     """
     problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
     tile = _tile(case)
@@ -119,7 +119,7 @@ def _step(case: Case, tile: RegisterTile, *, general: bool) -> float:
 
 
 def _throughput(case: Case, tile: RegisterTile, *, general: bool) -> float:
-    """Cycles of one step where nothing waits: arithmetic or loads, whichever takes longer."""
+    """Cycles of one step without stalls: arithmetic or loads, whichever takes longer."""
     reads = reads_of_step(case, tile.vectors, tile.per_vector, general=general)
     arithmetic = tile.rows * tile.vectors * case.facts.per_point * tile.per_vector
     arithmetic = (arithmetic + reads.shuffles) / case.target.units
@@ -142,9 +142,10 @@ def _steps(case: Case) -> float:
 
 
 def _combining_lanes(rows: int, vectors: int) -> float:
-    """Cycles for the results of points whose vectors hold partial ones, and for writing these.
+    """Cycles for combining the lanes of every point, and writing the results.
 
-    Lanes of several points are combined together (`passes.combine_lanes`), those of one are halved.
+    Lanes of several points are combined together (`lower.codegen.body.combine_lanes`), those of one
+    are halved.
     """
     return rows * (vectors - 1) / 2 + (LANES_OF_ONE if rows == 1 else LANES_OF_EACH * rows)
 
@@ -161,7 +162,7 @@ def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float)
 
 
 def _tiles_along(d: int, case: Case, *, general: bool) -> float:
-    """Register tiles along a kept dim, of which smaller ones at its end count as parts."""
+    """Register tiles along a kept dim; smaller ones at its end count as fractions."""
     schedule, shape = case.schedule, case.shape
     width, extent, register = schedule.width, shape.extents[d], shape.registers[d]
     whole, rest = divmod(extent, register)

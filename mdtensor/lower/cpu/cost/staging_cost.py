@@ -1,4 +1,4 @@
-"""What staging costs: elements copied in vectors, one by one, or from rows that are far apart."""
+"""Cost of staging: elements are copied in vectors, one by one, or from distant rows."""
 
 from __future__ import annotations
 

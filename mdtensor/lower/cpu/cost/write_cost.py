@@ -1,4 +1,4 @@
-"""What writing a register tile costs: vectors as they are, transposed first, or lane by lane."""
+"""Cost of writing a register tile: whole vectors, transposed vectors, or single lanes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cycles_to_write(
 
 
 def _is_whole(problem: Problem, write: Write, lane: int, *, general: bool) -> bool:
-    """Whether results lie a few apart along the lanes, between which other results are written."""
+    """Whether interleaved results fill whole vectors together."""
     strides = [stride.constant for stride in write.strides]
     alike = [w for w in problem.writes if (w.buffer, w.strides) == (write.buffer, write.strides)]
     return 1 < apart_along(strides, lane, general=general) == len(alike)

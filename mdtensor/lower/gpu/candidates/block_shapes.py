@@ -1,4 +1,4 @@
-"""The blocks of groups on GPUs: how points, work-items and tiles are shared out among the dims.
+"""Block shapes on GPUs: points, work-items and tiles of every dim.
 
 Kept dims fall into two sides: the columns, which the stream that lies along the results walks
 through, and the rows, whose points share its elements.

@@ -1,4 +1,4 @@
-"""Schedules worth considering on a GPU.
+"""Candidate schedules for reductions on GPUs, ranked by the cost model.
 
 No shape of computation has a candidate of its own: sides, chunks and staging follow from the
 strides of the accesses.
@@ -120,7 +120,7 @@ def all_blocks(blocks: Blocks) -> list[Block]:
 
 
 def of_block(blocks: Blocks, block: Block, target: Target) -> Iterator[Schedule]:
-    """Its schedules: the reduction whole and in parts, tiles one by one and in stages."""
+    """The schedules of a block: whole and split reductions, with and without pipelining."""
     streaming = _bypasses_caches(blocks.problem, target)
     yield from _spread(blocks.problem, blocks.schedule(block, streaming=streaming), target)
 
@@ -305,7 +305,7 @@ def fits(problem: Problem, schedule: Schedule, target: Target) -> bool:
 
 
 def misfit(problem: Problem, schedule: Schedule, target: Target) -> str:
-    """The constraint of a device or the rule that a schedule breaks; empty where it breaks none."""
+    """The device limit or rule that a schedule breaks; empty if it breaks none."""
     problem = schedule.computed(problem)
     items, computations = math.prod(schedule.threads), math.prod(schedule.registers)
     try:

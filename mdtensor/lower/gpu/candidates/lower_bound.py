@@ -1,4 +1,4 @@
-"""What the schedules of a block take at least, which saves looking at most of them."""
+"""Lower bounds on the cost of a block's schedules, which prune most of the candidates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdtensor.specs import Target
 
 
 class LeastOfBlocks:
-    """Seconds that the schedules of a block take at least, however they are spread and staged.
+    """A lower bound of the seconds that any schedule of a block takes.
 
     What bounds `gpu_estimate` from below: arithmetic, local and global loads of all groups; the
     steps of one; the bytes of memory.

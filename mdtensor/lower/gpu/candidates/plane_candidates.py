@@ -1,4 +1,4 @@
-"""Schedules on a GPU whose groups march while planes are on their way, and what they cost.
+"""GPU candidates that stream along a dim with prefetched planes, and their cost.
 
 A group has whole rows where a block can hold them, so that what lies beside a block is read along
 one side only. What counts most is how many bytes are on their way to all cores together.
@@ -40,7 +40,7 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What decides how long groups take that march.
+    """Throughputs and losses of schedules that stream along a dim.
 
     `memory` is the part of the bandwidth that the driver promises. `on_their_way` are the seconds
     of that bandwidth that are best on their way: fewer bytes wait, more are in each other's way;
@@ -157,7 +157,7 @@ def _schedule(
 
 
 def plane_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule takes whose groups march while planes are on their way, roughly."""
+    """Estimated seconds of a schedule that streams along a dim with prefetched planes."""
     rates = IN_RUNS if schedule.results else STORED
     tilings = tilings_of(problem, schedule)
     planes, d = planes_of(problem, schedule, tilings), marched_dim(schedule, tilings)

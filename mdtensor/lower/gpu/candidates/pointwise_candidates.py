@@ -1,4 +1,4 @@
-"""Schedules on a GPU for problems without a reduction, and what they cost.
+"""GPU candidates for problems without a reduction, and their cost.
 
 Neighbouring results are a work-item's, as many as one access moves; points along other dims share
 what they read, from registers within a work-item and from the first cache within a group. What
@@ -85,14 +85,14 @@ def _flat(problem: Problem) -> Iterator[Schedule]:
 
 
 def _walking(schedule: Schedule, d: int) -> Iterator[Schedule]:
-    """Groups that compute several blocks along a dim, whose shared reads are in the first cache."""
+    """Schedules whose groups compute several blocks along a dim, to share reads in L1."""
     for blocks in BLOCKS_OF_PART:
         parts = tuple(-(-n // blocks) if e == d else n for e, n in enumerate(schedule.parts))
         yield replace(schedule, parts=parts)
 
 
 def _marching(schedule: Schedule, d: int) -> Iterator[Schedule]:
-    """Groups that hand on what the next of many blocks reads too."""
+    """Schedules with register rotation, where a group computes many blocks along a dim."""
     if schedule.threads[d] > 1:
         return
     for blocks in BLOCKS_OF_MARCH:
@@ -132,7 +132,7 @@ def _work_items(
 
 
 def leads_of(problem: Problem, along: int, near: int) -> tuple[int, ...]:
-    """How far a first block may begin before a dim, so that something read or written fits.
+    """Offsets before a dim at which a first block may begin, so that some access is aligned.
 
     `near` is the number of neighbours along the dim that are a work-item's.
     """
@@ -147,7 +147,7 @@ def leads_of(problem: Problem, along: int, near: int) -> tuple[int, ...]:
 
 
 def _turned(problem: Problem) -> Iterator[Schedule]:
-    """Tiles of what lies across the results, copied to local memory first."""
+    """Schedules that stage tiles of inputs that lie across the results (transposes)."""
     order = kept_order(problem)
     if len(order) < 2:
         return
@@ -230,7 +230,7 @@ class _Work:
 
 
 def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule without a reduction takes, roughly."""
+    """Estimated seconds of a schedule without a reduction."""
     if schedule.march and any(schedule.staged):
         return plane_estimate(problem, schedule, target)
     frame = Frame(problem, schedule, tilings_of(problem, schedule), {}, aligned=True)

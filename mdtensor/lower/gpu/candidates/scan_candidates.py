@@ -1,4 +1,4 @@
-"""Schedules on a GPU for prefix sums, and what they cost.
+"""GPU candidates for prefix sums, and their cost.
 
 Where elements along the scan are neighbours, warps lie along it, and groups share it if the other
 dims are too few to keep the device busy. Where neighbours lie along another dim, warps lie there,
@@ -112,7 +112,7 @@ def _schedule(
 
 
 def scan_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that such a schedule takes, roughly."""
+    """Estimated seconds of a cooperative scan."""
     tilings, d = tilings_of(problem, schedule), problem.scanned
     items, points = math.prod(schedule.threads), math.prod(schedule.registers)
     groups = math.prod(t.parts.constant or 1 for t in tilings)

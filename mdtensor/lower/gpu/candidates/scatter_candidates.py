@@ -1,4 +1,4 @@
-"""Schedules on a GPU that go straight to a selected point, in local memory, and what they cost."""
+"""GPU candidates for cooperative scatters, and their cost."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def scatter_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
 
 
 def scatter_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that such a schedule takes, roughly."""
+    """Estimated seconds of a cooperative scatter."""
     items, tilings = math.prod(schedule.threads), tilings_of(problem, schedule)
     groups = math.prod(tiling.parts.constant or 1 for tiling in tilings)
     selection = selected(problem)

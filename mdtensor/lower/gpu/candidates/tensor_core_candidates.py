@@ -1,4 +1,4 @@
-"""Schedules whose warps multiply small matrices.
+"""GPU candidates on tensor cores, by mma instructions.
 
 Rows, columns and the reduction are the longest dims along which two streams are such factors; what
 other dims there are is shared out among groups, or walked tile by tile.

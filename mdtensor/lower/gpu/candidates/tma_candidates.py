@@ -1,4 +1,4 @@
-"""Schedules whose matrices come by bulk copies.
+"""GPU candidates with TMA copies and wgmma products.
 
 A group takes a core's local memory whole, so that there are as many groups as cores at most; each
 computes its blocks one after the other, in rounds in which all groups work on neighbours.

@@ -1,4 +1,4 @@
-"""Schedules for arrays that begin anywhere, where a schedule needs multiples of 16 bytes."""
+"""Fallback schedules for unaligned arrays, where a schedule needs multiples of 16 bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POINTS, _ITEMS, _DEPTH = (8, 8), (8, 16), 16
 
 
 def for_any_alignment(problem: Problem, schedule: Schedule) -> Schedule:
-    """What takes the place of a schedule with bulk copies, which only fill whole panels.
+    """The schedule that replaces one with TMA copies where arrays are unaligned.
 
     The same tiles, copied by work-items and multiplied by warps; where those would not be whole,
     accumulators that stay, which nothing is asked for.

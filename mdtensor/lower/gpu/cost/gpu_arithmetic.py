@@ -1,4 +1,4 @@
-"""What a point costs the cores of a GPU, where that is more than a product and a sum."""
+"""Arithmetic cost of a point on a GPU, where it is more than one multiply-add."""
 
 from __future__ import annotations
 

@@ -34,19 +34,19 @@ from mdtensor.specs import Target
 REGISTER_FILE = 65536
 THREADS_OF_CORE = 2048
 GROUPS_OF_CORE = 32
-# Instructions for a copy of 16 bytes, or of elements that are turned through registers, and for a
-# stream, where several reduced dims tell where its tile lies.
+# Instructions for a copy of 16 bytes, for one that is transposed through registers, and for the
+# address of a stream's tile where several dims are reduced.
 COPY, TURNED_COPY, TURN = 7.0, 20.0, 20.0
-# Of products with two operands in one bank of registers: where all rows take a step, and of each
-# row's first one where rows take several.
+# Slow-down by register bank conflicts, as a fraction of the multiply-adds; where a row takes several
+# steps in turn, only the first multiply-add of each row has one.
 IN_ONE_BANK = 0.125
 SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
 LINE = 128
-# Cycles: of a warp's wide load from local memory, of a line from global memory, of one on its way
-# to local memory.
+# Cycles of a core per wide load of a warp from local memory, per line loaded from global memory, and
+# per line copied to local memory.
 LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 1.0
-# What of the shorter ones of arithmetic, local and global loads does not hide behind the longest,
-# where each scheduler has one warp.
+# Fraction of the shorter of arithmetic, local and global loads that does not overlap the longest,
+# with one warp per scheduler.
 NOT_HIDDEN = 0.57
 # Cycles of a step that one warp alone cannot hide: per local load, and in any case.
 LOAD_OF_ONE_WARP, STEP = 0.6, 31.0
@@ -63,11 +63,11 @@ BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
 # Of a cluster, whose groups begin together: what that takes beyond counting them.
 BEGIN_TOGETHER = 1e-6
-# What of the shorter one of computing and moving does not hide behind the other, where a core has
-# one group; groups beside each other do so at different times.
+# Fraction of min(arithmetic, memory traffic) that does not overlap the other with one group per core;
+# n groups divide it by n ** GROUPS_APART.
 NOT_MOVED, GROUPS_APART = 0.3, 0.3
-# Bytes that a warp stores side by side without loss, and by which power of less the rest slows;
-# the same for lines of what is read where it is.
+# Contiguous bytes per warp below which stores slow down as (WRITTEN / bytes) ** SCATTERED; unstaged
+# loads slow down as (LINE / bytes) ** READ_APART.
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
@@ -86,7 +86,7 @@ class _Shape:
 
 
 def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule takes, roughly."""
+    """Estimated seconds of a reduction's schedule."""
     if schedule.bulk:
         return bulk_estimate(problem, schedule, target)
     if schedule.tensor:
@@ -126,7 +126,7 @@ def _copied_lines(problem: Problem, schedule: Schedule) -> float:
 
 
 def least_seconds(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule takes in any case: a work-item computes no more than a point a cycle.
+    """A lower bound of a schedule's seconds: one point per work-item and cycle.
 
     The dim of a problem that is scattered is not walked through.
     """
@@ -139,7 +139,7 @@ def least_seconds(problem: Problem, schedule: Schedule, target: Target) -> float
 
 
 def _combining_groups(problem: Problem, schedule: Schedule) -> float:
-    """Seconds in which the results of groups that share a reduction are combined."""
+    """Seconds for combining the results of groups that share a reduction."""
     parts = math.prod(schedule.parts[d] for d in problem.contracted)
     if parts == 1:
         return 0.0
@@ -223,7 +223,7 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
 
 
 def _copies(problem: Problem, schedule: Schedule) -> float:
-    """Instructions by which a work-item copies one tile of every stream, with their addresses."""
+    """Instructions by which a work-item copies one tile of every stream."""
     tilings, found = tilings_of(problem, schedule), 0.0
     for n, region in enumerate(schedule.staged):
         if region:
@@ -266,7 +266,7 @@ def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
 def _side_by_side(
     problem: Problem, schedule: Schedule, strides: Sequence[Index], itemsize: int
 ) -> int:
-    """Bytes next to each other that a warp loads or stores at once, a line at most."""
+    """Contiguous bytes that a warp loads or stores at once, one line at most."""
     lanes, run = _lanes_of_warp(problem, schedule), 1
     for stride, d in sorted((abs(s.constant or 0), d) for d, s in enumerate(strides)):
         if stride == run:
@@ -296,7 +296,7 @@ def _numbered(problem: Problem, schedule: Schedule) -> tuple[int, ...]:
 def _transfer(
     problem: Problem, schedule: Schedule, target: Target, shape: _Shape, busy: int
 ) -> float:
-    """Seconds for the bytes between memory and cores: as many as loads under way allow."""
+    """Seconds of memory traffic, limited by bandwidth or by the loads in flight."""
     total = direct = 0.0
     for n, stream in enumerate(problem.streams):
         own = math.prod(problem.extent(d) for d in problem.dims if stream.uses(d))

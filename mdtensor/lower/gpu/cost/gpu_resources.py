@@ -1,4 +1,4 @@
-"""What a schedule holds on a GPU: registers of a work-item, local memory of its group."""
+"""Resource use of a schedule on a GPU: registers per work-item, local memory per group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _latest: tuple[Problem, Schedule, int, int] | None = None
 
 
 def held_by(problem: Problem, schedule: Schedule) -> tuple[int, int]:
-    """Registers of a work-item and bytes of local memory; those asked for last are kept."""
+    """Registers per work-item and bytes of local memory per group; the last result is memoized."""
     global _latest
     latest = _latest
     if latest is not None and latest[0] is problem and latest[1] is schedule:
@@ -80,7 +80,7 @@ def lies_as_source(schedule: Schedule, number: int) -> bool:
 def read_by_steps(problem: Problem, schedule: Schedule) -> int:
     """The staged stream of which one access reads several steps; -1 for none.
 
-    Rows of points take these steps together (see `lower.passes.traversal`).
+    Rows of points take these steps together (see `lower.codegen.memory.traversal`).
     """
     if not schedule.reduce_order or schedule.registers[schedule.reduce_order[-1]] % WIDE:
         return -1
@@ -109,7 +109,7 @@ def tile_elements(
 
 
 def registers_of(problem: Problem, schedule: Schedule) -> int:
-    """Registers that a work-item needs, about: accumulators, operands, addresses, the next tile."""
+    """Estimated registers per work-item: accumulators, operands, addresses, the next tile."""
     words = sum(-(-t.itemsize // 4) for t in problem.scalar.result_dtypes)
     points = math.prod(schedule.registers[d] for d in problem.kept)
     tilings = tilings_of(problem, schedule)

@@ -1,4 +1,4 @@
-"""What products of small matrices by warps cost: local memory, and seconds, roughly."""
+"""Cost of schedules on tensor cores: bytes of local memory, and estimated seconds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def matrix_bytes(problem: Problem, schedule: Schedule) -> int:
 
 
 def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule with products of matrices takes, roughly."""
+    """Estimated seconds of a schedule on tensor cores."""
     rows, columns, depth = _sides(problem, schedule)
     row, column, along = schedule.tensor
     warps = schedule.threads[row] // ROWS * (schedule.threads[column] // COLUMNS)

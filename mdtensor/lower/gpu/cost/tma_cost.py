@@ -1,4 +1,4 @@
-"""What bulk copies and products of four warps cost: local memory, and seconds, roughly."""
+"""Cost of schedules with TMA and wgmma: bytes of local memory, and estimated seconds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int]:
 
 
 def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
-    """Seconds that a schedule with bulk copies takes, roughly."""
+    """Estimated seconds of a schedule with TMA copies."""
     problem = zero_filled(problem)
     depth = schedule.tensor[2]
     tilings = tilings_of(problem, schedule)
@@ -91,7 +91,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
 
 
 def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) -> float:
-    """Bytes of a stage, more where rows begin inside of sectors."""
+    """Bytes that are copied for a stage; more where rows begin inside of memory sectors."""
     factors = matrices_of(problem, schedule.tensor)
     size = factors.memory.itemsize
     found = 0.0

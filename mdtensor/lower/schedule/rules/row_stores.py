@@ -35,7 +35,7 @@ def validate_peel(problem: Problem, schedule: Schedule) -> None:
 
 
 def unlike_rows(problem: Problem, schedule: Schedule) -> int:
-    """Rows of a register tile that begin elsewhere in a vector than its first one, at most."""
+    """At most how many rows of a register tile are aligned differently from the first one."""
     lane, width, registers = schedule.lane, schedule.width, schedule.registers
     strides = problem.writes[0].strides
     if all(d == lane or registers[d] == 1 or is_multiple(strides[d], width) for d in problem.kept):
@@ -55,7 +55,7 @@ def validate_transposed(problem: Problem, schedule: Schedule) -> None:
 
 
 def rows_across(problem: Problem, lane: int) -> tuple[int, ...]:
-    """Kept dims along which results are neighbours that are none along the lanes."""
+    """Kept dims along which results are contiguous, where they are not along the lanes."""
     writes = [write for write in problem.writes if write.strides[lane].constant != 1]
     return tuple(
         d
