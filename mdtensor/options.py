@@ -13,7 +13,7 @@ _MOST = 2**63
 
 
 def is_one_of(given: object, words: Iterable[str]) -> bool:
-    """Whether a value is one of some words; what cannot be hashed or compared is none."""
+    """Whether a value is one of some words; values that cannot be hashed or compared are not."""
     return isinstance(given, str) and given in words
 
 

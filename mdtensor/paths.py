@@ -82,7 +82,7 @@ def _not_private(folder: Path, reason: str) -> NotPrivateError:
 
 
 def read_private(path: Path, most_bytes: int) -> bytes:
-    """The content of a file; OSError where there is none that is private, and not longer."""
+    """The content of a file; OSError unless it is private, and not longer than allowed."""
     # What is no file may keep whoever opens it waiting.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from mdtensor.lower.gpu.space import gpu_kinds
+
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+PAGES = [ROOT / "README.md", CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCES = sorted((ROOT / "mdtensor").rglob("*.py"))
+RECIPES = (
+    *("An operator", "A front end", "A dtype", "A device"),
+    *("A tuning parameter", "A GPU kind"),
+)
+MOST_LINKS = 6  # of a paragraph that one can read
+MOST_WORDS = 1500  # of a page, without tables, that takes less than ten minutes
+MOST_TERMS = 60
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -27,13 +41,13 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_every_folder_of_the_package_is_a_stage() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = ARCHITECTURE.read_text(encoding="utf-8")
     folders = {path.parent.name for path in (ROOT / "mdtensor").glob("*/__init__.py")}
     assert folders == set(re.findall(r"^\| \[(\w+)/\]", text, flags=re.MULTILINE))
 
 
 def test_every_room_is_on_the_map() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = ARCHITECTURE.read_text(encoding="utf-8")
     listed = re.findall(
         r"^\| \[([\w/]+/\w+)/\]\(\.\./mdtensor/\1\) \| (.+) \|$", text, flags=re.MULTILINE
     )
@@ -57,3 +71,139 @@ def test_every_environment_variable_is_documented() -> None:
     documented = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
     assert used
     assert not {name for name in used if name not in documented}
+
+
+def paragraphs(page: Path) -> list[str]:
+    """The texts of a page that are no tables."""
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    return [line for line in text.splitlines() if line and not line.startswith("|")]
+
+
+def names_in(path: Path) -> set[str]:
+    """The names that a file defines, those of a class behind its own."""
+    found: set[str] = set()
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found.update(
+                    prefix + name.id
+                    for target in targets
+                    for name in ast.walk(target)
+                    if isinstance(name, ast.Name)
+                )
+
+    visit(ast.parse(path.read_text(encoding="utf-8")).body, "")
+    return found
+
+
+def symbols(text: str) -> list[tuple[str, str]]:
+    """Symbols that links name, with the files that they lead to."""
+    return re.findall(r"\[`([\w.]+)`\]\(([^)#\s]+\.py)\)", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_on_a_symbol_leads_to_its_file(page: Path) -> None:
+    linked = symbols(page.read_text(encoding="utf-8"))
+    files = {target: names_in(page.parent / target) for _, target in linked}
+    assert not [(name, target) for name, target in linked if name not in files[target]]
+
+
+def test_a_symbol_that_moved_is_found() -> None:
+    assert "Schedule.to_json" in names_in(ROOT / "mdtensor/lower/schedule/schedule.py")
+    assert "MATRICES" in names_in(ROOT / "mdtensor/lower/gpu/space/gpu_kinds.py")
+    assert "Schedule" not in names_in(ROOT / "mdtensor/lower/gpu/space/gpu_kinds.py")
+
+
+def test_architecture_is_read_in_ten_minutes() -> None:
+    texts = paragraphs(ARCHITECTURE)
+    assert not [text for text in texts if text.count("](") > MOST_LINKS]
+    assert len(" ".join(texts).split()) <= MOST_WORDS
+
+
+def test_every_kind_of_the_gpu_is_among_the_patterns() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    rows = text.partition("## Patterns")[2].partition("\n## ")[0]
+    listed = {
+        name
+        for kinds in re.findall(r"GPU kinds? ([^|:]+)", rows)
+        for name in re.findall(r"`(\w+)`", kinds)
+    }
+    names = {name for name in names_in(Path(gpu_kinds.__file__)) if name.isupper()}
+    values = {getattr(gpu_kinds, name) for name in names if not name.startswith("_")}
+    assert listed == {value for value in values if isinstance(value, str)}
+
+
+def test_the_glossary_has_theory_term_and_file_for_every_word() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if row[0] != "word here"]
+    assert 30 <= len(rows) <= MOST_TERMS
+    assert len({row[0] for row in rows}) == len(rows)
+    assert not [row for row in rows if len(row) != 4 or not all(row) or len(symbols(row[3])) != 1]
+
+
+@pytest.mark.parametrize("what", RECIPES)
+def test_a_recipe_is_a_numbered_list_of_files(what: str) -> None:
+    text = CONTRIBUTING.read_text(encoding="utf-8").partition("## How to add …")[2]
+    recipe = text.partition(f"### {what}\n")[2].partition("\n### ")[0]
+    steps = re.findall(r"^(\d+)\. (.+)$", recipe, flags=re.MULTILINE)
+    assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
+    assert len(steps) >= 5
+    assert not [step for _, step in steps if not re.search(r"\]\([\w./]+", step)]
+    assert re.search(r"^\d+\. Tests: .*\]\(tests/", recipe, flags=re.MULTILINE)
+
+
+def test_sentences_that_were_rewritten_are() -> None:
+    text = CONTRIBUTING.read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[[\w.]+\]\((mdtensor/.+?)\) \| (.+) \| (.+) \|$", text, flags=re.MULTILINE
+    )
+    assert len(rows) == 15
+
+    def words(path: str) -> str:
+        return " ".join((ROOT / path).read_text(encoding="utf-8").replace("#", " ").split())
+
+    assert not [before for path, before, _ in rows if before in words(path)]
+    assert not [after for path, _, after in rows if after not in words(path)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_that_a_text_names_are_there(path: Path) -> None:
+    stages = "api|autotune|backends|kernels|lower|passes|translate"
+    text = path.read_text(encoding="utf-8")
+    named = re.findall(rf"`(?:mdtensor\.)?((?:{stages})(?:\.\w+)+)`", text)
+    assert not [name for name in named if not is_there(f"mdtensor.{name}")]
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is that of a module, or of something in one."""
+    parts = name.split(".")
+    for count in range(len(parts), 1, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_the_source_distribution_holds_the_repository() -> None:
+    lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
+    grafted = {line.removeprefix("graft ") for line in lines if line.startswith("graft ")}
+    assert {"bench", "docs", "examples", "tests"} <= grafted
+    assert not [line for line in lines if line.startswith(("prune ", "exclude "))]
+    included = [name for line in lines if line.startswith("include ") for name in line.split()[1:]]
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "Makefile"} <= {*included}
+    assert not [name for name in (*grafted, *included) if not (ROOT / name).exists()]

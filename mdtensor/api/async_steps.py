@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The steps of a call, in order, over slots of which the first ones are the operands."""
+    """The steps of a call, in order, over numbered slots; the first slots are the operands."""
 
     steps: tuple[Step, ...]
     operands: int

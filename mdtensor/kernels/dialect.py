@@ -42,7 +42,7 @@ class Dialect:
     pool: str
     pooled: str
     declared_local: int
-    # A buffer as an argument, and the pointer that is `received` if that is not the argument itself.
+    # A buffer as an argument, and the pointer made of it if that is not the argument itself.
     buffer: str
     received: str
     # A barrier of the work-items of a group.
@@ -68,7 +68,7 @@ class Dialect:
     streaming_store: str
     # Moves a variable to another register, by its type, where that pays.
     renewed: Mapping[str, str]
-    # Outputs begin at multiples of so many bytes for streaming stores; 0: the nest has seen to that.
+    # Bytes to which outputs are aligned for streaming stores; 0 where the nest has seen to that.
     streaming_alignment: int
     # Functions before kernels with matrix products; without them, products are loops.
     matrix_functions: str
@@ -81,7 +81,7 @@ class Dialect:
     await_copies: str
     # A copy of neighbours from local memory to a buffer.
     copy_out: str
-    # Names of functions that differ from those of C.
+    # Names of functions by operation; others have the name of the operation.
     functions: Mapping[str, str]
     # The first parts of names of vector types, by element type; loads and stores of whole vectors,
     # and a vector made of scalars.

@@ -66,7 +66,7 @@ def told(statement: Told, dialect: Dialect) -> list[str]:
 
 
 def cluster_attribute(nest: LoopNest, dialect: Dialect) -> str:
-    """How a kernel says that neighbouring groups are clusters; "" where they are none."""
+    """The attribute of a kernel whose groups form clusters; "" for other kernels."""
     if nest.cluster == 1:
         return ""
     return _of_cluster("attribute", dialect, count=str(nest.cluster))[0]

@@ -125,7 +125,7 @@ class _Sharing:
             self.compared[id(node)] = self._comparisons(node)
 
     def _comparisons(self, value: Value) -> int:
-        """How many comparisons a condition is made of where it has no name; 0 of what is none."""
+        """The number of comparisons in a condition without a name; 0 for other values."""
         if not isinstance(value, Calc) or value.dtype != U8:
             return 0
         if value.op in COMPARISONS:

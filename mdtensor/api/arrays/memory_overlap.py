@@ -19,7 +19,7 @@ def is_apart(array: Array, others: Iterable[Array], xp: Any) -> bool:
 
 
 def check_distinct(name: str, array: Array) -> None:
-    """Raises ShapeError for an array to be written of which two elements share memory."""
+    """Raises ShapeError for an output array if two of its elements share memory."""
     if overlaps_itself(array):
         raise ShapeError(
             f"elements of {name} share memory: shape {tuple(array.shape)}, strides"

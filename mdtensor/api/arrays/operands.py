@@ -109,7 +109,7 @@ def as_arrays(operands: Sequence[object], xp: Any) -> list[Array]:
 
 
 def as_array(name: str, operand: object, xp: Any, dtype: np.dtype | None = None) -> Array:
-    """An operand as an array of NumPy or CuPy, in its own memory where that can be read.
+    """An operand as an array of NumPy or CuPy, without a copy if its memory can be read.
 
     `dtype` is for lists and numbers, which have no type of their own. Tensors of other libraries
     are read by `__array__`, or by `__dlpack__` where they have no other way.

@@ -51,7 +51,7 @@ class Taken:
     tensors: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def returned(self, result: Any) -> Any:
-        """A result, of which a tensor that was given is that very tensor."""
+        """A result, where a given tensor is returned as that very tensor."""
         if _type_of(result) is tuple:
             return tuple([self.tensors.get(id(each), each) for each in result])
         return self.tensors.get(id(result), result)

@@ -81,7 +81,7 @@ def _in_steps(
 
 
 def _into_several(into: Run, makers: Sequence[Make]) -> Callable[..., list[Array]]:
-    """A function of operands that makes the results, of which there are several."""
+    """A function of operands that allocates several results and computes into them."""
 
     def new(*operands: Array) -> list[Array]:
         results = [make() for make in makers]

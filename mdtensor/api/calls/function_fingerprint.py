@@ -76,7 +76,7 @@ Visited = dict[Hashable, tuple[int, object]]
 
 
 def _key(value: Any, visited: Visited, names: Sequence[str] = ()) -> Hashable:
-    """The key of a value, of which code looks up attributes of some names."""
+    """The key of a value; code looks up attributes of these names in it."""
     kind: type = value.__class__
     if kind is types.FunctionType:
         held = _of_function(value, visited)
@@ -129,7 +129,7 @@ def _of_tensor(tensor: Any, visited: Visited) -> Hashable:
 def _with_attributes(
     held: Hashable, own: Mapping[str, Any], visited: Visited, names: Sequence[str]
 ) -> Hashable:
-    """The key of a function, of which code looks up attributes of some names."""
+    """The key of a function; code looks up attributes of these names in it."""
     found = [part for n in names if n in own for part in (n, _key(own[n], visited, names))]
     return (held, *found) if found else held
 

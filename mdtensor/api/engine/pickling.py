@@ -8,10 +8,10 @@ from typing import Any
 
 
 def packed(value: object) -> str:
-    """The text of a value."""
+    """Pickles a value as text."""
     return base64.b64encode(pickle.dumps(value)).decode()
 
 
 def unpacked(text: str) -> Any:
-    """The value of a text."""
+    """Unpickles a value from its text."""
     return pickle.loads(base64.b64decode(text))

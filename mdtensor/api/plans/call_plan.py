@@ -142,7 +142,7 @@ class CallPlan(Plan):
 
 
 def _ordered(launch: Callable[..., Any], order: tuple[int, ...]) -> Callable[..., Any]:
-    """The same launch on arrays that come in another order, or of which it takes some."""
+    """The same launch on arrays in another order, or on more arrays than it needs."""
     if order == tuple(range(len(order))):
         return launch
     return lambda *arrays: launch(*[arrays[number] for number in order])

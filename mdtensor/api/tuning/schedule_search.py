@@ -298,7 +298,7 @@ def _searched_space(
 def _by_schedule(
     candidates: _Candidates, trials: Iterable[Measured], earlier: Collection[Schedule]
 ) -> dict[Schedule, Measured]:
-    """New trials, of which a schedule counts once, in whichever places of the space it is."""
+    """New trials, each schedule once, even if it is in several places of the space."""
     new: dict[Schedule, Measured] = {}
     for each in trials:
         schedule = candidates.schedule_of(each.configuration)

@@ -113,7 +113,7 @@ def _confirm_calls(
 
 
 def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str, int | None]]:
-    """The calls of several programs of which some are to be tuned, and where."""
+    """The calls that run several programs, some of them to be tuned, and their devices."""
     found = [(steps, item.arrays, item.device) for item in items for steps in item.within]
     return [*dict.fromkeys(found)]
 

@@ -218,7 +218,7 @@ class SqliteShelf:
         return self._rows(TrialRow, rows)
 
     def _rows(self, kind: type[R], found: Iterable[Sequence[object]]) -> list[R]:
-        """The rows of what a table holds, which may be anything; what is none is counted."""
+        """The valid rows of a table; invalid ones are counted."""
         rows = [row_from_values(kind, values) for values in found]
         self.dropped += sum(row is None for row in rows)
         return [row for row in rows if row is not None]
@@ -389,7 +389,7 @@ _TABLES = frozenset(_spelt(each) for each in SCHEMA if each.startswith("create")
 
 
 def row_from_values(kind: type[R], values: Sequence[object]) -> R | None:
-    """The row of a table's values, which may be anything; None where they are none."""
+    """The row of a table's values; None where the values are invalid."""
     names = [field.name for field in fields(kind)]
     if len(values) != len(names):
         return None

@@ -232,7 +232,7 @@ class Store(Closing):
     def import_(
         self, file: str | Path, check: Callable[[str], object] = canonical_schedule
     ) -> Imported:
-        """Add the rows of an exported file, but for those that are none; what became of them.
+        """Add the valid rows of an exported file; returns their number, and what was refused.
 
         `check` raises an MdtensorError for a schedule that is none. Trials that are here already
         are left, winners replaced by the usual rule. Raises `StoreError` for another kind of file.
@@ -366,7 +366,7 @@ def _finite(number: float | None) -> float | None:
 def _parsed(
     lines: Iterable[str], check: Callable[[str], object]
 ) -> tuple[list[Row], tuple[Refusal, ...]]:
-    """The rows of an exported file's lines, and why some are none."""
+    """The valid rows of an exported file's lines, and why the others are refused."""
     rows: list[Row] = []
     refused: list[Refusal] = []
     number = 0

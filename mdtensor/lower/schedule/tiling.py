@@ -214,7 +214,7 @@ def division(extent: int, block: int, parts: int) -> tuple[int, int]:
 
 
 def _in_row(problem: Problem, schedule: Schedule, d: int) -> int:
-    """Neighbours of a warp that share a scanned dim; 1 where they are none, 0 for other dims.
+    """Lanes of a warp that share a scanned dim; 1 where they do not, 0 for other dims.
 
     Four warps that multiply matrices together have whole rows each.
     """

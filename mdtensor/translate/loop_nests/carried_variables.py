@@ -52,7 +52,7 @@ class CarriedVariables:
             environment[name] = self._entry(held.number, initial)
 
     def settle(self, environment: dict[str, Any]) -> None:
-        """Gives the variables their values after the loop, outside of which the program is now."""
+        """Gives the variables their values after the loop."""
         stores = self._nest.stores[self._first_store :]
         used = [store.value for store in stores]
         used += [axis for store in stores for axis in store.index]

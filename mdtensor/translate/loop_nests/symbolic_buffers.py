@@ -51,7 +51,7 @@ class _Whole(Aggregate):
 
 
 class SymbolicBuffer(_Whole):
-    """An array of which only name, type and shape are known.
+    """A symbolic array: only its name, type and shape are known.
 
     An element of a structured type has fields, by attribute and by key; a field is a buffer of its
     own, named `buffer.field`, whose last axes are those of a sub-array. Strings are held as words,

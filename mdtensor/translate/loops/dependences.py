@@ -51,7 +51,7 @@ def carried_backwards(first: Touch, second: Touch) -> Loop | None:
 
 
 def repeated(write: Touch) -> Loop | None:
-    """A loop of which two iterations may write one element."""
+    """A loop that has two iterations which may write the same element."""
     equations, inequalities = _meeting(write, write)
     for loop in write.loops:
         ahead = _variable(loop, _FIRST) - _variable(loop, _SECOND)

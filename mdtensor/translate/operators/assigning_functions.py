@@ -22,7 +22,7 @@ from mdtensor.translate.scalar import Expr, Number, as_expr, cast, param
 
 
 class Fields:
-    """Named values, of which some may be set under conditions."""
+    """Named values, some of which may be set under conditions."""
 
     def __init__(self, what: str, names: Sequence[str], known: Mapping[str, Any] | None = None):
         self._what = what

@@ -23,7 +23,7 @@ class Undecided:
 
 
 class NoChoiceError(ValueError):
-    """Two values of which no condition can choose one; the message says what they are."""
+    """No condition can choose between two values; the message says what they are."""
 
 
 def merge(condition: Expr, then: Any, otherwise: Any) -> Any:

@@ -38,7 +38,7 @@ _FOLDS: Any = (min, max, sum, any, all)
 
 
 class Calls(Expressions):
-    """Calls functions on values of which some may be symbolic."""
+    """Calls functions on values, some of which may be symbolic."""
 
     def _called(self, node: ast.Call, variables: dict[str, Any]) -> Any:
         function = self._value(node.func, variables)
@@ -64,7 +64,7 @@ class Calls(Expressions):
     def call(
         self, node: ast.AST, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """What a function returns for values, of which some may be symbolic."""
+        """The value that a function returns for values, some of which may be symbolic."""
         if isinstance(function, partial):
             given = (*function.args, *args), {**function.keywords, **kwargs}
             return self.call(node, function.func, *given)

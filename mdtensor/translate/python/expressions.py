@@ -1,4 +1,4 @@
-"""The values of Python's expressions, of which some may be symbolic."""
+"""The values of Python's expressions, some of which may be symbolic."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Expressions(ABC):
         return self._guarded(node, operator.getitem, holder, index)
 
     def _check_place(self, node: ast.Subscript, holder: Any, index: Any) -> None:
-        """Refuses to look into a list, of which only Python knows the places."""
+        """Refuses to look into a list at a symbolic place."""
         kind = type(holder).__name__
         if isinstance(holder, list | tuple | str) and is_symbolic(index):
             name = ast.unparse(node.value)

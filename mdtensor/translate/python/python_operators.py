@@ -1,4 +1,4 @@
-"""What Python's operators mean for values of which some may be symbolic."""
+"""What Python's operators mean for values, some of which may be symbolic."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def _place(space: IndexSpace, combinations: Mapping[str, Combination]) -> Expr:
 
 
 def _places(combinations: Mapping[str, Combination]) -> list[str]:
-    """The dims of which positions are wanted."""
+    """The dims whose positions are wanted."""
     operators = {name: said.operator for name, said in combinations.items() if said.kind != "cc"}
     return [name for name, said in operators.items() if operator_name(said) in PAIR_NAMES]
 

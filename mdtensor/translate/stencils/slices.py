@@ -144,7 +144,7 @@ def _renumbered(expr: Expr, elements: Sequence[Expr]) -> Expr:
 
 
 def _takes_all(value: Expr, elements: Sequence[Expr]) -> bool:
-    """Whether a value is seen to depend on all elements of which it is built."""
+    """Whether a value is seen to depend on all elements that it is built of."""
     left = {id(element) for element in elements if element.op != "const"}
     waiting, every = [value], frozenset(left)
     while waiting and left:

@@ -66,7 +66,7 @@ class Prepared:
 
     @property
     def operands(self) -> int:
-        """The number of operands, of which each is read by one step, as each step's result is."""
+        """The number of operands; one step reads each of them, and each step's result."""
         return sum([len(step.operands) for step in self.steps]) - len(self.steps) + 1
 
     @property

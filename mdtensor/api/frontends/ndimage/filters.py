@@ -183,7 +183,7 @@ def extreme(
 
 
 def _check_order(array: Array) -> None:
-    """Raises DTypeError for elements of which none is the largest."""
+    """Raises DTypeError for elements that have no order."""
     if array.dtype.kind == "c":
         raise DTypeError("Complex type not supported", hint="complex numbers have no order")
 

@@ -70,7 +70,7 @@ def local_name(position: int) -> str:
 def partials_of(
     problem: Problem, schedule: Schedule, tilings: Sequence[DimTiling]
 ) -> Partials | None:
-    """What groups leave of a reduction that they share; None where they share none."""
+    """The partial results of a reduction that groups share; None where they share none."""
     split = [d for d in problem.contracted if tilings[d].is_split]
     if not split:
         return None

@@ -87,7 +87,7 @@ def whole_parts(tilings: Sequence[DimTiling]) -> list[Statement]:
 
 
 def tile_loop(tiling: DimTiling, body: Iterable[Statement]) -> Loop:
-    """The loop over the tiles of a group's part of a dim, the last of which may be cut off."""
+    """The loop over the tiles of a group's part of a dim; the last tile may be cut off."""
     start, low, high = tiling.var("t"), name(tiling.var("lo")), name(tiling.var("hi"))
     end = LetIndex(tiling.var("e"), IndexCalc("min", name(start) + tiling.tile, high))
     stop, step = high + (tiling.tile - 1), as_index(tiling.tile)

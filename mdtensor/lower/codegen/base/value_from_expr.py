@@ -84,7 +84,7 @@ def _value(
 
 
 class _Named:
-    """The values of large expressions, of which no statement gets more than a few levels."""
+    """Large expressions, cut into statements of few nested operations."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ def combined_lanes(
 
 
 class _Block:
-    """Neighbouring points, a power of two of them, the first of which has the number `first`."""
+    """A power of two of neighbouring points, from number `first` on."""
 
     def __init__(self, operator: Operator, first: int, statements: list[Statement]) -> None:
         self.operator, self.first, self.statements = operator, first, statements

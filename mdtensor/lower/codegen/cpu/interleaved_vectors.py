@@ -138,7 +138,7 @@ class _Interleaving:
         return result
 
     def _stored(self, run: Run, stores: Sequence[Store]) -> list[Statement]:
-        """Stores of the whole vectors of a run, of which each store has every few elements."""
+        """Stores of the whole vectors of a run, which several strided stores fill."""
         statements: list[Statement] = []
         refs = [self.held(store.value, statements) for store in stores]
         lane_at = {
@@ -208,7 +208,7 @@ class _Loads:
     known: dict[int, Value] = field(default_factory=dict[int, Value])
 
     def meet(self, value: Value) -> None:
-        """Notes which elements of which runs a value is made of."""
+        """Notes which elements of runs a value uses."""
         if isinstance(value, Calc):
             if id(value) not in self.met:
                 self.met[id(value)] = value

@@ -54,10 +54,10 @@ def in_other_order(tile: CopiedTile, walks: Walks, items: int) -> Walks:
 
 
 def _sectors_first(tile: CopiedTile, walks: Walks, items: int) -> Walks:
-    """The walks in an order that lets work-items be whole rows of them, if a sector is copied.
+    """The loops reordered so that work-items cover whole loops, if accesses still fill sectors.
 
-    Of the walk that is none, neighbours come first whose number work-items are a multiple of, then
-    what follows, and what is left of it last.
+    The first loop that work-items do not cover evenly is split by the greatest common divisor of
+    its length and their number: the near part keeps its place, the far part becomes the last loop.
     """
     before = 1
     for n, walk in enumerate(walks):

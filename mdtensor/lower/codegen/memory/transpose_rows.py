@@ -69,7 +69,7 @@ def _column(store: Store) -> Column | None:
 
 
 def _pieces(rows: Mapping[int, Store], lanes: int) -> list[list[Store]]:
-    """Neighbouring rows, as powers of two that are no more than the lanes; single ones are none."""
+    """Runs of neighbouring rows whose lengths are powers of two, at least 2, at most the lanes."""
     pieces: list[list[Store]] = []
     left = sorted(rows)
     while left:

@@ -203,7 +203,7 @@ def matrix_product(frame: Frame, tile: Tile) -> list[Statement]:
 def accumulators_of(
     frame: Frame, tile: Tile, factors: Factors
 ) -> tuple[tuple[tuple[Ref, Ref], ...], ...]:
-    """A work-item's accumulators by groups of rows and of columns, of which it has two each."""
+    """A work-item's accumulators, by groups of rows and columns; it has two in each."""
     row, column, _ = frame.schedule.tensor
     dims = frame.unrolled_kept
     numbered = {point: n for n, point in enumerate(tile.points)}

@@ -105,7 +105,7 @@ def _marched(
     ahead: Ahead,
     out: Out,
 ) -> list[Statement]:
-    """Whole blocks along a dim, and behind the last one what is left of the dim."""
+    """The loop over whole blocks along a dim, and the code for the rest of the dim."""
     tiling = frame.tilings[d]
     start, high = tiling.var("t"), name(tiling.var("hi"))
     first = LetIndex(tiling.var("r"), tiling.first)

@@ -25,7 +25,7 @@ WAY_BYTES = 4096
 L2_WAYS = 16
 # Bytes per cycle and core, from L2, L3 and main memory.
 BYTES_PER_CYCLE = (40.0, 28.0, 10.0)
-# The start-up cost of a run, in bytes that L2, L3 and memory could have delivered meanwhile; and the
+# Start-up cost of a run, in bytes that L2, L3 and memory could have delivered meanwhile; and the
 # factor on it where memory is prefetched.
 STARTING, STARTING_AHEAD = (0.0, 200.0, 200.0), 0.1
 # Pages that a core walks through side by side, each fetched ahead.

@@ -18,8 +18,8 @@ from mdtensor.lower.problem.work import operations
 from mdtensor.lower.schedule.rules.row_stores import unlike_rows
 from mdtensor.lower.schedule.schedule import Schedule
 
-# Cycles on a current core; only their ratio matters. The latency of a multiply-add is 4; 6 allows for
-# imperfect scheduling. Each further one of a dependency chain adds 4.
+# Cycles on a current core; only their ratio matters. The latency of a multiply-add is 4; 6 allows
+# for imperfect scheduling. Each further one of a dependency chain adds 4.
 LATENCY, LINK = 6.0, 4.0
 # Instructions that a core has begun at one time.
 IN_FLIGHT = 256

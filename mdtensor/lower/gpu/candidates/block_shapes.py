@@ -231,7 +231,7 @@ class Blocks:
         return self._staged(block.items) if block.sharing == 1 else ("",) * len(self._uses)
 
     def _staged(self, threads: Sequence[int]) -> tuple[str, ...]:
-        """Where streams are staged: those of which work-items of a group read the same elements."""
+        """The staging of streams: those that work-items of a group read in common are staged."""
         return tuple(
             "local" if stageable and any(threads[d] > 1 for d in dims) else ""
             for stageable, dims in zip(self._stageable, self._sharing, strict=True)

@@ -115,7 +115,7 @@ def _along(extent: int, points: int, most: int) -> tuple[int, ...]:
 
 
 def _stages(problem: Problem, schedule: Schedule, target: Target, rates: Rates) -> list[int]:
-    """Stages by which so many bytes are on their way as the bandwidth takes."""
+    """Numbers of stages that keep enough bytes in flight to use the bandwidth."""
     try:
         planes = planes_of(problem, schedule, tilings_of(problem, schedule))
     except LoweringError:

@@ -92,7 +92,7 @@ def is_valid_bulk(problem: Problem, schedule: Schedule) -> bool:
 
 
 def spreads(problem: Problem, dims: tuple[int, int, int], rows: int) -> list[dict[int, int]]:
-    """How the rows of a block can lie along dims: one, or several of which few rows are beyond.
+    """Ways to lay a block's rows along dims: along one dim, or along several with little waste.
 
     By dim; several have the innermost in an array first, and powers of two of all but the last.
     """

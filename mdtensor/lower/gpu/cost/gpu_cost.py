@@ -37,13 +37,13 @@ GROUPS_OF_CORE = 32
 # Instructions for a copy of 16 bytes, for one that is transposed through registers, and for the
 # address of a stream's tile where several dims are reduced.
 COPY, TURNED_COPY, TURN = 7.0, 20.0, 20.0
-# Slow-down by register bank conflicts, as a fraction of the multiply-adds; where a row takes several
-# steps in turn, only the first multiply-add of each row has one.
+# Slow-down by register bank conflicts, as a fraction of the multiply-adds; where a row takes
+# several steps in turn, only the first multiply-add of each row has one.
 IN_ONE_BANK = 0.125
 SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
 LINE = 128
-# Cycles of a core per wide load of a warp from local memory, per line loaded from global memory, and
-# per line copied to local memory.
+# Cycles of a core per wide load of a warp from local memory, per line loaded from global memory,
+# and per line copied to local memory.
 LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 1.0
 # Fraction of the shorter of arithmetic, local and global loads that does not overlap the longest,
 # with one warp per scheduler.
@@ -63,8 +63,8 @@ BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
 # Of a cluster, whose groups begin together: what that takes beyond counting them.
 BEGIN_TOGETHER = 1e-6
-# Fraction of min(arithmetic, memory traffic) that does not overlap the other with one group per core;
-# n groups divide it by n ** GROUPS_APART.
+# Fraction of min(arithmetic, memory traffic) that does not overlap the other with one group per
+# core; n groups divide it by n ** GROUPS_APART.
 NOT_MOVED, GROUPS_APART = 0.3, 0.3
 # Contiguous bytes per warp below which stores slow down as (WRITTEN / bytes) ** SCATTERED; unstaged
 # loads slow down as (LINE / bytes) ** READ_APART.

@@ -78,7 +78,7 @@ def lies_as_source(schedule: Schedule, number: int) -> bool:
 
 
 def read_by_steps(problem: Problem, schedule: Schedule) -> int:
-    """The staged stream of which one access reads several steps; -1 for none.
+    """The staged stream that is read several steps per access; -1 for none.
 
     Rows of points take these steps together (see `lower.codegen.memory.traversal`).
     """

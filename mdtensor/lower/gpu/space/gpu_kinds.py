@@ -215,7 +215,7 @@ def _staged(problem: Problem) -> tuple[tuple[str, ...], ...]:
 
 
 def _simple(problem: Problem, target: Target) -> Kind:
-    """One accumulator or one point after the other."""
+    """Schedules without register blocking: one accumulator or one point after the other."""
     shared = shared_dim(problem)
     among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
     return Kind(
@@ -233,7 +233,7 @@ def _simple(problem: Problem, target: Target) -> Kind:
 
 
 def _scattered(problem: Problem, target: Target) -> Kind:
-    """Results go to where they are selected, each work-item's to a copy of its own."""
+    """Scatters by single work-items, each to a copy of its own."""
     simple = _simple(problem, target)
     return replace(
         simple,
@@ -243,7 +243,7 @@ def _scattered(problem: Problem, target: Target) -> Kind:
 
 
 def _scattered_together(problem: Problem, target: Target) -> Kind:
-    """Results go to a group's copy in local memory, along the dim that groups share too."""
+    """Cooperative scatters to a group's copy in local memory."""
     d = scattered_dim(problem)
     items = tuple(n for n in _POWERS if n >= WARP)
     return Kind(
@@ -259,7 +259,7 @@ def _scattered_together(problem: Problem, target: Target) -> Kind:
 
 
 def _reduction(problem: Problem, target: Target) -> Kind:
-    """Accumulators that stay while tiles of reduced dims go by."""
+    """Reductions with register blocking."""
     shared = shared_dim(problem)
     among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
 
@@ -291,7 +291,7 @@ def _reduction(problem: Problem, target: Target) -> Kind:
 
 
 def _points(problem: Problem) -> Kind:
-    """Points that share what they read."""
+    """Pointwise problems, whose points share what they read."""
     return Kind(
         points=_by_dim(problem, lambda d: _points_along(problem, d)),
         items=_by_dim(problem, lambda d: item_counts(problem.extent(d))),
@@ -311,7 +311,7 @@ def _points(problem: Problem) -> Kind:
 
 
 def _planes(problem: Problem, target: Target) -> Kind | None:
-    """Points of groups that march while planes are on their way; None where none can be staged."""
+    """2.5-D streaming with prefetched planes; None where no planes can be staged."""
     d = plane_dim(problem)
     if d < 0 or not any(shares_along(problem, e) for e in problem.kept):
         return None
@@ -336,7 +336,7 @@ def _planes(problem: Problem, target: Target) -> Kind | None:
 
 
 def _scan(problem: Problem, *, shared: bool) -> Kind:
-    """Sums of a scan; where groups share it, each has a block of one point of the other dims."""
+    """Cooperative scans; groups may share the scanned dim, by look-back."""
     d = problem.scanned
     items = tuple(n for n in _POWERS if n < 2 * problem.extent(d))
     if shared:
@@ -361,7 +361,7 @@ def _scan(problem: Problem, *, shared: bool) -> Kind:
 
 
 def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> Kind:
-    """Products of small matrices by warps along rows, columns and a reduction."""
+    """Products on tensor cores, along rows, columns and a reduction."""
     row, column, along = dims
     factors = matrices_of(problem, dims)
     extents = {d: problem.extent(d) for d in dims}
@@ -401,7 +401,7 @@ def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> K
 def _bulk(
     problem: Problem, matrices: Kind, dims: tuple[int, int, int], results: tuple[str, ...]
 ) -> Kind:
-    """Products of matrices that bulk copies bring, which leave `results` in some of these ways."""
+    """Products with TMA copies and wgmma, whose `results` leave in some of these ways."""
     row, column, along = dims
     factors = matrices_of(problem, dims)
     panel, step = panel_of(factors), factors.step

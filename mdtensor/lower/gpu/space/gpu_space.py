@@ -165,7 +165,7 @@ def _lanes(kinds: Kinds) -> Callable[..., tuple[int, ...]]:
 
 
 def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
-    """Which inputs are copied to local memory first, in tiles of which reduced dims, and how."""
+    """Parameters of staging: which inputs, in tiles of which reduced dims, and how."""
     last = len(problem.streams) - 1
     for n in range(last + 1):
         regions = {each: kind.staged[n] for each, kind in kinds.items()}

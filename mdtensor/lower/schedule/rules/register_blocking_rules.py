@@ -52,7 +52,7 @@ def _validate_cluster(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_march(problem: Problem, schedule: Schedule) -> None:
-    """A group walks through whole blocks of one work-item each, along a dim without reduction."""
+    """Schedules that stream walk through whole blocks, along a dim without reduction."""
     if problem.is_general or problem.contracted:
         raise LoweringError("groups march along fixed extents, without a reduction")
     walked = [d for d in schedule.group_order if _blocks_of_part(problem, schedule, d) > 1]
@@ -70,7 +70,7 @@ def _validate_march(problem: Problem, schedule: Schedule) -> None:
 
 
 def _validate_ahead(schedule: Schedule, d: int) -> None:
-    """Planes that are on their way come one at a time, of all streams."""
+    """Prefetched planes come one at a time, of all streams."""
     if schedule.stages < 2 or schedule.registers[d] > 1:
         raise LoweringError("groups march through staged planes one by one, in stages")
     if not all(schedule.staged):
