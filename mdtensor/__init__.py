@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mdtensor import errors
     from mdtensor.api.arrays.array_spec import spec
+    from mdtensor.api.calls.call_trace import trace
     from mdtensor.api.calls.statistics import stats
     from mdtensor.api.devices import device, devices
     from mdtensor.api.frontends.convolution import conv, conv_capsule
@@ -68,6 +69,7 @@ __all__ = [
     "stats",
     "stencil",
     "tensordot",
+    "trace",
     "tune",
     "tuning",
 ]
@@ -100,6 +102,7 @@ _HOMES = {
     "stats": "api.calls.statistics",
     "stencil": "api.frontends.stencil",
     "tensordot": "api.frontends.einsum.tensordot",
+    "trace": "api.calls.call_trace",
     "tune": "api.tuning.tune",
     "tuning": "api.tuning.tuning_context",
 }

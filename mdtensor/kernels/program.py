@@ -16,6 +16,7 @@ from mdtensor.lower.gpu.candidates.unaligned import for_any_alignment
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.stage_timer import stage
 from mdtensor.translate.rewrites.total_operators import forgets
 
 
@@ -39,16 +40,21 @@ def program_of(
         may_be_narrow = dialect.narrow_index and not schedule.long_indices
         narrow = may_be_narrow and have_narrow_indices(problem, schedule, nests)
         spelled = dialect.narrowed() if narrow else dialect
-        source = render(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
+        with stage("render"):
+            source = render(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
         return replace(source, fragile=fragile)
 
+    def nests_of(schedule: Schedule, *, aligned: bool) -> tuple[LoopNest, ...]:
+        with stage("lower"):
+            return lowered(problem, schedule, head, aligned=aligned)
+
     if only_aligned:
-        return rendered(lowered(problem, schedule, head, aligned=schedule.resident))
+        return rendered(nests_of(schedule, aligned=schedule.resident))
     if not schedule.resident:
-        return rendered(lowered(problem, schedule, head))
-    aligned = lowered(problem, schedule, head, aligned=True)
+        return rendered(nests_of(schedule, aligned=False))
+    aligned = nests_of(schedule, aligned=True)
     fallback = for_any_alignment(problem, schedule) if schedule.bulk else schedule
-    nests = lowered(problem, fallback, head)
+    nests = nests_of(fallback, aligned=False)
     if aligned == nests:
         return rendered(nests)
     return replace(rendered(aligned), unaligned=rendered(nests))

@@ -20,6 +20,7 @@ import numpy as np
 
 from mdtensor.api.arrays import device_scope, invalidation
 from mdtensor.api.arrays.torch_tensors import taken
+from mdtensor.api.calls import call_trace
 from mdtensor.api.calls.call_recorder import OUT, REFUSED, Launch, Noted, launch_of
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.engine import tuning_mode
@@ -80,6 +81,14 @@ def _is_seen() -> bool:
     return bool(_active) and (_recording.get() is not None or tuning_mode.is_watching())
 
 
+def _is_taken(launch: Launch) -> bool:
+    """Whether a launch that was kept may be taken, which a trace is told."""
+    if _is_seen():
+        return False
+    call_trace.hit(launch)
+    return True
+
+
 def in_full() -> None:
     """Keeps the current call out of the cache, as one that must warn every time."""
     if _active and (notes := _recording.get()) is not None:
@@ -96,14 +105,17 @@ def recalled(
     *,
     numbers: bool = False,
     at_once: AtOnce | None = None,
+    front_end: str = "",
 ) -> Callable[P, Any]:
     """A function of arrays and options, with a cache of its calls.
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
-    `at_once` gives what runs a call with a new key on the arrays in it, if it knows that.
+    `at_once` gives what runs a call with a new key on the arrays in it, if it knows that. Traces call
+    it `front_end`, by default as the function is called.
     """
     whole: Callable[..., Any] = function
+    name = front_end or function.__name__
     known = Bounded[tuple[object, ...], Launch](SIZE)
     known_get = known.get
     invalidation.tables.append(known)
@@ -219,6 +231,8 @@ def recalled(
                     return result
         if invalidation.has_tensors and (found := on_tensors(args, options)) is not NO_TENSORS:
             return found
+        if _active and call_trace.begins():
+            return call_trace.traced(name, called, args, options)
         try:
             key, arrays = described(args, options)
             launch = known_get(key)
@@ -227,13 +241,17 @@ def recalled(
         if key is None and (found := on_tensors(args, options)) is not NO_TENSORS:
             return found
         if key is None:  # out of the handler: what is raised now has nothing to do with keys
+            if _active:
+                call_trace.missed(None, known)
             return device_scope.called_there(whole, args, options)
-        if launch is not None and not (_active and _is_seen()):
+        if launch is not None and (not _active or _is_taken(launch)):
             result = launch(*arrays)
             if result is OUT:
                 return options["out"]
             if result is not REFUSED:
                 return result
+        if _active:
+            call_trace.missed(key, known)
         if is_noting():  # a part of the call that is being made
             return whole(*args, **options)
         device = None if invalidation.cupy_array is None else device_scope.elsewhere(args, options)
@@ -373,7 +391,10 @@ def _in_full(
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
         launch = launch_of(noted, arrays, result, options.get("out"), known.get(key))
         if launch is not None:
+            with suppress(AttributeError):
+                launch.served_by = noted.served_by  # pyright: ignore[reportFunctionMemberAccess]
             _keep(known, key, launch, generation)
+    call_trace.kept(key, known)
     return originals.get(id(result), result)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
+from mdtensor.translate.md_hom import MDHom
 
 Array = Any
 Launch = Callable[..., Any]
@@ -31,7 +32,8 @@ class Noted:
 
     `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
     those for the results. `constants` are operands behind these, which follow from the arguments
-    that are no operands.
+    that are no operands. `served_by` is the kind of arrays and what kernels were chosen for, by which
+    traces tell of later calls.
     """
 
     new: Callable[..., Any]
@@ -40,6 +42,7 @@ class Noted:
     targets: Sequence[Array]
     result: Any
     constants: tuple[Array, ...] = ()
+    served_by: tuple[str, tuple[MDHom, ...]] = "", ()
 
 
 def launch_of(

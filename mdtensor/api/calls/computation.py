@@ -30,7 +30,7 @@ from mdtensor.api.arrays.operands import (
     spec_of,
 )
 from mdtensor.api.async_steps import Begun, Chain, Step
-from mdtensor.api.calls import call_cache, statistics
+from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Ready, Run
 from mdtensor.api.calls.shape_families import Families, Member
 from mdtensor.api.engine import tuning_mode
@@ -38,6 +38,7 @@ from mdtensor.backends.protocol import Program
 from mdtensor.bounded import Bounded
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
+from mdtensor.stage_timer import stage
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.stages import stages
@@ -87,15 +88,15 @@ def staged(computation: Computation) -> Computation:
     for step in computation.steps:
         before: tuple[int, ...] = ()
         chain = stages(step.md_hom)
-        for stage in chain:
-            reads = tuple(step.operands[n] if n >= 0 else before[-1 - n] for n in stage.inputs)
+        for each in chain:
+            reads = tuple(step.operands[n] if n >= 0 else before[-1 - n] for n in each.inputs)
             writes = step.results
-            if stage is not chain[-1]:
+            if each is not chain[-1]:
                 writes = tuple(
-                    first + len(temporaries) + n for n in range(len(stage.md_hom.outputs))
+                    first + len(temporaries) + n for n in range(len(each.md_hom.outputs))
                 )
-                temporaries += [buffer.spec for buffer in stage.md_hom.outputs]
-            steps.append(Step(stage.md_hom, reads, writes))
+                temporaries += [buffer.spec for buffer in each.md_hom.outputs]
+            steps.append(Step(each.md_hom, reads, writes))
             before = writes
     return replace(computation, temporaries=tuple(temporaries), steps=tuple(steps))
 
@@ -151,6 +152,8 @@ def call(
     out: Array | tuple[Array, ...] | None = None,
     constants: int = 0,
     moment: Callable[[], Hashable] = lambda: None,
+    *,
+    front_end: str = "",
 ) -> Any:
     """Runs a front end's computation on arrays; one result, or a tuple of several.
 
@@ -159,10 +162,15 @@ def call(
     So many `constants`, the last operands, follow from what the front end was given besides the
     arrays that are the other operands. `moment` gives what `build` looks at besides: what was built
     for some layouts stays what it is, but for others it is built anew where that has changed.
+    Traces call it `front_end`, where it is no part of a call that has a name.
 
     Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
     `out` that does not fit.
     """
+    if front_end and invalidation.watchers and call_trace.begins():
+        return call_trace.traced(
+            front_end, call, (key, operands, build, out, constants, moment), {}
+        )
     given = () if out is None else _several(out)
     generation = invalidation.generation()
     xp = array_module((*operands, *given))
@@ -177,6 +185,8 @@ def call(
     place = _place(xp), tuning_mode.uses_store()
     is_watched = executor is not None or tuning_mode.is_watching() or planner.get() is not None
     found = None if is_watched else _ready.get((place, seen))
+    if invalidation.watchers:
+        call_trace.looked_up(found)
     if found is None:
         alike = None if is_watched or xp is not np else lambda: (key, moment())
         found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
@@ -194,7 +204,8 @@ def call(
             ready is not found and generation == invalidation.generation()
         ):  # else perhaps out of date
             _ready.keep((place, seen), ready)
-        ready.into(*arrays, *results)
+        with stage("run"):
+            ready.into(*arrays, *results)
     is_direct = True
     for target, result in zip(given, results, strict=False):
         if target is not result:
@@ -227,7 +238,8 @@ def _member_or_built(
         return member
 
     def built(specs: tuple[TensorSpec, ...]) -> Computation:
-        return staged(build(specs))
+        with stage("translate"):
+            return staged(build(specs))
 
     computation = built(specs)
     check_native([spec.dtype for spec in computation.results])
@@ -269,7 +281,7 @@ def _ready_with(
     whole, counted = None, None
     if xp is np and len(steps) > 1 and not any(_interpreted(step) for step in steps):
         whole, counted = pipeline.joined(chain), functools.partial(pipeline.counted, chain)
-    return Ready(
+    ready = Ready(
         chain,
         computation.results,
         [allocator(spec, xp) for spec in computation.temporaries],
@@ -281,6 +293,9 @@ def _ready_with(
         None if whole is None else whole.launcher(),
         counted,
     )
+    if programs is None:  # else steps may have another shape's numbers
+        ready.served_by = _arrays_of(xp), tuple([s.md_hom for s in steps if not _interpreted(s)])
+    return ready
 
 
 def _note(
@@ -297,7 +312,9 @@ def _note(
     if all(o is a or isinstance(o, np.generic | float | complex) for o, a in pairs[:count]):
         kept = tuple(arrays[count:])
         call_cache.note(
-            call_cache.Noted(ready.new, ready.into, operands[:count], targets, result, kept)
+            call_cache.Noted(
+                ready.new, ready.into, operands[:count], targets, result, kept, ready.served_by
+            )
         )
 
 

@@ -12,6 +12,7 @@ from mdtensor.api.async_steps import Begins, Chain, Launch, Step, launched, run_
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.launchers import counting, scalar_result, single_launch
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import MDHom
 
 Run = Callable[..., None]
 Make = Callable[[], Array]
@@ -45,6 +46,8 @@ class Ready:
         slots = [(*step.operands, *step.results) for step in chain.steps]
         is_simple = slots == [tuple(range(operands + 1))] and len(results) == 1 and not filled
         self.results = tuple(results)
+        # The kind of arrays, and what kernels were chosen for, where that is known.
+        self.served_by: tuple[str, tuple[MDHom, ...]] = "", ()
         self.only: Run | None = launch(chain.steps[0]) if is_simple else None
         makers = [made(spec) for spec in results]
         run = self.only

@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mdtensor.forks import keep_over_forks
+from mdtensor.stage_timer import Recorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.
 _MOST_WAITING = 256
@@ -37,7 +38,8 @@ class Background(Generic[Work]):
         self._do, self._rest, self._stop = do, rest, stop
         self._thread: threading.Thread | None = None
         self._process = 0  # the one whose thread that is
-        self._waiting: dict[Hashable, Work] = {}
+        # Work, and the recorder of the call that asked for it.
+        self._waiting: dict[Hashable, tuple[Work, Recorder | None]] = {}
         self._asked: SimpleQueue[Hashable] = SimpleQueue()  # keys, and None for the end
         lock = threading.RLock()
         keep_over_forks(lock)
@@ -52,7 +54,8 @@ class Background(Generic[Work]):
         if len(self._waiting) >= _MOST_WAITING and not must:
             return
         # setdefault is atomic: only one of several racing threads enqueues.
-        if self._waiting.setdefault(key, work) is work:
+        asked = work, asked_for()
+        if self._waiting.setdefault(key, asked) is asked:
             self._asked.put(key)
 
     def _begin(self) -> None:
@@ -71,7 +74,9 @@ class Background(Generic[Work]):
                 if self._closing.wait(_PAUSE):
                     return
                 try:
-                    self._do(self._waiting[key])
+                    work, told = self._waiting[key]
+                    with beside(told):
+                        self._do(work)
                 finally:
                     with self._changed:
                         del self._waiting[key]

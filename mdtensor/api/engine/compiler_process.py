@@ -25,6 +25,7 @@ from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError, CompilerFailedError, TuningError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.stage_timer import stage
 
 if TYPE_CHECKING:
     from mdtensor.autotune.worker.worker import Worker
@@ -74,9 +75,10 @@ class CompilerApart:
         worker = self._opened()
         if worker is None:
             self.attempts.forget(key)
-            with self.attempts.begun(key):
+            with self.attempts.begun(key), stage("compile"):
                 return self._device.compile(source, sizes)
-        machine = self._machine_code(worker, key, source)
+        with stage("compile"):
+            machine = self._machine_code(worker, key, source)
         self._device.binaries.put(key, machine)
         return self._device.load(Compiled(source, machine), sizes)
 
@@ -168,7 +170,7 @@ class CompilerHere:
         if (program := self._apart.kept(key, source, sizes)) is not None:
             return program
         try:
-            with self._apart.attempts.begun(key):
+            with self._apart.attempts.begun(key), stage("compile"):
                 return self._device.compile(source, sizes)
         except CompilerFailedError as error:
             if error.failure != "cut off":

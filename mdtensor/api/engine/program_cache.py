@@ -32,6 +32,7 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.plain_data import data_of, digest_of, value_of
+from mdtensor.stage_timer import stage
 
 # Where problems become programs.
 _FOLDERS = ("lower", "kernels", "backends", "translate")
@@ -74,7 +75,9 @@ class Winners:
     def _made(
         self, problem: Problem, schedule: Schedule, source: Callable[[], KernelSource]
     ) -> Compiled:
-        compiled = self._device.compiled(source())
+        text = source()
+        with stage("compile"):
+            compiled = self._device.compiled(text)
         self._programs().put(self._key_of_program(problem, schedule), content_of(compiled))
         return compiled
 

@@ -19,6 +19,7 @@ from mdtensor.autotune.store.store import Store
 from mdtensor.backends.protocol import Program
 from mdtensor.backends.select import VARIABLE, open_device
 from mdtensor.forks import keep_over_forks
+from mdtensor.stage_timer import ran, stage
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
@@ -119,11 +120,13 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
         choice = _programs.get(key)
     if choice is None:
         generation = invalidation.generation()
-        choice = engine.choose(md_hom, use_store=use_store)
+        with stage("choose"):
+            choice = engine.choose(md_hom, use_store=use_store)
         if len(_programs) >= PROGRAMS_KEPT:
             forget()  # and so no call keeps the programs of the others
         elif generation == invalidation.generation():  # else better ones may exist
             _programs[key] = choice
+    ran(choice)
     return choice
 
 

@@ -45,7 +45,7 @@ class StencilFunction(Decorated):
         self.border = border
         self._signature = _signature_of(function)
 
-    @functools.partial(recalled, of=_itself)
+    @functools.partial(recalled, of=_itself, front_end="stencil")
     def __call__(self, *args: Any, out: Arrays | None = None, **kwargs: Any) -> Any:
         """The function at every point of the arrays: one array, or a tuple of several.
 
@@ -112,7 +112,7 @@ class StencilFunction(Decorated):
             for n, a in enumerate(args)
         )
 
-    @functools.partial(recalled, of=_itself)
+    @functools.partial(recalled, of=_itself, front_end="stencil")
     def _called(self, arguments: Sequence[Any], *, out: Arrays | None, inside: bool = False) -> Any:
         """One call; only for the points whose neighbours all exist, where `inside` is set."""
         constants: list[Number | None] = [a if is_number(a) else None for a in arguments]

@@ -11,7 +11,7 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.device_scope import at
 from mdtensor.api.arrays.dlpack import is_on_gpu
 from mdtensor.api.arrays.torch_tensors import taken
-from mdtensor.api.calls import statistics
+from mdtensor.api.calls import call_trace, statistics
 from mdtensor.api.engine import registry
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.engine.tuning_mode import Recorded, Steps, current_mode
@@ -75,8 +75,12 @@ class Plan(PlanLaunches):
         call with `out` are remembered by weak references; NumPy refuses to `resize` them in place.
         Raises DTypeError for a masked array, DeviceError for arrays of several devices.
         """
-        if _watchers and self.mode != (mode := current_mode()):
-            return self._in(mode)(*operands, out=out)
+        if _watchers:
+            if self.mode != (mode := current_mode()):
+                return self._in(mode)(*operands, out=out)
+            if call_trace.begins():
+                return call_trace.traced("plan", self, operands, {"out": out})
+            call_trace.looked_up(self._launch if out is None else self._launch_into)
         if len(operands) == 2:
             a, b = operands
             kind = _type_of(a)

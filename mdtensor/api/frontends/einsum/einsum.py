@@ -55,6 +55,7 @@ from mdtensor.errors import SubscriptError
 from mdtensor.options import is_one_of
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
+from mdtensor.stage_timer import stage
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
 from mdtensor.translate.md_hom import MDHom
@@ -238,7 +239,8 @@ def _einsum(
             launches = launches_of(prepared, kind, xp)
             if xp is np and not prepared.result.shape:
                 launches = replace(launches, new=scalar_result(launches.new))
-            result = launches.new(*arrays)
+            with stage("run"):
+                result = launches.new(*arrays)
             if plain:
                 _found_family(operands)
             return _noted(launches, arrays, None, result)
@@ -270,7 +272,10 @@ def _in_single(text: str, arrays: list[Array], out: Array | None, options: Optio
 def _noted(launches: Launches, arrays: Sequence[Array], out: Array | None, result: Array) -> Array:
     """The result of a call that can be recalled."""
     targets = () if out is None else (out,)
-    call_cache.note(call_cache.Noted(launches.new, launches.into, arrays, targets, result))
+    served_by = launches.served_by
+    call_cache.note(
+        call_cache.Noted(launches.new, launches.into, arrays, targets, result, (), served_by)
+    )
     return result
 
 
@@ -309,7 +314,8 @@ def lookup_or_prepare(
     prepared = _table.get(key)
     if prepared is None:
         specs = [spec_of(array) for array in arrays]
-        prepared = options.prepared(text, specs, None if out is None else spec_of(out))
+        with stage("translate"):
+            prepared = options.prepared(text, specs, None if out is None else spec_of(out))
         _table.keep(key, prepared)
     return prepared
 

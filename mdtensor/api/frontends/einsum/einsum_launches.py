@@ -14,6 +14,7 @@ from mdtensor.api.calls.launchers import Into, Launch, counting, single_launch
 from mdtensor.api.engine import registry
 from mdtensor.api.frontends.einsum.einsum_planner import Prepared
 from mdtensor.backends.protocol import Program
+from mdtensor.translate.md_hom import MDHom
 
 Array = Any
 
@@ -23,11 +24,12 @@ class Launches:
     """What runs a call: `new` makes the result of operands, `into` has it behind them.
 
     Neither checks its arguments: they have the specs of the plan, and the result that is given
-    shares no memory with the others.
+    shares no memory with the others. `served_by` is the kind of arrays and what is computed.
     """
 
     new: Launch
     into: Into
+    served_by: tuple[str, tuple[MDHom, ...]] = "", ()
 
 
 def launches_of(prepared: Prepared, arrays: str, xp: Any) -> Launches:
@@ -36,9 +38,10 @@ def launches_of(prepared: Prepared, arrays: str, xp: Any) -> Launches:
     program = _whole(prepared, arrays)
     run = _stepwise(prepared, arrays, xp) if program is None else program.launcher()
     new = single_launch(run, allocator(prepared.result, xp), tally, prepared.operands)
+    into = counting(run, tally)
     if prepared.converted:
-        return Launches(_converting(new, prepared), _converting(counting(run, tally), prepared))
-    return Launches(new, counting(run, tally))
+        new, into = _converting(new, prepared), _converting(into, prepared)
+    return Launches(new, into, (arrays, tuple([step.md_hom for step in prepared.steps])))
 
 
 def _whole(prepared: Prepared, arrays: str) -> Program | None:

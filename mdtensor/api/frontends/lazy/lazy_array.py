@@ -88,7 +88,7 @@ class LazyArray(NDArrayOperatorsMixin):
             return _computation(value, specs)
 
         with at(elsewhere(arrays, {"out": out})):
-            return call(("slices", value), arrays, build, out)
+            return call(("slices", value), arrays, build, out, front_end="lazy")
 
     def transpose(self, *axes: Any) -> LazyArray:
         """The axes in another order, by default the reverse one."""

@@ -140,7 +140,7 @@ class Directive(Decorated):
                 self.function, self.outputs, self.inputs, is_point=is_point
             )
 
-    @functools.partial(recalled, of=_meaning, numbers=True)
+    @functools.partial(recalled, of=_meaning, numbers=True, front_end="mdh")
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the loops on arrays."""
         if self._is_dsl:
