@@ -111,8 +111,8 @@ def recalled(
 
     `of` gives the key of the first argument, where that is what a method belongs to. `numbers`
     says that Python's floating-point numbers are handed to kernels when they run, as arrays are.
-    `at_once` gives what runs a call with a new key on the arrays in it, if it knows that. Traces call
-    it `front_end`, by default as the function is called.
+    `at_once` gives what runs a call with a new key on the arrays in it, if it knows that.
+    Traces call it `front_end`, by default as the function is called.
     """
     whole: Callable[..., Any] = function
     name = front_end or function.__name__

@@ -32,8 +32,8 @@ class Noted:
 
     `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
     those for the results. `constants` are operands behind these, which follow from the arguments
-    that are no operands. `served_by` is the kind of arrays and what kernels were chosen for, by which
-    traces tell of later calls.
+    that are no operands. `served_by` is the kind of arrays and what kernels were chosen
+    for, by which traces tell of later calls.
     """
 
     new: Callable[..., Any]

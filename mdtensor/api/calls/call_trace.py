@@ -28,7 +28,18 @@ from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.stage_timer import STAGES
 
 MOST_CALLS = 10_000  # that a trace holds; more are counted only
-_WIDTHS = (11, 20, 9, 26)  # columns of front end, cache, tier and kernel
+_COLUMNS = 100
+_WIDTHS = (10, 18, 9)  # of front end, cache and tier; then of calls and milliseconds
+_NUMBERS = {
+    "calls": 6,
+    "ms": 8,
+    "translate": 10,
+    "choose": 8,
+    "lower": 7,
+    "render": 8,
+    "compile": 9,
+    "run": 7,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +118,9 @@ class Trace:
 
         Raises ArgumentError for what is no path, OSError where it cannot be written.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise ArgumentError(f"path is {shown(path)}", hint='a path, such as "trace.json"')
+        given: object = path
+        if not isinstance(given, str | os.PathLike):
+            raise ArgumentError(f"path is {shown(given)}", hint='a path, such as "trace.json"')
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": _events(self), "displayTimeUnit": "ms"}, file)
 
@@ -313,22 +325,32 @@ def _tier(choice: Choice) -> str:
 
 
 def _table(seen: Trace) -> str:
-    """A line for each kind of call: calls, what served them, and milliseconds in each stage."""
-    names = ("front end", "cache", "tier", "kernel")
-    head = "".join(f"{n:<{w}}" for n, w in zip(names, _WIDTHS, strict=True))
+    """Two lines for each kind of call: what served it, milliseconds in all stages; its kernels."""
+    texts = "".join(f"{n:<{w}}" for n, w in zip(("call", "cache", "tier"), _WIDTHS, strict=True))
+    numbers = "".join(f"{n:>{w}}" for n, w in _NUMBERS.items())
     rows: dict[tuple[str, ...], list[Call]] = {}
     for call in seen.calls:
         tiers = "+".join(dict.fromkeys(k.tier for k in call.kernels))
-        problems = "; ".join(k.problem for k in call.kernels)
+        kernels = "; ".join(f"{k.problem} by {' '.join(k.schedule.split())}" for k in call.kernels)
         name = f"{call.front_end} !" if call.error else call.front_end
-        rows.setdefault((name, call.cache, tiers or "-", problems or "-"), []).append(call)
-    lines = [f"{head}{'calls':>7}{'ms':>9}  most of it"]
-    for texts, calls in rows.items():
-        cells = "".join(f"{_cut(t, w - 1):<{w}}" for t, w in zip(texts, _WIDTHS, strict=True))
-        milliseconds = 1e3 * sum(call.seconds for call in calls)
-        stages = {s: sum(c.seconds_in(s) for c in calls) for s in STAGES}
-        most = max(stages, key=lambda s: stages[s])
-        lines.append(f"{cells}{len(calls):>7}{milliseconds:>9.3f}  {most}")
+        rows.setdefault((name, call.cache, tiers or "-", kernels), []).append(call)
+    lines = [texts + numbers]
+    for (*cells, kernels), calls in rows.items():
+        found = [1e3 * sum(call.seconds for call in calls)]
+        found += [1e3 * sum(call.seconds_in(s) for call in calls) for s in STAGES]
+        head = "".join(f"{_cut(t, w - 1):<{w}}" for t, w in zip(cells, _WIDTHS, strict=True))
+        values = [str(len(calls)), *(f"{ms:.{2 if ms < 100 else 0}f}" for ms in found)]
+        lines.append(
+            head + "".join(f"{v:>{w}}" for v, w in zip(values, _NUMBERS.values(), strict=True))
+        )
+        lines += [f"  {_cut(kernels, _COLUMNS - 2)}"] if kernels else []
+    for call in seen.calls:
+        for span in [*call.spans]:
+            if span.thread != call.thread:
+                lines.append(
+                    f"  beside {call.front_end}, thread {span.thread}: {span.stage}"
+                    f" {1e3 * span.alone:.2f} ms"
+                )
     if seen.left_out:
         lines.append(f"{seen.left_out} more calls are not shown")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.engine import registry
 from mdtensor.errors import ArgumentError, SubscriptError
 
 A, B = np.ones((6, 7)), np.ones((7, 5))
@@ -22,6 +23,15 @@ A, B = np.ones((6, 7)), np.ones((7, 5))
 @mdt.stencil(border="reflect")
 def mean(u):
     return (u[-1, 0] + u[1, 0]) / 2
+
+
+@mdt.mdh()
+def rows(x):
+    y = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[i] += x[i, j]
+    return y
 
 
 def test_a_miss_has_all_stages_and_a_hit_only_runs() -> None:
@@ -48,6 +58,7 @@ def test_a_miss_has_all_stages_and_a_hit_only_runs() -> None:
         ("convolve", lambda: mdt.convolve(A[0], A[1])),
         ("stencil", lambda: mean(A)),
         ("lazy", lambda: np.asarray(mdt.lazy(A) * 2 + 1)),
+        ("mdh", lambda: rows(A)),
         ("plan", lambda: mdt.compile("ij,jk->ik", A, B)(A, B)),
     ],
 )
@@ -91,6 +102,38 @@ def test_nested_traces_see_what_is_inside_and_other_threads_are_others() -> None
         thread.start()
         thread.join()
     assert (len(outer.calls), len(inner.calls)) == (2, 1)
+
+
+def test_another_process_compiles_nothing(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np, mdtensor as mdt\n"
+        "with mdt.trace() as t: mdt.einsum('ij,jk->ki', np.ones((6, 7)), np.ones((7, 5)))\n"
+        "print(*[s.stage for s in t.calls[0].spans])"
+    )
+    environment = {**os.environ, "MDTENSOR_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert "compile" in runs[0]
+    assert "compile" not in runs[1]
+    assert {"translate", "choose", "lower", "render", "run"} <= {*runs[0]}
+
+
+def test_work_in_the_background_is_told_with_its_thread() -> None:
+    engine = registry.engine_for()
+    with mdt.trace() as seen:
+        mdt.einsum("ij,jk->ik", np.ones((517, 600)), np.ones((600, 530)))
+        engine.settle()
+    (call,) = seen.calls
+    assert {span.thread for span in call.spans} > {call.thread}
+    assert "beside einsum, thread" in str(seen)
 
 
 def test_a_file_of_events(tmp_path: Path) -> None:
