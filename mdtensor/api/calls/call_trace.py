@@ -118,9 +118,7 @@ class Trace:
 
         Raises ArgumentError for what is no path, OSError where it cannot be written.
         """
-        given: object = path
-        if not isinstance(given, str | os.PathLike):
-            raise ArgumentError(f"path is {shown(given)}", hint='a path, such as "trace.json"')
+        _check_path(path)
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": _events(self), "displayTimeUnit": "ms"}, file)
 
@@ -354,6 +352,11 @@ def _table(seen: Trace) -> str:
     if seen.left_out:
         lines.append(f"{seen.left_out} more calls are not shown")
     return "\n".join(lines)
+
+
+def _check_path(given: object) -> None:
+    if not isinstance(given, str | os.PathLike):
+        raise ArgumentError(f"path is {shown(given)}", hint='a path, such as "trace.json"')
 
 
 def _cut(text: str, width: int) -> str:
