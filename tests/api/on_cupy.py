@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import mdtensor.api.frontends.einsum.einsum as einsum
 from mdtensor.api.calls import computation
 from mdtensor.api.engine import registry
 from mdtensor.translate import reference
@@ -40,8 +39,7 @@ def compute_there(md_hom: MDHom, inputs: tuple[Any, ...], outputs: tuple[Any, ..
 
 
 def _use_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (einsum, computation):
-        monkeypatch.setattr(module, "executor", compute_there)
+    monkeypatch.setattr(computation, "executor", compute_there)
 
 
 # Before any conftest takes it: tests that ask for the reference get the GPU too.

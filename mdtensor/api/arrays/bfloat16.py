@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import Array, reason_of_types
+from mdtensor.api.arrays.operands import COMPUTED, Array, reason_of_types
 
 
 def are_short(types: Sequence[np.dtype]) -> bool:
     """Whether kernels of a processor could compute with these types, were it not for bfloat16."""
-    is_there = any(dtype.name == "bfloat16" for dtype in types)
+    is_there = any(dtype.char not in COMPUTED and dtype.name == "bfloat16" for dtype in types)
     return is_there and not reason_of_types(types, on_gpu=True)
 
 

@@ -357,17 +357,6 @@ def _cupy_allocator(shape: tuple[int, ...], dtype: np.dtype, array_of: Any) -> C
     return allocate
 
 
-def ordered_allocator(
-    shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype
-) -> Callable[[], np.ndarray]:
-    """A function that makes arrays of NumPy with axes that lie in memory in another order.
-
-    `shape` has their extents in the order in memory, `axes` says where each axis is there.
-    """
-    base = _numpy_allocator(shape, dtype)
-    return base if axes == (*range(len(axes)),) else lambda: base().transpose(axes)
-
-
 def _numpy_allocator(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
     if math.prod(shape) * dtype.itemsize >= LARGE:
         return aligned_allocator(shape, dtype)

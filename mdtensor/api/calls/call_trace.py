@@ -237,6 +237,16 @@ def traced(
             each.add(call)
 
 
+@contextmanager
+def not_noted() -> Generator[None]:
+    """A context whose calls no trace notes, since they are planned instead of made."""
+    token = _open.set(_Recorder(Call("", 0.0, 0)))
+    try:
+        yield
+    finally:
+        _open.reset(token)
+
+
 def hit(launch: Callable[..., Any]) -> None:
     """Tells the call that is being made which launch was kept for it."""
     if (found := _open.get()) is None or found.call.cache:

@@ -1,7 +1,7 @@
 """Computation: what a front end makes of a call: `md_hom`s in order, and the arrays they share.
 
-Front ends other than einsum hand a key and a builder to `call`, which does the rest: the table of
-computations that were built, the arrays, the kernels, the counting.
+Front ends hand a key and a builder to `call`, which does the rest: the table of computations that
+were built, the arrays, the kernels, the counting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mdtensor.api.arrays.operands import (
 )
 from mdtensor.api.async_steps import Begun, Chain, Step
 from mdtensor.api.calls import call_cache, call_trace, statistics
-from mdtensor.api.calls.executable import Ready, Run
+from mdtensor.api.calls.executable import Ready, Run, as_converted
 from mdtensor.api.calls.shape_families import Families, Member
 from mdtensor.api.engine import tuning_mode
 from mdtensor.backends.protocol import Program
@@ -57,6 +57,7 @@ class Computation:
     `operands` is their number. `fills` are values that results are filled with before the first
     step, or None for results that the steps write whole. `whole` gives the one step that takes the
     place of all, if there is one, for devices that read zeros outside of arrays at no cost.
+    `converted` are operands that are copied to another type first, as kernels do not round them.
     """
 
     operands: int
@@ -65,11 +66,19 @@ class Computation:
     steps: tuple[Step, ...]
     fills: tuple[float | None, ...] = ()
     whole: Callable[[], Step | None] | None = None
+    converted: tuple[tuple[int, np.dtype], ...] = ()
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
         """Specs of results and temporaries."""
         return (*self.results, *self.temporaries)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one program on the operands and the one result is all there is to run."""
+        slots = [(*step.operands, *step.results) for step in self.steps]
+        is_whole = slots == [tuple(range(self.operands + 1))] and len(self.results) == 1
+        return is_whole and not self.converted and all(fill is None for fill in self.fills)
 
 
 def single(md_hom: MDHom) -> Computation:
@@ -153,6 +162,7 @@ def call(
     constants: int = 0,
     moment: Callable[[], Hashable] = lambda: None,
     *,
+    casting: str = "same_kind",
     front_end: str = "",
 ) -> Any:
     """Runs a front end's computation on arrays; one result, or a tuple of several.
@@ -162,40 +172,40 @@ def call(
     So many `constants`, the last operands, follow from what the front end was given besides the
     arrays that are the other operands. `moment` gives what `build` looks at besides: what was built
     for some layouts stays what it is, but for others it is built anew where that has changed.
-    Traces call it `front_end`, where it is no part of a call that has a name.
+    `casting` says which types of `out` take the results, as NumPy's words do. Traces call it
+    `front_end`, where it is no part of a call that has a name.
 
     Raises DTypeError for element types without kernels and for masked arrays, ShapeError for an
     `out` that does not fit.
     """
     if front_end and invalidation.watchers and call_trace.begins():
-        return call_trace.traced(
-            front_end, call, (key, operands, build, out, constants, moment), {}
-        )
+        given = key, operands, build, out, constants, moment
+        return call_trace.traced(front_end, call, given, {"casting": casting})
     given = () if out is None else _several(out)
     generation = invalidation.generation()
     xp = array_module((*operands, *given))
     arrays = as_computed(operands, xp)
     written = tuple([as_output("out", target, xp) for target in given])
     if any(array is not target for array, target in zip(written, given, strict=True)):
-        call(key, operands, build, written, constants)
+        call(key, operands, build, written, constants, moment, casting=casting)
         return out
     check_types([target.dtype for target in given], on_gpu=xp is not np)
     layouts = tuple([(a.shape, a.strides, a.dtype) for a in arrays])
     seen = (key, layouts)
     place = _place(xp), tuning_mode.uses_store()
-    is_watched = executor is not None or tuning_mode.is_watching() or planner.get() is not None
-    found = None if is_watched else _ready.get((place, seen))
+    is_seen = is_watched()
+    found = None if is_seen else _ready.get((place, seen))
     if invalidation.watchers:
         call_trace.looked_up(found)
     if found is None:
-        alike = None if is_watched or xp is not np else lambda: (key, moment())
+        alike = None if is_seen or xp is not np else lambda: (key, moment())
         found = _member_or_built(seen, alike, tuple(map(spec_of, arrays)), build)
         if isinstance(found, Computation) and found.whole is not None and xp is not np:
             found = _suited(found, seen, xp)
     if isinstance(found, Computation) and (plans := planner.get()) is not None:
         return plans(found, operands, out)
-    results = _allocated(found.results, arrays, given, xp)
-    if isinstance(found, Computation) and is_watched:
+    results = _allocated(found.results, arrays, given, casting, xp)
+    if isinstance(found, Computation) and is_seen:
         ready = None
         _run(found, arrays, results, xp)
     else:
@@ -210,7 +220,7 @@ def call(
     for target, result in zip(given, results, strict=False):
         if target is not result:
             is_direct = False
-            xp.copyto(target, result, casting="same_kind")
+            xp.copyto(target, result, casting=casting)
     finished: Any = out
     if out is None:
         several = tuple([r[()] if xp is np and r.ndim == 0 else r for r in results])
@@ -218,6 +228,22 @@ def call(
     if ready is not None and is_direct and call_cache.is_noting():
         _note(ready, operands, arrays, constants, given, finished)
     return finished
+
+
+def is_watched() -> bool:
+    """Whether calls must be seen one by one, are planned, or are computed otherwise."""
+    return executor is not None or tuning_mode.is_watching() or planner.get() is not None
+
+
+def at_once(key: Hashable, arrays: Sequence[Array]) -> Callable[..., Any] | None:
+    """What runs the computation of a key on addressable arrays of NumPy, of any layouts.
+
+    None where no family of computations has it (see `shape_families`), or calls are watched.
+    """
+    if is_watched():
+        return None
+    member = families.member((key, None), tuple(map(spec_of, arrays)))
+    return None if member is None else ready_for(member, np).new
 
 
 def _member_or_built(
@@ -284,7 +310,7 @@ def _ready_with(
     ready = Ready(
         chain,
         computation.results,
-        [allocator(spec, xp) for spec in computation.temporaries],
+        computation.temporaries,
         computation.fills,
         xp,
         lambda spec: allocator(spec, xp),
@@ -292,6 +318,8 @@ def _ready_with(
         begun,
         None if whole is None else whole.launcher(),
         counted,
+        computation.converted,
+        is_single=computation.is_single,
     )
     if programs is None:  # else steps may have another shape's numbers
         ready.served_by = _arrays_of(xp), tuple([s.md_hom for s in steps if not _interpreted(s)])
@@ -336,7 +364,11 @@ def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
 
 
 def _allocated(
-    due: Sequence[TensorSpec], arrays: Sequence[Array], given: Sequence[Array], xp: Any
+    due: Sequence[TensorSpec],
+    arrays: Sequence[Array],
+    given: Sequence[Array],
+    casting: Any,
+    xp: Any,
 ) -> list[Array]:
     """The results: new arrays, or the caller's where a kernel may write to them."""
     if given and len(given) != len(due):
@@ -348,7 +380,7 @@ def _allocated(
         target = given[number] if given else None
         if target is not None and tuple(target.shape) != spec.shape:
             raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
-        if target is not None and not np.can_cast(spec.dtype, target.dtype, "same_kind"):
+        if target is not None and not np.can_cast(spec.dtype, target.dtype, casting):
             raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
         if target is not None and xp is np and not target.flags.writeable:
             raise read_only("out")
@@ -363,7 +395,8 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
     for fill, result in zip(computation.fills, results, strict=False):
         if fill is not None:
             result.fill(fill)
-    slots = [*arrays, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
+    given = as_converted(arrays, computation.converted)
+    slots = [*given, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
     if tuning_mode.is_watching():
         pipeline = importlib.import_module("mdtensor.api.engine.registry")
         pipeline.saw_call(computation.steps, _arrays_of(xp))

@@ -16,22 +16,25 @@ from mdtensor.translate.md_hom import MDHom
 
 Run = Callable[..., None]
 Make = Callable[[], Array]
+_MUCH = 1 << 24  # bytes of arrays between steps: steps on these take longer than to wait for each
+Conversions = Sequence[tuple[int, np.dtype]]  # positions of operands, and the types to copy them to
 
 
 class Ready:
     """`new` is a function of operands that makes the results, `into` one of operands and results.
 
     Neither checks its arguments: arrays have the layouts that this was made for, and no result
-    shares memory with another array. `only` runs the single program that there is, if so. `whole`
-    runs all steps of a call of several at once, where that is known; else `counted` takes what runs
-    them one by one, where the calling thread does that.
+    shares memory with another array. `is_single` says that one program is all there is to
+    run. `whole` runs all steps of a call of several at once, where that is known; else `counted`
+    takes what runs them one by one, where the calling thread does that. `converted` are operands
+    that are copied to another type first.
     """
 
     def __init__(
         self,
         chain: Chain,
         results: Sequence[TensorSpec],
-        temporaries: Sequence[Make],
+        temporaries: Sequence[TensorSpec],
         fills: Sequence[float | None],
         xp: Any,
         made: Callable[[TensorSpec], Make],
@@ -39,26 +42,33 @@ class Ready:
         begun: Begins,
         whole: Run | None = None,
         counted: Callable[[Run], Run] | None = None,
+        converted: Conversions = (),
+        *,
+        is_single: bool = False,
     ) -> None:
-        tally = statistics.tally(statistics.GENERATED, results[0].dtype)
+        engine = statistics.GENERATED if chain.steps else statistics.FILLED
+        tally = statistics.tally(engine, results[0].dtype)
         operands = chain.operands
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
-        slots = [(*step.operands, *step.results) for step in chain.steps]
-        is_simple = slots == [tuple(range(operands + 1))] and len(results) == 1 and not filled
         self.results = tuple(results)
         # The kind of arrays, and what kernels were chosen for, where that is known.
         self.served_by: tuple[str, tuple[MDHom, ...]] = "", ()
-        self.only: Run | None = launch(chain.steps[0]) if is_simple else None
         makers = [made(spec) for spec in results]
-        run = self.only
+        run = launch(chain.steps[0]) if is_single else None
         if whole is not None:
             every = Launch(whole, None, tuple(range(operands + len(results))))
             run = _in_steps((every,), (), filled) if filled else whole
         elif run is None:
             launches = launched(chain.steps, begun)
-            run = _in_steps(launches, temporaries, filled)
+            first, makes = operands + len(results), [made(spec) for spec in temporaries]
+            if _may_lack_memory(launches, temporaries, range(operands, first)):
+                run = _one_by_one(launches, makes, first, filled)
+            else:
+                run = _in_steps(launches, makes, filled)
             if counted is not None and all(each.finish is None for each in launches):
                 run = counted(run)
+        if converted:
+            run = _converting(run, converted)
         self.into = counting(run, tally)
         if len(results) > 1:
             self.new = _several(_into_several(self.into, makers), on_host=xp is np)
@@ -66,6 +76,23 @@ class Ready:
             self.new = single_launch(run, makers[0], tally, operands)
             if xp is np and not results[0].shape:
                 self.new = scalar_result(self.new)
+
+
+def as_converted(operands: Sequence[Array], conversions: Conversions) -> list[Array]:
+    """The operands, some of them copied to another type."""
+    given = list(operands)
+    for number, dtype in conversions:
+        given[number] = given[number].astype(dtype, order="C")
+    return given
+
+
+def _converting(run: Run, conversions: Conversions) -> Run:
+    """The same on operands of which some are copied to another type first."""
+
+    def converting(*arrays: Array) -> None:
+        run(*as_converted(arrays, conversions))
+
+    return converting
 
 
 def _in_steps(
@@ -79,6 +106,49 @@ def _in_steps(
         for slot, fill in filled:
             arrays[slot].fill(fill)
         run_all(launches, slots)
+
+    return into
+
+
+def _may_lack_memory(
+    launches: Sequence[Launch], temporaries: Sequence[TensorSpec], results: range
+) -> bool:
+    """Whether arrays between steps are made late and dropped early: they are large.
+
+    Not where a step before the last writes a result, since nothing is written without memory.
+    """
+    writes_early = any(slot in results for launch in launches[:-1] for slot in launch.slots)
+    return not writes_early and sum(spec.nbytes for spec in temporaries) >= _MUCH
+
+
+def _one_by_one(
+    launches: Sequence[Launch],
+    temporaries: Sequence[Make],
+    first: int,
+    filled: Sequence[tuple[int, float]],
+) -> Run:
+    """Runs steps one after the other; an array between them is there while steps use it.
+
+    `first` is the slot of the first of these arrays.
+    """
+    users: dict[int, list[int]] = {first + n: [] for n in range(len(temporaries))}
+    for number, launch in enumerate(launches):
+        for slot in users.keys() & launch.slots:
+            users[slot].append(number)
+    made = [[slot for slot, use in users.items() if use[0] == n] for n in range(len(launches))]
+    dropped = [[slot for slot, use in users.items() if use[-1] == n] for n in range(len(launches))]
+    steps = [*zip(launches, made, dropped, strict=True)]
+
+    def into(*arrays: Array) -> None:
+        slots: list[Array] = [*arrays, *[None] * len(temporaries)]
+        for slot, fill in filled:
+            arrays[slot].fill(fill)
+        for launch, new, old in steps:
+            for slot in new:
+                slots[slot] = temporaries[slot - first]()
+            run_all((launch,), slots)
+            for slot in old:
+                slots[slot] = None
 
     return into
 

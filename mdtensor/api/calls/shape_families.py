@@ -129,7 +129,7 @@ def family_of(
     generals, _ = _generalised(computation, engine)
     try:
         again = build(tuple([_watched(spec, watch) for spec in specs]))
-        if any(0 in step.md_hom.extents.values() for step in again.steps):
+        if not again.steps or any(0 in step.md_hom.extents.values() for step in again.steps):
             return None
         problems = tuple([engine.problem_of(step.md_hom) for step in again.steps])
         named = tuple(map(generalised, problems))

@@ -24,6 +24,8 @@ Number = int | float
 Numbers = Callable[..., Any]
 
 
+_MOST_LINES = 2000  # of a program: a translation takes less time than more of them
+
 # What is hashed when it is made, so that no watched number is in it.
 _WITHOUT_NUMBERS = Expr, ScalarFunction, Operator
 
@@ -52,7 +54,7 @@ class Watch:
         known = self._known.get(text)
         if known is None:
             name = f"v{len(self._known)}"
-            self._lines.append(f"{name} = {text}")
+            self._record(f"{name} = {text}")
             known = self._known[text] = Watched(value, name, self)
         return known
 
@@ -60,8 +62,13 @@ class Watch:
         """Records the outcome of a comparison, which becomes a guard of the program."""
         if text not in self._known:
             self._known[text] = value
-            self._lines.append(f"if {'not ' if value else ''}({text}): return None")
+            self._record(f"if {'not ' if value else ''}({text}): return None")
         return value
+
+    def _record(self, line: str) -> None:
+        if len(self._lines) >= _MOST_LINES:
+            raise self.lose()
+        self._lines.append(line)
 
     def lose(self) -> NotWatchedError:
         """Invalidates the trace; returns the error for code that needs a number's value."""
@@ -158,6 +165,8 @@ def _arithmetic(symbol: str, function: Callable[[Any, Any], Any], *, swapped: bo
 
 def _comparison(symbol: str, function: Callable[[Any, Any], bool]) -> Any:
     def method(self: Watched, other: Any) -> Any:
+        if type(other) is float and not math.isfinite(other):
+            return function(self.value, other)  # the same for all numbers
         if not _is_number(other):
             return NotImplemented
         value = function(self.value, _value(other))

@@ -1,4 +1,4 @@
-"""Plans of calls that are computations: all but einsum's sums of products."""
+"""Plans of calls: the computations that a function of mdtensor runs are prepared ahead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
-from mdtensor.api.calls import computation, statistics
+from mdtensor.api.calls import call_trace, computation, statistics
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.engine import registry, tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
@@ -54,7 +54,8 @@ def _planning() -> Generator[list[_Planned]]:
     planner = _Planner()
     token = computation.planner.set(planner.plan)
     try:
-        yield planner.seen
+        with call_trace.not_noted():
+            yield planner.seen
     finally:
         computation.planner.reset(token)
 
@@ -108,16 +109,14 @@ class CallPlan(Plan):
         if self._only is None or not _runs_kernels(operands):
             self._arguments(operands, **self._named(out))
             return
-        generation = invalidation.generation()
-        ready, order = computation.ready_for(self._only, array_module(operands)), self._order
-        count = len(operands)
-        if ready.only is not None and self.md_homs and order == tuple(range(count)):
+        generation, order, count = invalidation.generation(), self._order, len(operands)
+        if self._only.is_single and self.md_homs and order == tuple(range(count)):
             arrays = registry.kind_of(operands[0])
             program = registry.choice_for(self.md_homs[0], arrays).program
             launch_into = self._keep_program(generation, program, arrays)
         else:
             self._tally = statistics.uncounted()  # `ready` counts
-
+            ready = computation.ready_for(self._only, array_module(operands))
             check_out = self._takes.check_out
             into = _ordered(ready.into, (*order, *range(count, count + len(out))))
 

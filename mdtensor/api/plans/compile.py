@@ -17,9 +17,7 @@ from mdtensor.api.arrays.operands import (
     reason_of_types,
 )
 from mdtensor.api.frontends.einsum.einsum import einsum
-from mdtensor.api.frontends.einsum.einsum_options import Options
 from mdtensor.api.plans.bound_arguments import Arguments, specs_of
-from mdtensor.api.plans.einsum_plan import EinsumPlan
 from mdtensor.api.plans.plan import Plan
 from mdtensor.errors import ArgumentError, DTypeError, TranslationError, shown
 from mdtensor.specs import TensorSpec
@@ -87,8 +85,10 @@ def _plan(what: str | Callable[..., Any], operands: Sequence[Any], options: dict
     return _plan_of_einsum(what, arrays, options)
 
 
-def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, Any]) -> EinsumPlan:
+def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, Any]) -> CallPlan:
     """The plan of a sum of products."""
+    from mdtensor.api.plans.call_plan import CallPlan
+
     unknown = [name for name in options if name not in (*_OPTIONS, *_REDUCING)]
     if unknown:
         raise ArgumentError(
@@ -101,8 +101,8 @@ def _plan_of_einsum(text: str, operands: Sequence[Any], options: Mapping[str, An
     if reason := reason_of_types([spec.dtype for spec in specs], on_gpu=on_gpu):
         raise no_kernels(reason, ", and a plan is for what they compute")
     said = [repr(text), *map(repr, specs), *(f"{name}={shown(given[name])}" for name in given)]
-    prepared = Options.of(**{"order": "C", **given}).prepared(text, specs, None)
-    return EinsumPlan(text, ", ".join(said), specs, prepared)
+    arguments = Arguments.of(einsum, (text, *operands), {"order": "C", **given})
+    return CallPlan(text, ", ".join(said), arguments)
 
 
 def _plan_of_call(

@@ -39,8 +39,44 @@ def _jacobi(border: str) -> Callable[[int, int], Callable[[], Any]]:
     return lambda m, n: lambda: jacobi(_ones(m, n))
 
 
+def _einsum(
+    text: str, *shapes: Callable[[int, int], tuple[int, ...]], order: str = "C", dtype: str = "f4"
+) -> Callable[[int, int], Callable[[], Any]]:
+    orders = order * len(shapes) if len(order) == 1 else order
+
+    def of(m: int, n: int) -> Callable[[], Any]:
+        made: Any = zip(shapes, orders, strict=True)
+        operands = [np.ones(shape(m, n), dtype, order=each) for shape, each in made]
+        return lambda: mdt.einsum(text, *operands)
+
+    return of
+
+
+def _product(order: str, dtype: str) -> Callable[[int, int], Callable[[], Any]]:
+    shapes = (lambda m, n: (m, 8)), (lambda m, n: (8, n))
+    return _einsum("ij,jk->ik", *shapes, order=order, dtype=dtype)
+
+
 # Calls on shapes that follow from two extents.
 CALLS: dict[str, Callable[[int, int], Callable[[], Any]]] = {
+    **{
+        f"product, {order}, {dtype}": _product(order, dtype)
+        for order in ("CC", "FC", "CF", "FF")
+        for dtype in ("f4", "c16", "i1", "?")
+    },
+    "einsum, no sum": _einsum("i,j->ij", lambda m, n: (m,), lambda m, n: (n,)),
+    "einsum, transposed": _einsum("ijk->kji", lambda m, n: (m, n, 3)),
+    "einsum, batches": _einsum("...ij,...jk", lambda m, n: (2, m, n), lambda m, n: (2, n, 5)),
+    "einsum, diagonal": _einsum("ii->i", lambda m, n: (m, m)),
+    "einsum, a trace": _einsum("ij,jj->i", lambda m, n: (m, n), lambda m, n: (n, n)),
+    "einsum, three": _einsum("i,i,i->i", *([lambda m, n: (m,)] * 3)),
+    "einsum, by a path": _einsum(
+        "ij,jk,kl->il", lambda m, n: (m, 300), lambda m, n: (300, n), lambda m, n: (n, 300)
+    ),
+    "einsum, index sums": _einsum("i+j,j->i", lambda m, n: (m + 4,), lambda m, n: (5,)),
+    "einsum, other strides": lambda m, n: (
+        lambda: mdt.einsum("ij,jk", _ones(m, 16)[:, ::2], _ones(8, n)[::-1])
+    ),
     "rows": lambda m, n: lambda: mdt.reduce("ij->i", _ones(m, n), combine="max"),
     "columns": lambda m, n: lambda: mdt.reduce("ij->j", _ones(m, n)),
     "slices": lambda m, n: lambda: mdt.reduce("ij->i", _ones(m, 2 * n)[:, ::2]),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.bfloat16 import are_short, in_single
 from mdtensor.api.arrays.memory_overlap import is_apart
 from mdtensor.api.arrays.operands import (
@@ -18,7 +16,6 @@ from mdtensor.api.arrays.operands import (
     Array,
     addressable,
     addressable_copy,
-    allocate,
     array_module,
     as_arrays,
     as_output,
@@ -30,10 +27,10 @@ from mdtensor.api.arrays.operands import (
     spec_of,
     split,
 )
-from mdtensor.api.calls import call_cache, statistics
+from mdtensor.api.calls import computation, statistics
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.launchers import Launch, scalar_result
-from mdtensor.api.engine import registry, tuning_mode
+from mdtensor.api.calls.computation import Computation
+from mdtensor.api.calls.launchers import Launch
 from mdtensor.api.frontends.einsum.contraction_path import (
     Optimize,
     check_path,
@@ -41,60 +38,42 @@ from mdtensor.api.frontends.einsum.contraction_path import (
     given_path,
     unknown_path,
 )
-from mdtensor.api.frontends.einsum.einsum_families import Family, order_of
-from mdtensor.api.frontends.einsum.einsum_launches import Launches, launches_of
 from mdtensor.api.frontends.einsum.einsum_options import (
     Options,
     checked_casting,
     checked_order,
     checked_precision,
 )
-from mdtensor.api.frontends.einsum.einsum_planner import Prepared, computation_dtype
-from mdtensor.bounded import Bounded
+from mdtensor.api.frontends.einsum.einsum_planner import computation_dtype
 from mdtensor.errors import SubscriptError
-from mdtensor.options import is_one_of
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
-from mdtensor.stage_timer import stage
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.subscripts import is_affine, parse
-from mdtensor.translate.md_hom import MDHom
-from mdtensor.translate.scalar_function import PRECISIONS
-
-Compute = Callable[[MDHom, tuple[Array, ...], tuple[Array, ...]], None]
 
 _numpy_einsum = original("numpy.einsum")
 _numpy_einsum_path = original("numpy.einsum_path")
 
-_TABLE_SIZE = 4096
-
-# Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
-# interpreter here.
-executor: Compute | None = None
-
-_table = Bounded[tuple[object, ...], Prepared](_TABLE_SIZE)
-_families = Bounded[tuple[object, ...], "Family | None"](_TABLE_SIZE)
 _ndarray = np.ndarray
+_BY_DEFAULT = {optimize: Options(optimize=optimize) for optimize in (False, True)}
 
 
 def _at_once(args: Sequence[Any], options: Mapping[str, Any]) -> Launch | None:
-    """The launch of a known family's call on a new shape; None where it needs a translation.
-
-    Families are of processors, to which a precision means nothing.
-    """
-    if options and (len(options) > 1 or type(options.get("optimize")) is not bool):
+    """The launch of a known family's call on a new shape; None where it needs a translation."""
+    optimize = options.get("optimize", False)
+    if len(options) > ("optimize" in options) or type(optimize) is not bool:
         return None
-    if not _are_plain(args) or _watched():
+    if len(args) < 2 or type(args[0]) is not str or {*map(type, args[1:])} != {_ndarray}:
         return None
-    family = _families.get(_family_key(args))
-    if family is None or family.engine is not registry.engine_for():
+    arrays = args[1:]
+    if not all(array.dtype.char in COMPUTED and addressable(array) for array in arrays):
         return None
-    return family.launch(args[1:])
+    return computation.at_once(_key(args[0], _BY_DEFAULT[optimize], None), arrays)
 
 
-def _family_key(args: Sequence[Any]) -> tuple[object, ...]:
-    """The key of a call's family: the string, and rank, type and order of every array."""
-    return args[0], *[(array.ndim, array.dtype, order_of(array)) for array in args[1:]]
+def _key(text: str, options: Options, out: TensorSpec | None) -> Hashable:
+    """All that shapes the computation of a call besides the operands' layouts."""
+    return "einsum", text, options, out
 
 
 @functools.partial(recalled, at_once=_at_once)
@@ -145,19 +124,8 @@ def einsum(
     >>> einsum("ij,jk->ik", a, b, semiring="max_plus")[:, 0]
     array([3., 6.])
     """
-    classic = semiring is f is combine is epilogue is extents is None
-    plain = (
-        classic
-        and dtype is acc_dtype is None
-        and is_one_of(order, ("K",))
-        and is_one_of(casting, ("safe",))
-        and (optimize is False or optimize is True)
-        and (precision is None or is_one_of(precision, PRECISIONS))
-    )
-    if classic:
-        return _einsum(
-            operands, out, dtype, order, casting, optimize, acc_dtype, precision, plain=plain
-        )
+    if semiring is f is combine is epilogue is extents is None:
+        return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision)
     from mdtensor.api.frontends.einsum.generalized_einsum import Said, einsum_reduction
 
     said = Said(
@@ -185,22 +153,19 @@ def _einsum(
     optimize: Optimize,
     acc_dtype: object,
     precision: str | None,
-    *,
-    plain: bool,
 ) -> Array:
     """`einsum` for a call that is made in full."""
     text, given = split(operands)
     options = Options.of(dtype, order, casting, optimize, acc_dtype, precision)
     xp = array_module(given if out is None else (*given, out))
     if out is not None and (written := as_output("out", out, xp)) is not out:
-        _einsum(
-            operands, written, dtype, order, casting, optimize, acc_dtype, precision, plain=plain
-        )
+        _einsum(operands, written, dtype, order, casting, optimize, acc_dtype, precision)
         return out
 
     overriding = reason_of_classes(given, optimized=options.optimize not in (False, None))
     arrays = [] if overriding else as_arrays(given, xp)
-    if len(arrays) == 1 and out is None and _is_view(text, arrays[0]):
+    is_planned = computation.planner.get() is not None  # plans have kernels: they copy
+    if len(arrays) == 1 and out is None and not is_planned and _is_view(text, arrays[0]):
         statistics.tally(statistics.VIEW, arrays[0].dtype).calls += 1
         native = xp.einsum if xp is not np else _numpy_einsum
         return native(text, arrays[0])
@@ -229,27 +194,22 @@ def _einsum(
             reason,
             (*(arrays or given), out),
         )
+    if xp is np and out is not None and not out.flags.writeable:
+        raise read_only("out")
     arrays = [a if addressable(a) else addressable_copy(a, xp) for a in arrays]
-    kind = "numpy" if xp is np else "cupy"
-    if xp is not np:
-        invalidation.knows_cupy(xp)
-    if out is None:
-        prepared = lookup_or_prepare(text, arrays, None, options)
-        if prepared.steps and not _watched():
-            launches = launches_of(prepared, kind, xp)
-            if xp is np and not prepared.result.shape:
-                launches = replace(launches, new=scalar_result(launches.new))
-            with stage("run"):
-                result = launches.new(*arrays)
-            if plain:
-                _found_family(operands)
-            return _noted(launches, arrays, None, result)
-        result = execute(prepared, arrays, None, xp)
-        return result[()] if xp is np and result.ndim == 0 else result
-    prepared = _fill(text, arrays, out, options, xp)
-    if prepared is not None and prepared.steps and not _watched() and call_cache.is_noting():
-        _noted(launches_of(prepared, kind, xp), arrays, out, out)
-    return out
+    target = None if out is None else _spec_of_target(out, arrays, xp)
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        return options.computation(text, specs, target)
+
+    return computation.call(_key(text, options, target), arrays, build, out, casting="unsafe")
+
+
+def _spec_of_target(out: Array, arrays: Sequence[Array], xp: Any) -> TensorSpec:
+    """The spec of `out` where kernels may write to it, else of an array whose elements go there."""
+    if addressable(out) and is_apart(out, arrays, xp):
+        return spec_of(out)
+    return TensorSpec.of(out.shape, out.dtype)
 
 
 def _in_single(text: str, arrays: list[Array], out: Array | None, options: Options) -> Array:
@@ -262,114 +222,11 @@ def _in_single(text: str, arrays: list[Array], out: Array | None, options: Optio
     arrays, single = in_single(arrays, computed)
     target = None if out is None else np.empty(out.shape, single)
     given = replace(options, dtype=single, casting="unsafe")
-    result = _einsum((text, *arrays), target, *given.in_order, plain=False).astype(computed)
+    result = _einsum((text, *arrays), target, *given.in_order).astype(computed)
     if out is None:
         return result
     np.copyto(out, result, casting="unsafe")
     return out
-
-
-def _noted(launches: Launches, arrays: Sequence[Array], out: Array | None, result: Array) -> Array:
-    """The result of a call that can be recalled."""
-    targets = () if out is None else (out,)
-    served_by = launches.served_by
-    call_cache.note(
-        call_cache.Noted(launches.new, launches.into, arrays, targets, result, (), served_by)
-    )
-    return result
-
-
-def _found_family(operands: Sequence[Any]) -> None:
-    """Registers the family of a valid call, so that later shapes skip translation."""
-    if not _are_plain(operands):
-        return
-    arrays, engine = operands[1:], registry.engine_for()
-    key = _family_key(operands)
-    known = _families.get(key)
-    if key in _families and (known is None or known.engine is engine):
-        return
-    if None not in map(order_of, arrays):
-        _families.keep(key, Family.of(operands[0], arrays, engine))
-
-
-def _are_plain(operands: Sequence[Any]) -> bool:
-    """Whether operands are a string and arrays of NumPy."""
-    if len(operands) < 2 or type(operands[0]) is not str:
-        return False
-    return {*map(type, operands[1:])} == {_ndarray}
-
-
-def _watched() -> bool:
-    """Whether calls must be seen one by one, or are computed otherwise."""
-    return executor is not None or tuning_mode.is_watching()
-
-
-def lookup_or_prepare(
-    text: str, arrays: Sequence[Array], out: Array | None, options: Options
-) -> Prepared:
-    """The plan of a call, from the table or made now."""
-    touched = arrays if out is None else (*arrays, out)
-    layouts = tuple((array.shape, array.strides, array.dtype) for array in touched)
-    key = (text, layouts, out is None, options)
-    prepared = _table.get(key)
-    if prepared is None:
-        specs = [spec_of(array) for array in arrays]
-        with stage("translate"):
-            prepared = options.prepared(text, specs, None if out is None else spec_of(out))
-        _table.keep(key, prepared)
-    return prepared
-
-
-def execute(
-    prepared: Prepared,
-    arrays: Sequence[Array],
-    out: Array | None,
-    xp: Any,
-    compute: Compute | None = None,
-) -> Array:
-    """Run a plan; the result is `out` where there is one that shares no memory with `arrays`."""
-    if not prepared.steps:
-        result = out if out is not None else allocate(prepared.result, xp)
-        result.fill(0)
-        statistics.tally(statistics.FILLED, prepared.dtype).calls += 1
-        return result
-    run = compute or executor or importlib.import_module("mdtensor.api.engine.registry").compute
-    slots = dict(enumerate(arrays))
-    for number, dtype in prepared.converted:
-        slots[number] = slots[number].astype(dtype, order="C")
-    result = slots[0]
-    if tuning_mode.is_watching():
-        registry.saw_call(prepared.chain.steps, "numpy" if xp is np else "cupy")
-    for number, step in enumerate(prepared.steps, start=1):
-        direct = number == len(prepared.steps) and prepared.into_out and out is not None
-        result = out if direct else allocate(step.result, xp)
-        run(step.md_hom, tuple(slots.pop(slot) for slot in step.operands), (result,))
-        slots[len(arrays) + number - 1] = result
-    if out is not None and result is not out:
-        xp.copyto(out, result, casting="unsafe")
-        result = out
-    statistics.tally(statistics.GENERATED, prepared.dtype).calls += 1
-    return result
-
-
-def _fill(text: str, arrays: list[Array], out: Array, options: Options, xp: Any) -> Prepared | None:
-    """Compute into `out`; by way of a new array where it shares memory with an operand.
-
-    Returns the plan where its last step writes to `out` itself.
-    """
-    if xp is np and not out.flags.writeable:
-        raise read_only("out")
-    if addressable(out) and is_apart(out, arrays, xp):
-        base: Any = np.asarray(out) if xp is np else out
-        prepared = lookup_or_prepare(text, arrays, base, options)
-        execute(prepared, arrays, base, xp)
-        return prepared if prepared.into_out else None
-    shape_of_out = TensorSpec.of(out.shape, out.dtype)
-    checked = options.prepared(text, [spec_of(array) for array in arrays], shape_of_out)
-    free = replace(options, dtype=checked.dtype, casting="unsafe")
-    result = execute(lookup_or_prepare(text, arrays, None, free), arrays, None, xp)
-    xp.copyto(out, result, casting="unsafe")
-    return None
 
 
 def einsum_path(*operands: object, optimize: Optimize = "greedy") -> tuple[list[Any], str]:

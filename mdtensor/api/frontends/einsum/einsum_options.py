@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import check_types
+from mdtensor.api.calls.computation import Computation
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, checked_optimize
-from mdtensor.api.frontends.einsum.einsum_planner import Prepared, prepare
+from mdtensor.api.frontends.einsum.einsum_planner import prepare
 from mdtensor.errors import ShapeError, shown
 from mdtensor.options import is_one_of, one_of
 from mdtensor.specs import TensorSpec, as_dtype
@@ -56,10 +57,10 @@ class Options:
         """The options as `of` takes them."""
         return tuple(getattr(self, each.name) for each in fields(self))
 
-    def prepared(
+    def computation(
         self, text: str, specs: Sequence[TensorSpec], out_spec: TensorSpec | None
-    ) -> Prepared:
-        """The plan of a call with these options."""
+    ) -> Computation:
+        """The computation of a call with these options."""
         return prepare(
             text,
             specs,

@@ -1,20 +1,20 @@
-"""The plan of an einsum call: which `md_hom`s run on which arrays, and the result.
+"""The computation of an einsum call: its contractions in order, and the layout of its result.
 
-Nothing here touches an array: all follows from subscripts, specs and options, so that a call with
-the same ones can take the plan that was made before.
+Nothing here touches an array: all follows from subscripts, specs and options.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 
-from mdtensor.api import async_steps
+from mdtensor.api.async_steps import Step
+from mdtensor.api.calls.computation import Computation, single
 from mdtensor.api.frontends.einsum.contraction_path import Optimize, Path, contraction_path
 from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.specs import TensorSpec, as_dtype, contiguous_strides, is_short_float
@@ -26,57 +26,6 @@ from mdtensor.translate.einsum.md_hom_from_einsum import (
     md_hom_from_index_space,
 )
 from mdtensor.translate.einsum.subscripts import parse
-from mdtensor.translate.md_hom import MDHom
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One `md_hom`: the slots that it reads, and the spec of the array that it fills.
-
-    Slots 0…n-1 are the operands; step number s fills slot n+s. Each slot is read once.
-    """
-
-    md_hom: MDHom
-    operands: tuple[int, ...]
-    result: TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A whole call: steps in order, and what happens before and after them.
-
-    `converted` lists operands that are copied to another type before the first step. Without
-    steps the result is all zeros (it is empty, or a sum over nothing). `into_out` says that the
-    last step may write to the caller's `out`, whose spec it has then; otherwise it fills a new
-    array of spec `result`.
-    """
-
-    steps: tuple[Step, ...]
-    result: TensorSpec
-    converted: tuple[tuple[int, np.dtype], ...]
-    into_out: bool
-    dtype: np.dtype
-
-    @property
-    def is_single(self) -> bool:
-        """Whether one step does it all, on the operands as they are and in their order."""
-        if len(self.steps) != 1 or self.converted:
-            return False
-        return self.steps[0].operands == tuple(range(len(self.steps[0].operands)))
-
-    @property
-    def operands(self) -> int:
-        """The number of operands; one step reads each of them, and each step's result."""
-        return sum([len(step.operands) for step in self.steps]) - len(self.steps) + 1
-
-    @property
-    def chain(self) -> async_steps.Chain:
-        """The steps as those of any other call."""
-        steps = tuple(
-            async_steps.Step(step.md_hom, step.operands, (slot,))
-            for slot, step in enumerate(self.steps, start=self.operands)
-        )
-        return async_steps.Chain(steps, self.operands, (self.operands + len(steps) - 1,))
 
 
 def prepare(
@@ -90,8 +39,11 @@ def prepare(
     precision: str | None = None,
     optimize: Optimize = False,
     out_spec: TensorSpec | None = None,
-) -> Prepared:
-    """The plan of `einsum` with these arguments on operands of these specs.
+) -> Computation:
+    """The computation of `einsum` with these arguments on operands of these specs.
+
+    Its result has the spec `out_spec` where kernels may write there, else one of its own. It has no
+    steps where the result is all zeros: it is empty, or a sum over nothing.
 
     Raises SubscriptError (a ValueError) where string and shapes do not fit, DTypeError (a
     TypeError) where a cast is not allowed, PathError (a RuntimeError) for a path that leads
@@ -101,7 +53,7 @@ def prepare(
     >>> for step in prepare("ij,jk,kl", (a, b, c)).steps:
     ...     print(step.operands, step.md_hom)
     (1, 2) md_hom[j:500, k:600, l:8](mul, (cc, pw(add), cc))
-    (0, 3) md_hom[i:8, j:500, l:8](mul, (cc, pw(add), cc))
+    (0, 4) md_hom[i:8, j:500, l:8](mul, (cc, pw(add), cc))
     """
     parsed = parse(subscripts)
     if parsed.is_affine:
@@ -121,19 +73,24 @@ def prepare(
     operands = list(specs)
     for number, to in converted:
         operands[number] = TensorSpec.of(specs[number].shape, to)
-    into_out = out_spec is not None and _written_in_kernel(computed, out_spec)
-    if out_spec is not None and into_out:
+    if out_spec is not None and _written_in_kernel(computed, out_spec):
         result = out_spec
     else:
         shape = [contraction.extents[name] for name in contraction.output]
         strides = result_strides(contraction, operands, order)
         result = TensorSpec.of(shape, computed, strides)
     if 0 in contraction.extents.values():
-        return Prepared((), result, converted, into_out, computed)
+        return _zeros(len(specs), result)
     accumulated = accumulation_dtype(computed) if acc_dtype is None else as_dtype(acc_dtype)
     path = contraction_path(contraction, [spec.shape for spec in operands], optimize)
     steps = _steps(contraction, operands, path, accumulated, precision, result)
-    return Prepared(steps, result, converted, into_out, computed)
+    between = tuple([step.md_hom.outputs[0].spec for step in steps[:-1]])
+    return Computation(len(specs), (result,), between, steps, converted=converted)
+
+
+def _zeros(operands: int, result: TensorSpec) -> Computation:
+    """The computation of a result that is all zeros."""
+    return Computation(operands, (result,), (), (), fills=(0,))
 
 
 def _prepared_whole(
@@ -145,8 +102,8 @@ def _prepared_whole(
     acc_dtype: object,
     precision: str | None,
     out_spec: TensorSpec | None,
-) -> Prepared:
-    """The plan of a string with sums for indices: one `md_hom`, whatever the number of operands."""
+) -> Computation:
+    """The computation of a string with sums for indices: one `md_hom` of all operands."""
     factors = [spec for n, spec in enumerate(specs) if n not in space.index_operands]
     target = None if out_spec is None else out_spec.dtype
     computed = computation_dtype(factors, dtype, target, casting)
@@ -161,17 +118,15 @@ def _prepared_whole(
     shape = tuple(space.extents[name] for name in space.output)
     if out_spec is not None and out_spec.shape != shape:
         raise ShapeError(f"out has shape {out_spec.shape} but the result {shape}")
-    into_out = out_spec is not None and _written_in_kernel(computed, out_spec)
     result = TensorSpec.of(shape, computed, ordered_strides(shape, order))
-    if out_spec is not None and into_out:
+    if out_spec is not None and _written_in_kernel(computed, out_spec):
         result = out_spec
     if 0 in space.extents.values():
-        return Prepared((), result, converted, into_out, computed)
+        return _zeros(len(specs), result)
     md_hom = md_hom_from_index_space(
         space, operands, dtype=computed, acc_dtype=acc_dtype, precision=precision, out=result
     )
-    step = Step(md_hom, tuple(range(len(specs))), result)
-    return Prepared((step,), result, converted, into_out, computed)
+    return replace(single(md_hom), converted=converted)
 
 
 def computation_dtype(
@@ -261,7 +216,9 @@ def _is_in_fortran_order(walk: _Walk) -> bool:
 
 def _places(walk: _Walk) -> tuple[tuple[str, bool, int], ...]:
     """For every dim its name, whether it is of extent 1, the place of its stride among all."""
-    sizes = sorted({0, *[abs(stride) for _, stride in walk.values()]})
+    sizes = [0]
+    for size in sorted([abs(stride) for _, stride in walk.values()]):
+        sizes += [] if size == sizes[-1] else [size]  # a set would ask traced numbers for a hash
     return tuple(
         [
             (name, extent == 1, sizes.index(abs(stride)) * (1 if stride > 0 else -1))
@@ -326,7 +283,10 @@ def _steps(
     precision: str | None,
     result: TensorSpec,
 ) -> tuple[Step, ...]:
-    """One step per stage of the path; what lies between them has the accumulation type."""
+    """One step per stage of the path; what lies between them has the accumulation type.
+
+    Behind the operands' slots comes the result's, then those of what lies between.
+    """
     slots = dict(enumerate(zip(contraction.inputs, specs, strict=True)))
     waiting = list(slots)
     steps: list[Step] = []
@@ -350,8 +310,8 @@ def _steps(
             precision=precision,
             out=spec,
         )
-        slot = len(specs) + len(steps)
-        steps.append(Step(md_hom, chosen, spec))
+        slot = len(specs) + (0 if spec is result else 1 + len(steps))
+        steps.append(Step(md_hom, chosen, (slot,)))
         slots[slot] = (output, spec)
         waiting.append(slot)
     return tuple(steps)

@@ -23,31 +23,34 @@ def test_a_plan_is_a_value() -> None:
 def test_every_slot_is_read_once_and_written_before() -> None:
     plan = prepare("ab,bc,cd,da,ab->ac", [TensorSpec.of((30, 30))] * 5, optimize="greedy")
     read = [slot for step in plan.steps for slot in step.operands]
-    last = 5 + len(plan.steps) - 1
-    assert sorted(read) == list(range(last))
-    for number, step in enumerate(plan.steps):
-        assert all(slot < 5 + number for slot in step.operands)
-    assert plan.steps[-1].result == plan.result
+    between = list(range(6, 5 + len(plan.steps)))
+    assert sorted(read) == [*range(5), *between]
+    assert [slot for step in plan.steps for slot in step.results] == [*between, 5]
+    written = set(range(5))
+    for step in plan.steps:
+        assert written.issuperset(step.operands)
+        written |= {*step.results}
+    made = [step.md_hom.outputs[0].spec for step in plan.steps]
+    assert made == [*plan.temporaries, *plan.results]
 
 
 def test_intermediates_have_the_accumulation_type() -> None:
     specs = [TensorSpec.of(spec.shape, "f2") for spec in SPECS]
-    first, last = prepare("ij,jk,kl", specs).steps
-    assert (first.result.dtype, last.result.dtype) == (np.float32, np.float16)
+    planned = prepare("ij,jk,kl", specs)
+    assert [spec.dtype for spec in planned.specs] == [np.float16, np.float32]
 
 
 def test_out_takes_the_last_step_where_a_kernel_can_write_there() -> None:
     a = TensorSpec.of((4, 4), "f4")
     strided = TensorSpec.of((4, 4), "f8", (8, -2))
     plan = prepare("ij,jk->ik", [a, a], dtype="f4", casting="same_kind", out_spec=strided)
-    assert plan.into_out
+    assert plan.results == (strided,)
     assert plan.steps[-1].md_hom.outputs[0].spec is strided
     ints = TensorSpec.of((4, 4), "i4")
     plan = prepare("ij,jk->ik", [a, a], casting="unsafe", out_spec=ints, dtype="f4")
-    assert not plan.into_out
-    assert plan.result.dtype == np.float32
+    assert plan.results[0].dtype == np.float32
     repeated = TensorSpec.of((4, 4), "f4", (0, 1))
-    assert not prepare("ij,jk->ik", [a, a], out_spec=repeated).into_out
+    assert prepare("ij,jk->ik", [a, a], out_spec=repeated).results == (a,)
 
 
 def test_casts_that_kernels_do_not_do_as_numpy_are_copies() -> None:
@@ -99,7 +102,7 @@ BFLOAT = np.dtype(ml_dtypes.bfloat16)
 
 def test_products_of_bfloat16_are_added_up_in_float32() -> None:
     (step,) = prepare("ij,jk->ik", [TensorSpec.of((4, 4), BFLOAT)] * 2).steps
-    assert step.result.dtype == BFLOAT
+    assert step.md_hom.outputs[0].spec.dtype == BFLOAT
     assert step.md_hom.scalar.result_dtypes == (np.float32,)
 
 
