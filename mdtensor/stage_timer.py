@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Protocol
 
-STAGES = ("translate", "choose", "lower", "render", "compile", "run")
+STAGES = ("open", "translate", "choose", "lower", "render", "compile", "run")
 
 
 class Recorder(Protocol):

@@ -18,6 +18,7 @@ from mdtensor.backends.host.aligned_memory import aligned_allocator
 from mdtensor.errors import DTypeError, ShapeError, SubscriptError, is_ours, shown
 from mdtensor.options import beginning
 from mdtensor.specs import TensorSpec
+from mdtensor.stage_timer import stage
 
 # Arrays of NumPy or CuPy, known by their attributes alone.
 Array = Any
@@ -194,7 +195,8 @@ def computed_by_numpy(
     what arrays raise that answer NumPy's functions themselves.
     """
     try:
-        return compute()
+        with stage("run"):
+            return compute()
     except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         are_objects = any(isinstance(each, np.ndarray) and _has_objects(each) for each in operands)
         is_an_elements = type(error) is TypeError and are_objects

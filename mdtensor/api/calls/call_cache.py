@@ -21,10 +21,12 @@ import numpy as np
 from mdtensor.api.arrays import device_scope, invalidation
 from mdtensor.api.arrays.torch_tensors import taken
 from mdtensor.api.calls import call_trace
-from mdtensor.api.calls.call_recorder import OUT, REFUSED, Launch, Noted, launch_of
+from mdtensor.api.calls.call_recorder import OUT, REFUSED, ByContent, Launch, Noted, launch_of
 from mdtensor.api.calls.function_fingerprint import function_key
+from mdtensor.api.calls.launchers import telling, told_of
 from mdtensor.api.engine import tuning_mode
 from mdtensor.bounded import Bounded
+from mdtensor.stage_timer import stage
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.operators.combine_operators import OperatorFunction
 
@@ -81,12 +83,12 @@ def _is_seen() -> bool:
     return bool(_active) and (_recording.get() is not None or tuning_mode.is_watching())
 
 
-def _is_taken(launch: Launch) -> bool:
-    """Whether a launch that was kept may be taken, which a trace is told."""
+def _unless_seen(launch: Launch, arrays: Sequence[Any]) -> Launch | None:
+    """A launch that was kept, if it may be taken, which a trace is told."""
     if _is_seen():
-        return False
-    call_trace.hit(launch)
-    return True
+        return None
+    found = launch.launch_for(arrays) if isinstance(launch, ByContent) else launch
+    return call_trace.timed(launch, told_of(found))
 
 
 def in_full() -> None:
@@ -174,7 +176,8 @@ def recalled(
             result = called(*args, **options)
         launch = known_get((*key[:-1], device))
         if launch is not None:
-            _keep(known, key, device_scope.launched_at(device, launch), generation)
+            there = telling(device_scope.launched_at(device, launch), told_of(launch))
+            _keep(known, key, there, generation)
         return result
 
     def on_tensors(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -244,7 +247,9 @@ def recalled(
             if _active:
                 call_trace.missed(None, known)
             return device_scope.called_there(whole, args, options)
-        if launch is not None and (not _active or _is_taken(launch)):
+        if launch is not None and _active:
+            launch = _unless_seen(launch, arrays)
+        if launch is not None:
             result = launch(*arrays)
             if result is OUT:
                 return options["out"]
@@ -258,9 +263,11 @@ def recalled(
         if device is not None:
             return kept_for(device, key, args, options)
         if at_once is not None:
-            launch = kept_at_once(key, args, options)
+            with stage("choose"):
+                launch = kept_at_once(key, args, options)
             if launch is not None:
-                return launch(*arrays)
+                with stage("run"):
+                    return launch(*arrays)
         return _in_full(whole, known, described, args, options)
 
     return cast("Callable[P, Any]", called)
@@ -391,8 +398,6 @@ def _in_full(
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
         launch = launch_of(noted, arrays, result, options.get("out"), known.get(key))
         if launch is not None:
-            with suppress(AttributeError):
-                launch.served_by = noted.served_by  # pyright: ignore[reportFunctionMemberAccess]
             _keep(known, key, launch, generation)
     call_trace.kept(key, known)
     return originals.get(id(result), result)

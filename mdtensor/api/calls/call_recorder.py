@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
-from mdtensor.translate.md_hom import MDHom
+from mdtensor.api.calls.launchers import telling
 
 Array = Any
 Launch = Callable[..., Any]
@@ -32,8 +32,7 @@ class Noted:
 
     `new` takes arrays like the operands and makes the results, `into` takes these arrays and then
     those for the results. `constants` are operands behind these, which follow from the arguments
-    that are no operands. `served_by` is the kind of arrays and what kernels were chosen
-    for, by which traces tell of later calls.
+    that are no operands. `served_by` is what `stage_timer.ran` is told of later calls.
     """
 
     new: Callable[..., Any]
@@ -42,7 +41,7 @@ class Noted:
     targets: Sequence[Array]
     result: Any
     constants: tuple[Array, ...] = ()
-    served_by: tuple[str, tuple[MDHom, ...]] = "", ()
+    served_by: tuple[object, ...] = ()
 
 
 def launch_of(
@@ -59,7 +58,7 @@ def launch_of(
     targets = [n for n in writes if n is not None]
     if len(order) < len(reads) or len(targets) < len(writes) or set(order) & set(targets):
         return None
-    launch = _direct(noted, given, order, targets, returned, out)
+    launch = telling(_direct(noted, given, order, targets, returned, out), noted.served_by)
     others = tuple(sorted({*range(len(given))}.difference(order, targets)))
     if launch is None or not others:
         return launch
@@ -180,7 +179,7 @@ def _is_free(target: Array, array: Any) -> bool:
     return not invalidation.may_share_memory(target, array)
 
 
-class _ByContent:
+class ByContent:
     """The launches of calls that differ in what some arrays contain, such as a filter's weights."""
 
     def __init__(self, positions: tuple[int, ...]) -> None:
@@ -188,8 +187,13 @@ class _ByContent:
         self.known: dict[tuple[object, ...], Launch] = {}
 
     def __call__(self, *arrays: Any) -> Any:
-        launch = self.known.get(tuple([_content(arrays[n]) for n in self.positions]))
+        """Runs the launch for these contents."""
+        launch = self.launch_for(arrays)
         return REFUSED if launch is None else launch(*arrays)
+
+    def launch_for(self, arrays: Sequence[Any]) -> Launch | None:
+        """The launch for arrays that have these contents."""
+        return self.known.get(tuple([_content(arrays[n]) for n in self.positions]))
 
 
 def _content(array: Any) -> object:
@@ -207,8 +211,8 @@ def _by_content(
     if any(getattr(array, "dtype", np.dtype("?")).hasobject for array in apart):
         return None
     table = before
-    if not isinstance(table, _ByContent) or table.positions != positions:
-        table = _ByContent(positions)
+    if not isinstance(table, ByContent) or table.positions != positions:
+        table = ByContent(positions)
     if len(table.known) >= _MOST_CONTENTS:
         table.known.clear()
     table.known[tuple(map(_content, apart))] = launch

@@ -15,93 +15,38 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
 from mdtensor import stage_timer
 from mdtensor.api.arrays import invalidation
-from mdtensor.api.engine import registry
+from mdtensor.api.calls.launchers import told_of
+from mdtensor.api.calls.statistics import Tally
+from mdtensor.api.calls.trace_report import Call, Kernel, Span, events, table
 from mdtensor.api.engine.fallback_program import StandIn
-from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.fused_calls import Fused
+from mdtensor.api.engine.kernel_choice import GENERAL, Choice, Unseen
+from mdtensor.bounded import Bounded
 from mdtensor.errors import ArgumentError, shown
+from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
-from mdtensor.stage_timer import STAGES
+from mdtensor.lower.schedule.schedule import Schedule
 
 MOST_CALLS = 10_000  # that a trace holds; more are counted only
-_COLUMNS = 100
-_WIDTHS = (10, 18, 9)  # of front end, cache and tier; then of calls and milliseconds
-_NUMBERS = {
-    "calls": 6,
-    "ms": 8,
-    "translate": 10,
-    "choose": 8,
-    "lower": 7,
-    "render": 8,
-    "compile": 9,
-    "run": 7,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel that served a call: its tier, the key of its problem, and its schedule as text.
-
-    The tier is "generic" (for all shapes of a structure), "compiling" (generic, while a better one
-    is made), "fallback" (generic, until the shape's own is compiled), "own" (with the shape's
-    constants, by the cost model) or "tuned".
-    """
-
-    tier: str
-    problem: str
-    schedule: str
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A stage: seconds on `time.perf_counter`'s clock, without those of stages inside of it."""
-
-    stage: str
-    begin: float
-    end: float
-    alone: float
-    thread: int
-
-
-@dataclass(slots=True)
-class Call:
-    """A call: its front end, what the call cache knew of it, kernels, and seconds on the clock.
-
-    `cache` is "hit", or "miss: " and the reason.
-    """
-
-    front_end: str
-    begin: float
-    thread: int
-    cache: str = ""
-    end: float = 0.0
-    error: str = ""
-    kernels: list[Kernel] = field(default_factory=list[Kernel])
-    spans: list[Span] = field(default_factory=list[Span])
-
-    @property
-    def seconds(self) -> float:
-        """What the caller waited for."""
-        return self.end - self.begin
-
-    def seconds_in(self, stage: str) -> float:
-        """Seconds in one of STAGES, in the calling thread, without stages inside of it."""
-        return sum(s.alone for s in self.spans if s.stage == stage and s.thread == self.thread)
 
 
 class Trace:
     """The calls that were made while it was on; `print` gives a table, `save` a file of events."""
 
     def __init__(self) -> None:
+        self.has_ended = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Drops what was noted."""
         self.calls: list[Call] = []
         self.left_out = 0
-        self.has_ended = False
         # Of keys of calls that this trace saw: the generation in which they were kept, if at all.
-        self.kept: dict[object, int | None] = {}
+        self.kept = Bounded[object, int | None](MOST_CALLS)
 
     def add(self, call: Call) -> None:
         """Notes a call; one of too many is counted."""
@@ -111,7 +56,7 @@ class Trace:
             self.left_out += 1
 
     def __str__(self) -> str:
-        return _table(self)
+        return table(self.calls, self.left_out)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes Chrome's trace events as JSON, which ui.perfetto.dev opens.
@@ -120,7 +65,7 @@ class Trace:
         """
         _check_path(path)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": _events(self), "displayTimeUnit": "ms"}, file)
+            json.dump({"traceEvents": events(self.calls), "displayTimeUnit": "ms"}, file)
 
 
 _entered: ContextVar[tuple[Trace, ...]] = ContextVar("traces", default=())
@@ -163,8 +108,7 @@ class _Recorder:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.is_launching = False  # what was kept for the call
-        self.choices: list[Choice] = []  # which are described when nobody waits
+        self.served_by: list[object] = []  # which is described when nobody waits
         self._begun: list[tuple[str, float, float]] = []  # stage, when, seconds of those inside
 
     def begin(self, stage: str) -> None:
@@ -180,8 +124,7 @@ class _Recorder:
         self.call.spans.append(Span(stage, begin, end, end - begin - inside, thread))
 
     def ran(self, kernel: object) -> None:
-        if isinstance(kernel, Choice):
-            self.choices.append(kernel)
+        self.served_by.append(kernel)
 
     def beside(self) -> _Recorder:
         return _Recorder(self.call)
@@ -196,7 +139,10 @@ VARIABLE = "MDTENSOR_TRACE"
 
 
 def trace_everywhere(said: str) -> Trace | None:
-    """Traces the process until it ends, as `MDTENSOR_TRACE` says: 1, or the name of a JSON file."""
+    """Traces the process until it ends, as `MDTENSOR_TRACE` says: 1, or the name of a JSON file.
+
+    A process that was forked begins a trace of its own. One that makes no calls tells nothing.
+    """
     if said in ("", "0"):
         return None
     if said != "1" and not said.endswith(".json"):
@@ -206,8 +152,22 @@ def trace_everywhere(said: str) -> Trace | None:
     seen = Trace()
     _everywhere.append(seen)
     invalidation.watchers.append(None)
-    atexit.register(lambda: print(seen, file=sys.stderr) if said == "1" else seen.save(said))
+    atexit.register(_tell, seen, said, os.getpid())
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=seen.clear)
     return seen
+
+
+def _tell(seen: Trace, said: str, process: int) -> None:
+    """Prints or saves the trace of a process; one that was forked has a file of its own."""
+    if not seen.calls:
+        return
+    if said == "1":
+        print(seen, file=sys.stderr)
+    elif os.getpid() == process:
+        seen.save(said)
+    else:
+        seen.save(f"{said.removesuffix('.json')}.{os.getpid()}.json")
 
 
 def begins() -> bool:
@@ -230,7 +190,7 @@ def traced(
     finally:
         found.close()
         call.end = time.perf_counter()
-        call.kernels += map(_kernel_of, dict.fromkeys(found.choices))
+        call.kernels += dict.fromkeys(k for told in found.served_by for k in _kernels_of(told))
         stage_timer.recorder.reset(recording)
         _open.reset(opened)
         for each in noted:
@@ -247,47 +207,46 @@ def not_noted() -> Generator[None]:
         _open.reset(token)
 
 
-def hit(launch: Callable[..., Any]) -> None:
-    """Tells the call that is being made which launch was kept for it."""
-    if (found := _open.get()) is None or found.call.cache:
-        return
-    found.call.cache = "hit"
-    served(launch)
-    found.begin("run")
-    found.is_launching = True
+def timed(launch: Callable[..., Any], served_by: Sequence[object]) -> Callable[..., Any]:
+    """A launch that was kept, as a stage of the call that is being made, which is told of it."""
+    if (found := _open.get()) is None:
+        return launch
+    found.call.cache = found.call.cache or "hit"
+    found.served_by += served_by
+
+    def in_stage(*arrays: Any) -> Any:
+        with stage_timer.stage("run"):
+            return launch(*arrays)
+
+    return in_stage
 
 
 def looked_up(ready: object | None) -> None:
-    """The same of what a call without a key of its own, or one that is made in full, has kept."""
+    """Tells a call without a key of its own, or one that is made in full, what was kept."""
     if (found := _open.get()) is None:
         return
-    if not found.call.cache:
-        found.call.cache = "miss: first call" if ready is None else "hit"
-    if ready is not None:
-        served(ready)
+    found.call.cache = found.call.cache or ("miss: first call" if ready is None else "hit")
+    found.served_by += told_of(ready)
 
 
-def served(launch: object) -> None:
-    """Tells the call that is being made of the kernels of what was kept."""
-    arrays, md_homs = getattr(launch, "served_by", ("", ()))
-    for md_hom in md_homs:
-        registry.choice_for(md_hom, arrays)
+def runs(launch: object | None) -> None:
+    """The same of a call that does no more than run what was kept."""
+    looked_up(launch)
+    if launch is not None and (found := _open.get()) is not None:
+        found.begin("run")
 
 
 def missed(key: tuple[object, ...] | None, known: Mapping[Any, object]) -> None:
     """Tells the call that is being made why no launch was kept for it."""
-    if (found := _open.get()) is None:
-        return
-    if found.is_launching:  # what refused these arrays
-        found.end()
-        found.is_launching = False
-    if not found.call.cache.startswith("miss"):
+    if (found := _open.get()) is not None and not found.call.cache.startswith("miss"):
         found.call.cache = f"miss: {_reason(key, known)}"
 
 
 def _reason(key: tuple[object, ...] | None, known: Mapping[Any, object]) -> str:
     if key is None:
         return "no key"
+    if key in known:
+        return "refused"
     for each in traces():
         if (id(known), key) in each.kept:
             generation = each.kept[id(known), key]
@@ -319,81 +278,34 @@ def kept(key: tuple[object, ...], known: Mapping[Any, object]) -> None:
         each.kept[id(known), key] = invalidation.generation() if key in known else None
 
 
-def _kernel_of(choice: Choice) -> Kernel:
-    schedule = choice.schedule.describe(choice.problem)
-    return Kernel(_tier(choice), problem_key(choice.problem), schedule)
+def _kernels_of(told: object) -> list[Kernel]:
+    """The kernels in what `stage_timer.ran` was told."""
+    if isinstance(told, Unseen):
+        told = told.choice()
+    if isinstance(told, Choice):
+        return [_kernel(_tier(told), told.problem, told.schedule)]
+    if isinstance(told, Fused):
+        return [_kernel("fused", problem, schedule) for problem, schedule in told.steps]
+    return [Kernel(told.engine, told.reason, "")] if isinstance(told, Tally) else []
+
+
+def _kernel(tier: str, problem: Problem, schedule: Schedule) -> Kernel:
+    return Kernel(tier, problem_key(problem), schedule.describe(problem))
 
 
 def _tier(choice: Choice) -> str:
     if choice.origin == "tuned":
         return "tuned"
-    if choice.origin == "cost model":
+    if choice.origin != GENERAL:
         return "own"
+    if choice.improves():
+        return "compiling"
     return "fallback" if isinstance(choice.program, StandIn) else "generic"
-
-
-def _table(seen: Trace) -> str:
-    """Two lines for each kind of call: what served it, milliseconds in all stages; its kernels."""
-    texts = "".join(f"{n:<{w}}" for n, w in zip(("call", "cache", "tier"), _WIDTHS, strict=True))
-    numbers = "".join(f"{n:>{w}}" for n, w in _NUMBERS.items())
-    rows: dict[tuple[str, ...], list[Call]] = {}
-    for call in seen.calls:
-        tiers = "+".join(dict.fromkeys(k.tier for k in call.kernels))
-        kernels = "; ".join(f"{k.problem} by {' '.join(k.schedule.split())}" for k in call.kernels)
-        name = f"{call.front_end} !" if call.error else call.front_end
-        rows.setdefault((name, call.cache, tiers or "-", kernels), []).append(call)
-    lines = [texts + numbers]
-    for (*cells, kernels), calls in rows.items():
-        found = [1e3 * sum(call.seconds for call in calls)]
-        found += [1e3 * sum(call.seconds_in(s) for call in calls) for s in STAGES]
-        head = "".join(f"{_cut(t, w - 1):<{w}}" for t, w in zip(cells, _WIDTHS, strict=True))
-        values = [str(len(calls)), *(f"{ms:.{2 if ms < 100 else 0}f}" for ms in found)]
-        lines.append(
-            head + "".join(f"{v:>{w}}" for v, w in zip(values, _NUMBERS.values(), strict=True))
-        )
-        lines += [f"  {_cut(kernels, _COLUMNS - 2)}"] if kernels else []
-    for call in seen.calls:
-        for span in [*call.spans]:
-            if span.thread != call.thread:
-                lines.append(
-                    f"  beside {call.front_end}, thread {span.thread}: {span.stage}"
-                    f" {1e3 * span.alone:.2f} ms"
-                )
-    if seen.left_out:
-        lines.append(f"{seen.left_out} more calls are not shown")
-    return "\n".join(lines)
 
 
 def _check_path(given: object) -> None:
     if not isinstance(given, str | os.PathLike):
         raise ArgumentError(f"path is {shown(given)}", hint='a path, such as "trace.json"')
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _events(seen: Trace) -> list[dict[str, Any]]:
-    """Complete events (ph X) with microseconds, one for each call and each stage."""
-    events: list[dict[str, Any]] = []
-    for call in seen.calls:
-        about = {
-            "cache": call.cache,
-            "error": call.error,
-            "kernels": [f"{k.tier}: {k.problem}\n{k.schedule}" for k in call.kernels],
-        }
-        spans = [(s.stage, s.begin, s.end, s.thread) for s in [*call.spans]]
-        events.append(_event(call.front_end, call.begin, call.end, call.thread, about))
-        events += [_event(*span, {}) for span in spans]
-    return events
-
-
-def _event(
-    name: str, begin: float, end: float, thread: int, about: Mapping[str, Any]
-) -> dict[str, Any]:
-    micros = {"ts": begin * 1e6, "dur": (end - begin) * 1e6}
-    place = {"pid": os.getpid(), "tid": thread}
-    return {"name": name, "cat": "mdtensor", "ph": "X", **micros, **place, "args": {**about}}
 
 
 trace_everywhere(os.environ.get(VARIABLE, ""))

@@ -32,13 +32,14 @@ from mdtensor.api.arrays.operands import (
 from mdtensor.api.async_steps import Begun, Chain, Step
 from mdtensor.api.calls import call_cache, call_trace, statistics
 from mdtensor.api.calls.executable import Ready, Run, as_converted
+from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.shape_families import Families, Member
 from mdtensor.api.engine import tuning_mode
-from mdtensor.backends.protocol import Program
+from mdtensor.api.engine.kernel_choice import Choice, Unseen
 from mdtensor.bounded import Bounded
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
-from mdtensor.stage_timer import stage
+from mdtensor.stage_timer import ran, stage
 from mdtensor.translate import reference
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.stages import stages
@@ -243,7 +244,10 @@ def at_once(key: Hashable, arrays: Sequence[Array]) -> Callable[..., Any] | None
     if is_watched():
         return None
     member = families.member((key, None), tuple(map(spec_of, arrays)))
-    return None if member is None else ready_for(member, np).new
+    if member is None:
+        return None
+    ready = ready_for(member, np)
+    return telling(ready.new, ready.served_by)
 
 
 def _member_or_built(
@@ -260,8 +264,11 @@ def _member_or_built(
     if computation is not None:
         return computation
     of_family = None if alike is None else alike()
-    if of_family is not None and (member := families.member(of_family, specs)) is not None:
-        return member
+    if of_family is not None:
+        with stage("choose"):
+            member = families.member(of_family, specs)
+        if member is not None:
+            return member
 
     def built(specs: tuple[TensorSpec, ...]) -> Computation:
         with stage("translate"):
@@ -271,14 +278,15 @@ def _member_or_built(
     check_native([spec.dtype for spec in computation.results])
     _table.keep(seen, computation)
     if of_family is not None:
-        families.learn(of_family, computation, specs, built)
+        with stage("translate"):
+            families.learn(of_family, computation, specs, built)
     return computation
 
 
 def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
     """The executable of a computation, on arrays of NumPy or of CuPy's current device."""
     if isinstance(found, Member):
-        return _ready_with(found.computation, xp, found.programs)
+        return _ready_with(found.computation, xp, found.chosen)
     computation = found
     if len(computation.steps) > 1 and executor is None and xp is not np:
         pipeline = importlib.import_module("mdtensor.api.engine.registry")
@@ -287,20 +295,27 @@ def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
     return _ready_with(computation, xp)
 
 
-def _ready_with(
-    computation: Computation, xp: Any, programs: Sequence[Program] | None = None
-) -> Ready:
+def _ready_with(computation: Computation, xp: Any, given: Sequence[Unseen] = ()) -> Ready:
     """The executable of a computation, by given programs or those chosen for its steps."""
-    steps = computation.steps
+    steps, served_by = computation.steps, list[object](given)
+
+    def interpreted(step: Step) -> Run | None:
+        return None if given else _interpreted(step)
+
+    def chosen(step: Step) -> Choice | Unseen:
+        if given:
+            return given[next(n for n, other in enumerate(steps) if other is step)]
+        choice = _chosen(step, xp)
+        served_by.append(choice)
+        return choice
 
     def launch(step: Step) -> Run:
-        return _launch(step, xp) if programs is None else programs[0].launcher()
+        return interpreted(step) or chosen(step).program.launcher()
 
     def begun(step: Step, *, behind: bool = False) -> Begun:
-        if programs is None:
-            return _begun(step, xp, behind=behind)
-        number = next(n for n, other in enumerate(steps) if other is step)
-        return programs[number].beginner(behind=behind)
+        if (run := interpreted(step)) is not None:
+            return run, None
+        return chosen(step).program.beginner(behind=behind)
 
     count, pipeline = computation.operands, importlib.import_module("mdtensor.api.engine.registry")
     chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
@@ -316,13 +331,15 @@ def _ready_with(
         lambda spec: allocator(spec, xp),
         launch,
         begun,
-        None if whole is None else whole.launcher(),
+        None if whole is None else whole.program.launcher(),
         counted,
         computation.converted,
         is_single=computation.is_single,
     )
-    if programs is None:  # else steps may have another shape's numbers
-        ready.served_by = _arrays_of(xp), tuple([s.md_hom for s in steps if not _interpreted(s)])
+    if steps:
+        ready.served_by = tuple(served_by) if whole is None else (whole,)
+    for each in ready.served_by:
+        ran(each)
     return ready
 
 
@@ -401,27 +418,22 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
         pipeline = importlib.import_module("mdtensor.api.engine.registry")
         pipeline.saw_call(computation.steps, _arrays_of(xp))
     for step in computation.steps:
-        _launch(step, xp)(*(slots[n] for n in (*step.operands, *step.results)))
+        run = _launch(step, xp)
+        with stage("run"):
+            run(*(slots[n] for n in (*step.operands, *step.results)))
     statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
 
 
 def _launch(step: Step, xp: Any) -> Run:
     """A function of inputs and outputs that runs one step."""
-    return _interpreted(step) or _program(step, xp).launcher()
+    return _interpreted(step) or _chosen(step, xp).program.launcher()
 
 
-def _begun(step: Step, xp: Any, *, behind: bool) -> Begun:
-    """A function that begins one step, and what waits for it, if needed."""
-    if (run := _interpreted(step)) is not None:
-        return run, None
-    return _program(step, xp).beginner(behind=behind)
-
-
-def _program(step: Step, xp: Any) -> Program:
+def _chosen(step: Step, xp: Any) -> Choice:
     pipeline = importlib.import_module("mdtensor.api.engine.registry")
     arrays = _arrays_of(xp)
     pipeline.saw(step.md_hom, arrays)
-    return pipeline.choice_for(step.md_hom, arrays).program
+    return pipeline.choice_for(step.md_hom, arrays)
 
 
 def _arrays_of(xp: Any) -> str:

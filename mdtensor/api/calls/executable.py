@@ -12,7 +12,6 @@ from mdtensor.api.async_steps import Begins, Chain, Launch, Step, launched, run_
 from mdtensor.api.calls import statistics
 from mdtensor.api.calls.launchers import counting, scalar_result, single_launch
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.md_hom import MDHom
 
 Run = Callable[..., None]
 Make = Callable[[], Array]
@@ -51,8 +50,8 @@ class Ready:
         operands = chain.operands
         filled = [(operands + n, fill) for n, fill in enumerate(fills) if fill is not None]
         self.results = tuple(results)
-        # The kind of arrays, and what kernels were chosen for, where that is known.
-        self.served_by: tuple[str, tuple[MDHom, ...]] = "", ()
+        # What `stage_timer.ran` is told of it; kernels are for those who choose them to add.
+        self.served_by: tuple[object, ...] = () if chain.steps else (tally,)
         makers = [made(spec) for spec in results]
         run = launch(chain.steps[0]) if is_single else None
         if whole is not None:

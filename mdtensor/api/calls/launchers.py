@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from mdtensor.api.calls import statistics
 Array = Any
 Launch = Callable[..., Array]
 Into = Callable[..., None]
+AnyLaunch = TypeVar("AnyLaunch")
 
 
 def counting(run: Into, tally: statistics.Tally) -> Into:
@@ -54,3 +56,15 @@ def scalar_result(launch: Launch) -> Launch:
         return launch(*operands)[()]
 
     return scalar
+
+
+def telling(launch: AnyLaunch, served_by: tuple[object, ...]) -> AnyLaunch:
+    """The same launch, with what `stage_timer.ran` is told of it."""
+    if isinstance(launch, FunctionType):
+        launch.served_by = served_by  # pyright: ignore[reportFunctionMemberAccess]
+    return launch
+
+
+def told_of(launch: object) -> tuple[object, ...]:
+    """What `stage_timer.ran` is told of a launch, where that is known."""
+    return getattr(launch, "served_by", ())

@@ -17,8 +17,7 @@ from mdtensor.api.calls.traced_ints import Numbers, Watch, filled
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.generic_kernels import Reference
-from mdtensor.api.engine.kernel_choice import Kernels
-from mdtensor.backends.protocol import Program
+from mdtensor.api.engine.kernel_choice import Kernels, Unseen
 from mdtensor.bounded import Bounded
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem
@@ -54,13 +53,13 @@ Build = Callable[[tuple[TensorSpec, ...]], C]
 
 @dataclass(frozen=True, slots=True)
 class Member(Generic[C]):
-    """A computation for some layouts, and the programs of its steps.
+    """A computation for some layouts, and what was chosen for its steps.
 
     The `md_hom`s of its steps are its own where there are several, which may overlap.
     """
 
     computation: C
-    programs: tuple[Program, ...]
+    chosen: tuple[Unseen, ...]
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
@@ -99,13 +98,13 @@ class Family(Generic[C]):
             return None
         sizes, layouts = found
         use_store = tuning_mode.uses_store()
-        programs: list[Program] = []
+        chosen: list[Unseen] = []
         for n, structure in enumerate([refer() for refer in self.structures]):
             problem = Later(self, n, numbers)
-            program = self.engine.at_once(structure, sizes[n], problem, use_store=use_store)
-            if program is None:
+            found_for = self.engine.at_once(structure, sizes[n], problem, use_store=use_store)
+            if found_for is None:
                 return None
-            programs.append(program)
+            chosen.append(found_for)
         computation: Any = self.computation
         steps = self.computation.steps
         if len(steps) > 1:
@@ -118,7 +117,7 @@ class Family(Generic[C]):
         changed: C = replace(
             computation, steps=steps, results=specs[:count], temporaries=specs[count:]
         )
-        return Member(changed, tuple(programs))
+        return Member(changed, tuple(chosen))
 
 
 def family_of(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.options import flag
+from mdtensor.stage_timer import ran
 
 GENERATED = "generated"
 VIEW = "view"
@@ -57,6 +58,13 @@ _tallies: dict[tuple[str, str, str], Tally] = {}
 def tally(engine: str, dtype: np.dtype, reason: str = "") -> Tally:
     """The one counter of an engine, a kind of data, and the reason why NumPy computes it."""
     return _of_key(engine, kind_of(dtype), reason)
+
+
+def count(engine: str, dtype: np.dtype, reason: str = "") -> None:
+    """Counts a call that no kernel computes, and tells its trace."""
+    counter = tally(engine, dtype, reason)
+    counter.calls += 1
+    ran(counter)
 
 
 def _of_key(*key: str) -> Tally:

@@ -1,4 +1,4 @@
-"""The command line: `mdtensor devices | tune | cache | explain | bench | demo`.
+"""The command line: `mdtensor devices | tune | cache | explain | trace | bench | demo`.
 
 Nothing heavy is imported before a command needs it, so that `mdtensor --help` is there at once.
 """
@@ -156,6 +156,29 @@ def explain(
     expression = expression_from_words([subscripts, *shapes], dtype, semiring)
     plan = mdtensor.compile(expression.subscripts, *expression.specs, **expression.options)
     typer.echo(plan.explain())
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def trace(
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A program of Python.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARG...", help="What the program is given.")
+    ] = None,
+    module: Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Save events for ui.perfetto.dev.")
+    ] = None,
+) -> None:
+    """Run a program of Python, and tell why its calls are slow.
+
+    When it ends, a table of all calls goes to standard error: which cache, tier, kernel and
+    schedule served each, and its milliseconds in all stages.
+    """
+    from mdtensor.api.cli.trace_command import run_traced
+
+    run_traced([script, *(arguments or [])], is_module=module, save=save)
 
 
 @app.command()

@@ -92,6 +92,10 @@ class Background(Generic[Work]):
             self._rest()
             return self._asked.get()
 
+    def has(self, key: Hashable) -> bool:
+        """Whether work with this key is waiting or under way."""
+        return key in self._waiting and not self._is_settled()
+
     def settle(self, timeout: float) -> None:
         """Waits until the queue is empty, at most `timeout` seconds."""
         with self._changed:

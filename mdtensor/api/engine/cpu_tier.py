@@ -74,6 +74,11 @@ class Improvement:
         # Frequent ones ask but once; others that are not looked at have what shapes near them have.
         self._background.ask(key, served, must=served.often)
 
+    def improves(self, served: Served) -> bool:
+        """Whether the search for a kernel that serves this shape better goes on."""
+        keys = [(id(served.structure), served.sizes, often) for often in (False, True)]
+        return any(map(self._background.has, keys))
+
     def settle(self, timeout: float) -> None:
         """Waits until the better kernels that were asked for are compiled."""
         self._background.settle(timeout)

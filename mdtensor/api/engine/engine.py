@@ -28,8 +28,10 @@ from mdtensor.api.engine.generic_selection import (
 )
 from mdtensor.api.engine.gpu_tier import GpuKernels
 from mdtensor.api.engine.kernel_choice import (
+    GENERAL,
     Choice,
     Structures,
+    Unseen,
     add_general,
     ranked,
     source_of,
@@ -214,8 +216,11 @@ class Engine:
         source, program = structure.variants[variant]
         launch = launch_sizes(sizes, schedule, schedule.parts)
         bound = program.bound((*sizes, *launch), schedule.inline)
-        bound = bound if served is None else self.improvement.counted(served, bound)
-        return Choice(problem, schedule, "cost model, general kernel", seconds, source, bound)
+        if served is None:
+            return Choice(problem, schedule, GENERAL, seconds, source, bound)
+        bound = self.improvement.counted(served, bound)
+        improves = partial(self.improvement.improves, served)
+        return Choice(problem, schedule, GENERAL, seconds, source, bound, improves)
 
     def structure(self, general: Problem) -> Structures:
         """The structure of that problem with names."""
@@ -246,7 +251,7 @@ class Engine:
         problem: Callable[[], Problem],
         *,
         use_store: bool,
-    ) -> Program | None:
+    ) -> Unseen | None:
         """The program for a shape of a structure, where that takes no look at its problem.
 
         None where there is no general kernel for a shape near it, and where there is a kernel of
@@ -262,7 +267,17 @@ class Engine:
         bound = program.bound(
             (*sizes, *launch_sizes(sizes, decision.variant, parts)), decision.groups == 1
         )
-        return self.improvement.counted(served, bound)
+        counted = self.improvement.counted(served, bound)
+        return Unseen(counted, partial(self._choice_of, served, counted))
+
+    def _choice_of(self, served: Served, program: Program) -> Choice:
+        """What was chosen for a shape whose problem was not looked at."""
+        structure, decision = served.structure, served.decision
+        schedule = spread(structure, served.sizes, decision, self.target)
+        source, _ = structure.variants[decision.variant]
+        improves = partial(self.improvement.improves, served)
+        problem = served.problem()
+        return Choice(problem, schedule, GENERAL, decision.seconds, source, program, improves)
 
     def _is_apart(
         self,

@@ -33,11 +33,19 @@ _MOST_JOINED = 64  # calls that have programs of their own, or cannot have them
 
 
 @dataclass(frozen=True, slots=True)
+class Fused:
+    """The program of a chain, and its steps as problems with their schedules."""
+
+    program: Program
+    steps: tuple[tuple[Problem, Schedule], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
-    """The outcome of fusing a chain under these winners; no program where it cannot be fused."""
+    """The outcome of fusing a chain under these winners: nothing where it cannot be fused."""
 
     winners: tuple[Schedule | None, ...]
-    program: Program | None
+    fused: Fused | None
 
 
 class Joined:
@@ -60,10 +68,10 @@ class Joined:
         self.made: dict[tuple[Chain, bool], Made] = {}
         self._background = Background(self._make, rest=compiler.rest, stop=compiler.close)
 
-    def program(self, chain: Chain, *, use_store: bool) -> Program | None:
+    def fused(self, chain: Chain, *, use_store: bool) -> Fused | None:
         """The program of a chain on operands and results, if there is one."""
         made = self._known(chain, use_store=use_store)
-        return None if made is None else made.program
+        return None if made is None else made.fused
 
     def counted(
         self, chain: Chain, run: Callable[..., None], *, use_store: bool
@@ -94,14 +102,14 @@ class Joined:
     def _make(self, key: tuple[Chain, bool]) -> None:
         chain, use_store = key
         winners = self._winners(chain, use_store=use_store)
-        program = None
+        fused = None
         with contextlib.suppress(CompileError, LoweringError):  # then steps run one by one
-            program = self._compiled(chain, winners)
-        self.made[key] = Made(winners, program)
-        if program is not None:
+            fused = self._compiled(chain, winners)
+        self.made[key] = Made(winners, fused)
+        if fused is not None:
             self._tell()
 
-    def _compiled(self, chain: Chain, winners: tuple[Schedule | None, ...]) -> Program:
+    def _compiled(self, chain: Chain, winners: tuple[Schedule | None, ...]) -> Fused:
         from mdtensor.kernels.program import joined_program_of
 
         steps: list[tuple[Problem, Schedule, tuple[int, ...]]] = []
@@ -117,7 +125,8 @@ class Joined:
             DIALECTS[self._compiler.target.dialect],
             [problem_key(problem) for problem, _, _ in steps],
         )
-        return self._compiler.compile(source)
+        scheduled = tuple([(problem, schedule) for problem, schedule, _ in steps])
+        return Fused(self._compiler.compile(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
         pause = lambda: time.sleep(BREATH)  # noqa: E731

@@ -14,7 +14,7 @@ from functools import partial
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.fallback_program import StandIn
 from mdtensor.api.engine.generic_selection import launch_sizes, without_parts
-from mdtensor.api.engine.kernel_choice import Choice, Structures, ranked, source_of
+from mdtensor.api.engine.kernel_choice import GENERAL, Choice, Structures, ranked, source_of
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.scratch_bound import has_scratch
 from mdtensor.backends.host.binary_cache import Compiled
@@ -134,8 +134,8 @@ class GpuKernels:
             lambda: self._waited_for(problem, general_program),
             self.device.is_captured,
         )
-        origin = "cost model, general kernel"
-        choice = Choice(problem, schedule, origin, seconds, source, stand_in)
+        improves = partial(self._background.has, problem)
+        choice = Choice(problem, schedule, GENERAL, seconds, source, stand_in, improves)
         self.standing.keep(problem, choice)
         return choice
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mdtensor.api.engine.generic_kernels import Structure
@@ -19,13 +19,18 @@ from mdtensor.specs import Target
 
 DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
 
+# Where the schedules of kernels for all shapes of a structure are from.
+GENERAL = "cost model, general kernel"
 Kernels = tuple[KernelSource, Program]
 Structures = Structure[Kernels]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A chosen kernel: its schedule, program and source, and where the schedule came from."""
+    """A chosen kernel: its schedule, program and source, and where the schedule came from.
+
+    `improves` tells whether the background is looking for a better one.
+    """
 
     problem: Problem
     schedule: Schedule
@@ -33,6 +38,15 @@ class Choice:
     seconds: float
     source: KernelSource
     program: Program
+    improves: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A program that was chosen for a problem that nobody looked at; `choice` does, for traces."""
+
+    program: Program
+    choice: Callable[[], Choice]
 
 
 class Compiles(Protocol):

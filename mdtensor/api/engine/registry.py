@@ -7,19 +7,19 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.async_steps import Chain, Step
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.engine import Engine
+from mdtensor.api.engine.fused_calls import Fused
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.autotune.store.store import Store
-from mdtensor.backends.protocol import Program
 from mdtensor.backends.select import VARIABLE, open_device
 from mdtensor.forks import keep_over_forks
-from mdtensor.stage_timer import ran, stage
+from mdtensor.stage_timer import Recorder, asked_for, beside, ran, stage
 from mdtensor.translate.md_hom import MDHom
 
 Array = Any
@@ -56,8 +56,10 @@ def engine_for(arrays: str = "numpy") -> Engine:
     engine = _engines.get(place)
     if engine is None:
         with _opening:
-            engine = _engines.get(place) or _open(place)
-            _engines[place] = engine
+            engine = _engines.get(place)
+            if engine is None:
+                with stage("open"):
+                    engine = _engines[place] = _open(place)
     return engine
 
 
@@ -138,9 +140,9 @@ def _tune_at_first(md_hom: MDHom, arrays: str, engine: Engine) -> None:
         tuning_mode.tune(tuning_mode.Recorded(md_hom, repr(md_hom), arrays))
 
 
-def joined(chain: Chain) -> Program | None:
+def joined(chain: Chain) -> Fused | None:
     """The one program of a call of several on NumPy's arrays, where it has one."""
-    return engine_for("numpy").joined.program(chain, use_store=tuning_mode.uses_store())
+    return engine_for("numpy").joined.fused(chain, use_store=tuning_mode.uses_store())
 
 
 def counted(chain: Chain, run: Callable[..., None]) -> Callable[..., None]:
@@ -163,9 +165,14 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
     unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), use_store, m) not in _programs]
     if engine.target.kind != "gpu" or len(unknown) < 2 or tuning_mode.current_mode() == "tune":
         return
-    choose = partial(engine.choose, use_store=use_store)
-    with ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first") as pool:
-        for md_hom, waiting in [(m, pool.submit(choose, m)) for m in unknown]:
+
+    def choose(md_hom: MDHom, told: Recorder | None) -> Choice:
+        with beside(told), stage("choose"):
+            return engine.choose(md_hom, use_store=use_store)
+
+    pool = ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first")
+    with stage("choose"), pool:
+        for md_hom, waiting in [(m, pool.submit(choose, m, asked_for())) for m in unknown]:
             with suppress(Exception):
                 choice = waiting.result()
                 if generation == invalidation.generation():
@@ -218,4 +225,6 @@ def compute(md_hom: MDHom, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
     """Fills the outputs of an `md_hom`, whose specs the arrays must have."""
     arrays = kind_of(outputs[0])
     saw(md_hom, arrays)
-    choice_for(md_hom, arrays).program(*inputs, *outputs)
+    program = choice_for(md_hom, arrays).program
+    with stage("run"):
+        program(*inputs, *outputs)

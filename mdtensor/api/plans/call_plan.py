@@ -14,11 +14,13 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
 from mdtensor.api.calls import call_trace, computation, statistics
 from mdtensor.api.calls.computation import Computation
+from mdtensor.api.calls.launchers import telling
 from mdtensor.api.engine import registry, tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
 from mdtensor.api.plans.bound_arguments import Arguments, zeros_like_spec
 from mdtensor.api.plans.plan import Plan
 from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.stage_timer import stage
 from mdtensor.translate.python.tuples import as_tuple
 
 Array = Any
@@ -100,9 +102,10 @@ class CallPlan(Plan):
             return self._arguments(operands)
         generation = invalidation.generation()
         ready = computation.ready_for(self._only, array_module(operands))
-        launch = _ordered(ready.new, self._order)
+        launch = telling(_ordered(ready.new, self._order), ready.served_by)
         self._keep(generation, launch)
-        return launch(*operands)
+        with stage("run"):
+            return launch(*operands)
 
     def _first_into(self, operands: Sequence[Array], out: tuple[Array, ...]) -> None:
         self._takes.check_out(*operands, *out)
@@ -112,8 +115,8 @@ class CallPlan(Plan):
         generation, order, count = invalidation.generation(), self._order, len(operands)
         if self._only.is_single and self.md_homs and order == tuple(range(count)):
             arrays = registry.kind_of(operands[0])
-            program = registry.choice_for(self.md_homs[0], arrays).program
-            launch_into = self._keep_program(generation, program, arrays)
+            choice = registry.choice_for(self.md_homs[0], arrays)
+            launch_into = self._keep_program(generation, choice, arrays)
         else:
             self._tally = statistics.uncounted()  # `ready` counts
             ready = computation.ready_for(self._only, array_module(operands))
@@ -124,8 +127,9 @@ class CallPlan(Plan):
                 check_out(*arrays)
                 into(*arrays)
 
-            self._keep(generation, into=launch_into)
-        launch_into(*operands, *out)
+            self._keep(generation, into=telling(launch_into, ready.served_by))
+        with stage("run"):
+            launch_into(*operands, *out)
         self._tally.calls += 1
 
     def _named(self, out: tuple[Array, ...]) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from mdtensor.api.arrays.device_scope import at, device_of, device_of_call
 from mdtensor.api.arrays.dlpack import cupy_for, is_on_gpu, shared
 from mdtensor.api.arrays.torch_tensors import Taken
 from mdtensor.api.calls import statistics
-from mdtensor.api.calls.launchers import Launch
+from mdtensor.api.calls.launchers import Launch, telling
+from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.api.plans.signature import PlanArrays, orders_of
-from mdtensor.backends.protocol import Program
 from mdtensor.errors import DTypeError
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -76,18 +76,19 @@ class PlanLaunches(ABC):
             self._launch = launch or self._launch
             self._launch_into = into or self._launch_into
 
-    def _keep_program(self, generation: int, program: Program, arrays: str) -> Callable[..., None]:
+    def _keep_program(self, generation: int, choice: Choice, arrays: str) -> Callable[..., None]:
         """Keeps what runs one program into an array of the caller's.
 
         Layouts of CuPy's arrays are compared only where one is new: that takes as long as a launch.
         """
         if arrays == "numpy":
-            into = program.remembering_launcher(self._takes.check_out)
+            checking = choice.program.remembering_launcher(self._takes.check_out)
+            into = telling(checking, (choice,))
             self._keep(generation, into=into)
             return into
         if invalidation.cupy_array is None:
             invalidation.knows_cupy(importlib.import_module("cupy"))
-        into = program.remembering_launcher(self._check_all)
+        into = telling(choice.program.remembering_launcher(self._check_all), (choice,))
         self._keep(generation, into=into)
         self._launch_checking = self._launch_into
         return into

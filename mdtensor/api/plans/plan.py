@@ -80,7 +80,8 @@ class Plan(PlanLaunches):
                 return self._in(mode)(*operands, out=out)
             if call_trace.begins():
                 return call_trace.traced("plan", self, operands, {"out": out})
-            call_trace.looked_up(self._launch if out is None else self._launch_into)
+            here = self._there.get(invalidation.current_device(), self)
+            call_trace.runs(here._launch if out is None else here._launch_into)
         if len(operands) == 2:
             a, b = operands
             kind = _type_of(a)

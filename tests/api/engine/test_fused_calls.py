@@ -36,7 +36,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def programs() -> list[Any]:
     engine = registry.engine_for()
     engine.settle(timeout=600)
-    return [made.program for made in engine.joined.made.values()]
+    return [made.fused and made.fused.program for made in engine.joined.made.values()]
 
 
 A, B, C, D = drawn(7, 30), drawn(30, 8), drawn(8, 40), drawn(40, 9)

@@ -166,7 +166,7 @@ def _einsum(
     arrays = [] if overriding else as_arrays(given, xp)
     is_planned = computation.planner.get() is not None  # plans have kernels: they copy
     if len(arrays) == 1 and out is None and not is_planned and _is_view(text, arrays[0]):
-        statistics.tally(statistics.VIEW, arrays[0].dtype).calls += 1
+        statistics.count(statistics.VIEW, arrays[0].dtype)
         native = xp.einsum if xp is not np else _numpy_einsum
         return native(text, arrays[0])
     types = [array.dtype for array in (arrays if out is None else [*arrays, out])]
@@ -274,4 +274,4 @@ def count_for_numpy(types: Sequence[np.dtype], reason: str) -> None:
     """Counts a call that NumPy computes, by its type without kernels, if any."""
     strange = [given for given in types if given.char not in COMPUTED]
     dtype = np.result_type(*types) if types and not strange else np.dtype(object)
-    statistics.tally(statistics.NUMPY, strange[0] if strange else dtype, reason).calls += 1
+    statistics.count(statistics.NUMPY, strange[0] if strange else dtype, reason)

@@ -181,9 +181,7 @@ class Dsl:
 
         held += [targets[number] for number in copied]
         out = given if len(given) != 1 else given[0]
-        return call(
-            (*self._key, shapes, copied), held, build, out if given else None, front_end="md_hom"
-        )
+        return call((*self._key, shapes, copied), held, build, out if given else None)
 
     def md_hom(self, *arrays: Any) -> MDHom:
         """The `MDHom` on arrays like these."""
