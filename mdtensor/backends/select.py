@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +64,8 @@ def _opencl_devices() -> list[Found]:
 
 
 def _cuda_devices() -> list[Found]:
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
+        return []
     from mdtensor.backends.cuda import cupy_device
 
     return [

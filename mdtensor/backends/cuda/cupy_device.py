@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,8 +34,6 @@ def load_cupy() -> Any:
 
 def devices() -> list[tuple[int, str]]:
     """Number and name of every CUDA device; empty where CuPy or a driver is missing."""
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
-        return []
     try:
         cupy = load_cupy()
         count = cupy.cuda.runtime.getDeviceCount()

@@ -1,6 +1,6 @@
 """Schedules worth considering for a problem on a target, ranked by the cost model.
 
-Where untuned calls and searches start.
+Where untuned calls and searches start. First calls on processors do without modules for GPUs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,8 @@ from mdtensor.errors import LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import estimate
 from mdtensor.lower.cpu.cpu_candidates import cpu_candidates
 from mdtensor.lower.cpu.parallelism import best_division
-from mdtensor.lower.gpu.candidates.gpu_candidates import misfit, ranked_on_gpu
-from mdtensor.lower.gpu.candidates.pointwise_candidates import point_estimate, ranked_points
-from mdtensor.lower.gpu.candidates.scan_candidates import ranked_scans, scan_estimate
-from mdtensor.lower.gpu.candidates.scatter_candidates import ranked_scatters, scatter_estimate
-from mdtensor.lower.gpu.cost.gpu_cost import gpu_estimate
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.work import operations
-from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.rules.scratch_rules import fits_scratch
 from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
@@ -48,13 +42,9 @@ def ranked(
     more candidates once `enough` says so.
     """
     if target.kind == "gpu":
-        last = (0.0, gpu_schedule(problem, target))
-        if general:
-            return [last]
-        rank = partial(ranked_on_gpu, most=most) if problem.contracted else ranked_points
-        rank = ranked_scans if problem.scanned >= 0 else rank
-        found = [*ranked_scatters(problem, target), *rank(problem, target)]
-        return [*sorted(found, key=lambda pair: pair[0]), last]
+        from mdtensor.lower.gpu.candidates.gpu_ranking import ranked_on_any_gpu
+
+        return ranked_on_any_gpu(problem, target, general=general, most=most)
     found: list[tuple[float, Schedule]] = []
     fits = partial(fits_scratch, problem, general=general)
     candidates = _short(problem, cpu_candidates(problem, target, general=general))
@@ -94,39 +84,19 @@ def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
     if target.kind != "gpu":
         return estimate(problem, schedule, target)
-    if schedule.resident and schedule.scatter:
-        return scatter_estimate(problem, schedule, target)
-    if schedule.resident and problem.scanned >= 0:
-        return scan_estimate(problem, schedule, target)
-    by_points = schedule.resident and not problem.contracted
-    return (point_estimate if by_points else gpu_estimate)(problem, schedule, target)
+    from mdtensor.lower.gpu.candidates.gpu_ranking import estimated_on_gpu
+
+    return estimated_on_gpu(problem, schedule, target)
 
 
 def broken_rule(problem: Problem, schedule: Schedule, target: Target) -> str:
     """What keeps a schedule from running on a device, as far as is known; else an empty string."""
     if target.kind == "gpu":
+        from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
+
         return misfit(problem, schedule, target)
     try:
         validate(problem, schedule)
     except LoweringError as error:
         return str(error)
     return ""
-
-
-def gpu_schedule(problem: Problem, target: Target) -> Schedule:
-    """A correct schedule for the GPU family: one point a work-item, blocks of up to 256."""
-    base = plain(problem, "gpu")
-    threads = [1] * len(problem.extents)
-    parts = [1] * len(problem.extents)
-    left = min(256, target.max_threads)
-    for d in reversed(base.loop_order):
-        extent = problem.extents[d].constant or 1 << 20
-        threads[d] = min(left, 1 << (max(1, extent) - 1).bit_length())
-        left //= threads[d]
-        parts[d] = max(1, min(-(-extent // threads[d]), 1 << 16))
-    shared = problem.contracted and problem.scanned < 0 and not problem.keeps_order
-    if math.prod(threads) == 1 and shared:
-        longest = base.reduce_order[-1]
-        threads[longest] = min(256, target.max_threads)
-    order = (*base.reduce_order, *base.loop_order)
-    return replace(base, threads=tuple(threads), parts=tuple(parts), group_order=order)

@@ -15,12 +15,13 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.lowering import lowered
+from mdtensor.lower.gpu.candidates.gpu_ranking import gpu_schedule
 from mdtensor.lower.ir.statements import Set, Statement, When
 from mdtensor.lower.problem.narrow_tuples import with_narrow_places
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.problem.select_operators import choice_of, right_wins
 from mdtensor.lower.problem.widen_comparisons import with_compared_words
-from mdtensor.lower.search.candidates import gpu_schedule, ranked
+from mdtensor.lower.search.candidates import ranked
 from mdtensor.translate.combine import Operator, named, operator_from_function
 from mdtensor.translate.trees import evaluate
 from tests.lower.running import device
