@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mdtensor.lower.gpu.space import gpu_kinds
+from tests.tables import tables_in
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -71,6 +72,66 @@ def test_every_environment_variable_is_documented() -> None:
     documented = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
     assert used
     assert not {name for name in used if name not in documented}
+
+
+def listed_tables() -> dict[str, dict[str, str]]:
+    """The tables of docs/caches.md, by file and name, with what their rows say."""
+    text = (ROOT / "docs" / "caches.md").read_text(encoding="utf-8")
+    found: dict[str, dict[str, str]] = {}
+    row = r"^\| ((?:`\w+`(?:, )?)+) \| \[([\w/.]+)\]\(\.\./mdtensor/\2\) \| (.+) \|$"
+    for names, file, says in re.findall(row, text, flags=re.MULTILINE):
+        found.setdefault(file, {}).update(dict.fromkeys(re.findall(r"\w+", names), says))
+    return found
+
+
+def test_every_table_is_on_the_page_of_caches() -> None:
+    listed = listed_tables()
+    found = {p.relative_to(ROOT / "mdtensor").as_posix(): tables_in(p) for p in SOURCES}
+    assert {file: {*names} for file, names in found.items() if names} == {
+        file: {*names} for file, names in listed.items()
+    }
+    wrong = [
+        (file, name, bound)
+        for file, names in found.items()
+        for name, bound in names.items()
+        if bound is not None and str(bound) not in re.findall(r"\d+", listed[file][name])
+    ]
+    assert not wrong
+
+
+def test_tables_of_every_kind_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        """
+SIZE = 7
+_listed: dict[str, int] = {}
+_constant = {"a": 1}
+_bounded = Bounded[str, int](SIZE)
+names = set()
+@functools.lru_cache(maxsize=8)
+def memoized(): pass
+@cache
+def once(): pass
+class C:
+    field: dict[str, int] = field(default_factory=dict[str, int])
+    text: str = ""
+    def __init__(self):
+        self.table: dict[str, int] = {}
+        self.kept = lru_cache(SIZE)(self.f)
+        local = {}
+""",
+        encoding="utf-8",
+    )
+    assert tables_in(path) == {
+        "_listed": None,
+        "_bounded": 7,
+        "names": None,
+        "memoized": 8,
+        "once": None,
+        "field": None,
+        "table": None,
+        "kept": 7,
+    }
 
 
 def paragraphs(page: Path) -> list[str]:
