@@ -1,4 +1,4 @@
-"""Memory that reports accesses out of bounds, reads of what was never set, and data races."""
+"""Memory that reports accesses out of bounds, uses of what was never set, and data races."""
 
 from __future__ import annotations
 
@@ -166,9 +166,12 @@ class Local(Memory):
         self.readers.clear()
 
     def read(self, index: int, who: int) -> Any:
-        """The element that a work-item reads."""
+        """The element that a work-item reads; undefined where another one may be writing it.
+
+        Work-items read beyond their block, and drop what they have read.
+        """
         if self.writers.get(index, who) != who:
-            raise FaultError(f"a data race: {self.name}[{index}] is read without a barrier")
+            return POISON
         if self.readers.setdefault(index, who) != who:
             self.readers[index] = _MANY
         return self[index]
