@@ -42,6 +42,7 @@ def found_devices() -> list[Found]:
         found += _opencl_devices()
     except NoDeviceError as error:
         reasons.append(error.message)
+    found += _llvm_devices()
     found += _cuda_devices()
     if not found:
         from mdtensor.backends.opencl import opencl_runtime
@@ -61,6 +62,12 @@ def _opencl_devices() -> list[Found]:
         return lambda: opencl_device.open_device(device)
 
     return [Found(label, "numpy", opener(device)) for label, device in opencl_device.devices()]
+
+
+def _llvm_devices() -> list[Found]:
+    from mdtensor.backends.llvm import llvm_device
+
+    return [Found(label, "numpy", llvm_device.open_device) for label in llvm_device.devices()]
 
 
 def _cuda_devices() -> list[Found]:

@@ -1,4 +1,4 @@
-"""(Problem, Schedule) -> the text of a program in a dialect."""
+"""(Problem, Schedule) -> the text of a program in a dialect of C, or in LLVM IR."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.cstyle import render
-from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels import cstyle
 from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.kernels.languages import Language
+from mdtensor.kernels.llvm import llvm_renderer
+from mdtensor.kernels.llvm.language import LLVM
 from mdtensor.lower.codegen.base.index_width import have_narrow_indices
 from mdtensor.lower.codegen.fuse_kernels import Wired, joined
 from mdtensor.lower.codegen.lowering import lowered
@@ -23,12 +25,12 @@ from mdtensor.translate.rewrites.total_operators import forgets
 def program_of(
     problem: Problem,
     schedule: Schedule,
-    dialect: Dialect,
+    language: Language,
     head: str = "",
     *,
     only_aligned: bool = False,
 ) -> KernelSource:
-    """The program of a problem by a schedule, with `head` as comments at its beginning.
+    """The program of a problem by a schedule in a language, with `head` as comments at its beginning.
 
     Where wide accesses need buffers that begin at multiples of 16 bytes, it has a second program
     for others, unless the caller has `only_aligned` ones. Raises LoweringError where the schedule
@@ -37,11 +39,11 @@ def program_of(
     fragile = problem.operator is not None and forgets(problem.operator)
 
     def rendered(nests: Sequence[LoopNest]) -> KernelSource:
-        may_be_narrow = dialect.narrow_index and not schedule.long_indices
+        may_be_narrow = language.narrow_index and not schedule.long_indices
         narrow = may_be_narrow and have_narrow_indices(problem, schedule, nests)
-        spelled = dialect.narrowed() if narrow else dialect
+        spelled = language.narrowed() if narrow else language
         with stage("render"):
-            source = render(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
+            source = _rendered(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
         return replace(source, fragile=fragile)
 
     def nests_of(schedule: Schedule, *, aligned: bool) -> tuple[LoopNest, ...]:
@@ -65,7 +67,7 @@ def joined_program_of(
     inputs: Sequence[int],
     outputs: Sequence[int],
     between: Mapping[int, int],
-    dialect: Dialect,
+    language: Language,
     heads: Sequence[str],
 ) -> KernelSource:
     """One program that computes problems in their order, each by its schedule.
@@ -81,5 +83,14 @@ def joined_program_of(
         parts.append(Wired(kernel, arrays))
     fragile = any(p.operator is not None and forgets(p.operator) for p, _, _ in steps)
     return replace(
-        render([joined(parts, inputs, outputs, between)], dialect, inline=True), fragile=fragile
+        _rendered([joined(parts, inputs, outputs, between)], language, inline=True),
+        fragile=fragile,
     )
+
+
+def _rendered(
+    nests: Sequence[LoopNest], language: Language, *, inline: bool, streaming: bool = False
+) -> KernelSource:
+    if isinstance(language, LLVM):
+        return llvm_renderer.render(nests, language, inline=inline, streaming=streaming)
+    return cstyle.render(nests, language, inline=inline, streaming=streaming)

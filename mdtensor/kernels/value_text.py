@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.kernels.contraction import fused_terms
 from mdtensor.kernels.dialect import Dialect, ShortFloat
 from mdtensor.kernels.primitives import is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
@@ -239,7 +240,7 @@ class ValueText:
             return self._select(calc, kind)
         if is_condition(calc):
             return self._byte(calc, kind)
-        if self.dialect.fused and (terms := _fused_terms(calc)):
+        if self.dialect.fused and (terms := fused_terms(calc)):
             x, y, addend = (self.value(term, lanes) for term in terms)
             return self.dialect.fused.format(x=x, y=y, addend=addend)
         args = [self.value(arg, lanes) for arg in calc.args]
@@ -336,31 +337,6 @@ class ValueText:
             lhs, rhs = (self._mask(arg, lanes, held) for arg in value.args)
             text = f"({lhs} {_BITS[value.op]} {rhs})"
         return text if held == size else f"convert_{kind}{text}"
-
-
-def _fused_terms(calc: Calc) -> tuple[Value, Value, Value] | None:
-    """The factors and the addend of a sum or a difference with a product of floats."""
-    if calc.op not in ("add", "sub") or calc.dtype.name not in ("float32", "float64"):
-        return None
-    first, second = calc.args
-    if factors := _factors(second, calc):
-        x, y = factors
-        return _negated(x) if calc.op == "sub" else x, y, first
-    if factors := _factors(first, calc):
-        return *factors, _negated(second) if calc.op == "sub" else second
-    return None
-
-
-def _factors(value: Value, total: Calc) -> tuple[Value, Value] | None:
-    """The factors of a product of the same type and lanes as a total."""
-    if not isinstance(value, Calc) or value.op != "mul":
-        return None
-    x, y = value.args
-    return (x, y) if (value.dtype, value.lanes) == (total.dtype, total.lanes) else None
-
-
-def _negated(value: Value) -> Value:
-    return Calc("neg", (value,), value.dtype, value.lanes)
 
 
 def _mask_size(condition: Value) -> int:

@@ -9,15 +9,22 @@ from typing import Any, Protocol
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.backends.protocol import Program
 from mdtensor.kernels.cuda import CUDA
-from mdtensor.kernels.dialect import Dialect
 from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.kernels.languages import Language
+from mdtensor.kernels.llvm.language import LLVM_IR, LLVM_IR_FMA
 from mdtensor.kernels.opencl import OPENCL, OPENCL_FMA
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
-DIALECTS: dict[str, Dialect] = {"opencl": OPENCL, "opencl-fma": OPENCL_FMA, "cuda": CUDA}
+DIALECTS: dict[str, Language] = {
+    "opencl": OPENCL,
+    "opencl-fma": OPENCL_FMA,
+    "cuda": CUDA,
+    "llvm": LLVM_IR,
+    "llvm-fma": LLVM_IR_FMA,
+}
 
 # Where the schedules of kernels for all shapes of a structure are from.
 GENERAL = "cost model, general kernel"

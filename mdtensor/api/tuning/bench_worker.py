@@ -31,7 +31,7 @@ from mdtensor.backends.protocol import Compiler
 from mdtensor.backends.select import open_compiler as compiler_of
 from mdtensor.backends.select import open_device
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.languages import Language
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
@@ -194,7 +194,7 @@ class Compilations:
     compiled.
     """
 
-    def __init__(self, compiler: Compiler, dialect: Dialect, kept: Binaries) -> None:
+    def __init__(self, compiler: Compiler, dialect: Language, kept: Binaries) -> None:
         self.compiler = compiler
         self.dialect = dialect
         self.kept = kept

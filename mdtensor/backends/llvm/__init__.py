@@ -1,0 +1,1 @@
+"""The processor of this process, for which llvmlite compiles LLVM IR."""

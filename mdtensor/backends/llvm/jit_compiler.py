@@ -1,0 +1,87 @@
+"""LLVM IR to machine code, and machine code to functions, by llvmlite."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from mdtensor.errors import CompileError
+from mdtensor.forks import keep_over_forks
+from mdtensor.kernels.kernel_source import numbered
+
+# Characters of a text that is optimised by all means: 10 to 20 ms of work each 100,000.
+_OPTIMISED_FULLY = 400_000
+_SIGNATURE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+# A kernel: addresses of its arguments, of its sizes, the first group and the one behind the last.
+Function = Any
+
+
+class JitCompiler:
+    """Compiles for the processor that runs this process."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm  # which loads 60 MB
+
+        self.llvm: Any = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.processor = str(llvm.get_host_cpu_name())
+        self.features = str(llvm.get_host_cpu_features().flatten())
+        self.version = ".".join(map(str, llvm.llvm_version_info))
+        self._lock = threading.Lock()
+        self._numbers = count()
+        keep_over_forks(self._lock)
+
+    @cached_property
+    def _linker(self) -> Any:
+        return self.llvm.create_lljit_compiler(self._machine(2))
+
+    def _machine(self, level: int) -> Any:
+        target = self.llvm.Target.from_triple(self.llvm.get_process_triple())
+        return target.create_target_machine(
+            cpu=self.processor, features=self.features, opt=level, reloc="pic"
+        )
+
+    def object_code(self, text: str) -> bytes:
+        """An object file of a module; CompileError with numbered lines where LLVM refuses it."""
+        level = 3 if len(text) < _OPTIMISED_FULLY else 1
+        with self._lock:
+            module = self._parsed(text)
+            machine = self._machine(min(level, 2))
+            options = self.llvm.create_pipeline_tuning_options(speed_level=level)
+            # Schedules say what is a vector.
+            options.loop_vectorization = options.slp_vectorization = False
+            builder = self.llvm.create_pass_builder(machine, options)
+            builder.getModulePassManager().run(module, builder)
+            return bytes(machine.emit_object(module))
+
+    def _parsed(self, text: str) -> Any:
+        try:
+            module = self.llvm.parse_assembly(text)
+            module.verify()
+        except RuntimeError as error:
+            said = str(error).splitlines()
+            raise CompileError(
+                f"LLVM refused a kernel: {said[0] if said else error}",
+                notes=[*said[:30], *numbered(text).splitlines()],
+            ) from None
+        return module
+
+    def functions(self, code: bytes, names: Sequence[str]) -> tuple[list[Function], Any]:
+        """The kernels of an object file, and what keeps them in memory."""
+        with self._lock:
+            builder = self.llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+            for name in names:
+                builder = builder.export_symbol(name)
+            try:
+                library = builder.link(self._linker, f"program_{next(self._numbers)}")
+            except RuntimeError as error:
+                raise CompileError(f"LLVM refused machine code: {error}") from None
+            return [_SIGNATURE(library[name]) for name in names], library

@@ -1,0 +1,133 @@
+"""NumPy arrays on the processor of this process, by kernels that LLVM compiled in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from mdtensor.backends.host import hardware
+from mdtensor.backends.host.aligned_memory import aligned_empty
+from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
+from mdtensor.backends.llvm.jit_compiler import JitCompiler
+from mdtensor.backends.llvm.llvm_program import LLVMProgram
+from mdtensor.backends.llvm.worker_threads import WorkerThreads
+from mdtensor.errors import CompileError
+from mdtensor.kernels.kernel_source import KernelSource
+from mdtensor.specs import Target
+
+
+def devices() -> list[str]:
+    """The name of the processor as a device; none where llvmlite is not installed."""
+    return [f"LLVM: {platform.machine()}"] if find_spec("llvmlite") else []
+
+
+@cache
+def open_device() -> LLVMDevice:
+    """The backend of the processor."""
+    return LLVMDevice()
+
+
+class LLVMDevice:
+    """The processor, its compiler and its threads."""
+
+    arrays = "numpy"
+    faults: tuple[type[Exception], ...] = ()
+    compiler: Mapping[str, str] | None = None
+
+    def __init__(self) -> None:
+        self.jit = JitCompiler()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        self.target = _target(self.jit, cores or os.cpu_count() or 1)
+        self.threads = WorkerThreads(self.target.cores)
+        self._local = threading.local()
+
+    @property
+    def binaries(self) -> Binaries:
+        """Machine code that is kept for other processes."""
+        return Binaries(folder_of_kept("binaries"))
+
+    def machine_code_key(self, source: KernelSource) -> str:
+        """What decides the machine code of a program."""
+        jit = self.jit
+        return "\n".join(("llvm", jit.version, jit.processor, jit.features, source.text))
+
+    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
+        """Compiles a program, or takes what an earlier process compiled."""
+        key = self.machine_code_key(source)
+        if (machine := self.binaries.get(key)) is not None:
+            with contextlib.suppress(CompileError):
+                return self.load(Compiled(source, machine), sizes)
+        compiled = self.compiled(source)
+        self.binaries.put(key, compiled.machine)
+        return self.load(compiled, sizes)
+
+    def compiled(self, source: KernelSource) -> Compiled:
+        """A program as an object file, which `load` takes in another process."""
+        return Compiled(source, MachineCode(self.jit.object_code(source.text)))
+
+    def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> LLVMProgram:
+        """The program of an object file that this or another process made."""
+        source = compiled.source
+        names = [entry.name for entry in source.entries]
+        functions, library = self.jit.functions(compiled.machine.code, names)
+        return LLVMProgram(self, functions, library, source, sizes, source.inline)
+
+    def is_captured(self) -> bool:
+        """False: nothing is recorded."""
+        return False
+
+    def is_lost(self) -> bool:
+        """Never: what goes wrong on a processor ends the process."""
+        return False
+
+    def empty(
+        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """An uninitialised NumPy array on a 64-byte boundary; strides are in elements."""
+        return aligned_empty(shape, dtype, strides)
+
+    def scratch(self, nbytes: int, *, inline: bool) -> tuple[np.ndarray, int]:
+        """Scratch memory of this thread, and its address: one block for each power of two."""
+        size = max(64, 1 << max(0, nbytes - 1).bit_length())
+        blocks: dict[int, np.ndarray] | None = getattr(self._local, "blocks", None)
+        if blocks is None:
+            blocks = self._local.blocks = {}
+        if size not in blocks:
+            blocks[size] = aligned_empty((size,), np.uint8)
+        return blocks[size], self.argument(blocks[size])
+
+    def argument(self, array: np.ndarray) -> int:
+        """The address of an array's first element."""
+        return array.__array_interface__["data"][0]
+
+
+def _target(jit: JitCompiler, cores: int) -> Target:
+    vector_bytes, registers = hardware.vector_unit()
+    units = hardware.multiply_adds_per_cycle()
+    return Target(
+        kind="cpu",
+        name=f"{jit.processor} {hardware.processor_model()}".strip(),
+        dialect="llvm-fma" if hardware.has_fma() else "llvm",
+        driver=f"LLVM {jit.version}",
+        cores=cores,
+        vector_bytes=vector_bytes,
+        vector_registers=registers,
+        l1_bytes=hardware.cache_bytes(1, 32 << 10),
+        l2_bytes=hardware.cache_bytes(2, 512 << 10),
+        l3_bytes=hardware.cache_bytes(3, 16 << 20),
+        local_bytes=32 << 10,
+        max_threads=1,
+        warp=1,
+        rate=hardware.clock_hertz() * units * vector_bytes / 4,
+        units=units,
+        bandwidth=40e9,
+        launch_seconds=5e-6,
+    )

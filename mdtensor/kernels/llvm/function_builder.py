@@ -1,0 +1,209 @@
+"""The instructions of one function in LLVM IR, and the names that its blocks see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.errors import LoweringError
+from mdtensor.kernels.llvm.llvm_types import type_of
+from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.ir.register_types import I64
+from mdtensor.lower.ir.statements import IndexCalc
+
+_INDEX_OPERATIONS = {"/": "udiv", "%": "urem", "^": "xor", "|": "or"}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What a name stands for: an operand, or where `mutable` a place on the stack that has it."""
+
+    operand: str
+    dtype: np.dtype
+    lanes: int = 1
+    mutable: bool = False
+
+    @property
+    def type(self) -> str:
+        """The type of the value."""
+        return type_of(self.dtype, self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A pointer, and the type of the elements in which offsets from it count."""
+
+    operand: str
+    memory: np.dtype
+
+
+class FunctionBuilder:
+    """Appends instructions; variables that change lie on the stack, where LLVM promotes them."""
+
+    def __init__(self) -> None:
+        self.entry: list[str] = []
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.variables: dict[str, Variable] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self._known: dict[tuple[str, Index], str] = {}
+        self._count = 0
+
+    # ---- instructions
+
+    def name(self, kind: str = "v") -> str:
+        """A name that was not given before."""
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    def emit(self, instruction: str) -> str:
+        """Appends an instruction with a result, and gives the name of that."""
+        operand = f"%{self.name()}"
+        self.lines.append(f"  {operand} = {instruction}")
+        return operand
+
+    def do(self, instruction: str) -> None:
+        """Appends an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def call(self, function: str, result: str, *arguments: tuple[str, str]) -> str:
+        """Calls a function that is declared at the module's end; each argument has a type."""
+        types = ", ".join(kind for kind, _ in arguments)
+        given = ", ".join(f"{kind} {operand}" for kind, operand in arguments)
+        self.declared[function] = f"declare {result} @{function}({types})"
+        text = f"call {result} @{function}({given})"
+        if result == "void":
+            self.do(text)
+            return ""
+        return self.emit(text)
+
+    def stack(self, kind: str, align: int = 0) -> str:
+        """A place on the stack of the function."""
+        operand = f"%{self.name('s')}"
+        self.entry.append(f"  {operand} = alloca {kind}{f', align {align}' if align else ''}")
+        return operand
+
+    # ---- blocks
+
+    def begin(self, label: str) -> None:
+        """Begins a basic block."""
+        self.lines.append(f"{label}:")
+
+    def jump(self, label: str) -> None:
+        """Ends a basic block."""
+        self.do(f"br label %{label}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        """Ends a basic block by a condition of type i1."""
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names that are given inside end with it."""
+        variables, buffers = dict(self.variables), dict(self.buffers)
+        known = dict(self._known)
+        yield
+        self.variables, self.buffers, self._known = variables, buffers, known
+
+    # ---- variables
+
+    def declare(self, name: str, dtype: np.dtype, lanes: int = 1) -> None:
+        """A variable that may change, without a value."""
+        place = self.stack(type_of(dtype, lanes))
+        self._bind(name, Variable(place, dtype, lanes, mutable=True))
+
+    def let(
+        self, name: str, operand: str, dtype: np.dtype, lanes: int = 1, *, mutable: bool = False
+    ) -> None:
+        """A variable with a value."""
+        if mutable:
+            self.declare(name, dtype, lanes)
+            self.set(name, operand)
+        else:
+            self._bind(name, Variable(operand, dtype, lanes))
+
+    def _bind(self, name: str, variable: Variable) -> None:
+        if name in self.variables:  # an inner one of that name: what was known is of the outer
+            self._known = {}
+        self.variables[name] = variable
+
+    def set(self, name: str, operand: str) -> None:
+        """Assigns to a variable."""
+        variable = self.variables[name]
+        self.do(f"store {variable.type} {operand}, ptr {variable.operand}")
+
+    def get(self, name: str) -> str:
+        """The value of a variable."""
+        variable = self.variables[name]
+        if not variable.mutable:
+            return variable.operand
+        return self.emit(f"load {variable.type}, ptr {variable.operand}")
+
+    def point(self, name: str, operand: str, memory: np.dtype) -> None:
+        """A name for a pointer."""
+        if name in self.buffers:
+            self._known = {}
+        self.buffers[name] = Buffer(operand, memory)
+
+    # ---- indices
+
+    def index(self, value: Index | IndexCalc | int) -> str:
+        """An index as an operand of type i64."""
+        if isinstance(value, IndexCalc):
+            lhs, rhs = self.index(value.lhs), self.index(value.rhs)
+            if value.op == "min":
+                return self.call("llvm.smin.i64", "i64", ("i64", lhs), ("i64", rhs))
+            if value.op not in _INDEX_OPERATIONS:
+                raise LoweringError(f"llvm has no operation {value.op} on indices")
+            return self.emit(f"{_INDEX_OPERATIONS[value.op]} i64 {lhs}, {rhs}")
+        named, number = as_index(value).split()
+        if not named.terms:
+            return str(number)
+        operand = self._remembered("", named)
+        return self.emit(f"add i64 {operand}, {number}") if number else operand
+
+    def address(self, buffer: str, index: Index | int) -> str:
+        """Where an element of a buffer lies."""
+        named, number = as_index(index).split()
+        operand = self.buffers[buffer].operand
+        if named.terms:
+            operand = self._remembered(buffer, named)
+        return self._moved(operand, str(number), buffer) if number else operand
+
+    def _moved(self, operand: str, by: str, buffer: str) -> str:
+        kind = type_of(self.buffers[buffer].memory)
+        return self.emit(f"getelementptr {kind}, ptr {operand}, i64 {by}")
+
+    def _remembered(self, buffer: str, named: Index) -> str:
+        """The sum of an index without its constant, in a buffer; computed once while it stays."""
+        operand = self._known.get((buffer, named))
+        if operand is None:
+            operand = self._moved(
+                self.buffers[buffer].operand, self._remembered("", named), buffer
+            ) if buffer else self._sum(named)
+            if not any(self.variables[n].mutable for names, _ in named.terms for n in names):
+                self._known[buffer, named] = operand
+        return operand
+
+    def _sum(self, named: Index) -> str:
+        total = ""
+        for names, coefficient in named.terms:
+            term = self._wide(names[0])
+            for each in names[1:]:
+                term = self.emit(f"mul i64 {term}, {self._wide(each)}")
+            if coefficient != 1:
+                term = self.emit(f"mul i64 {term}, {coefficient}")
+            total = self.emit(f"add i64 {total}, {term}") if total else term
+        return total
+
+    def _wide(self, name: str) -> str:
+        """A variable in an index; small integers of kernels widen."""
+        variable = self.variables[name]
+        operand = self.get(name)
+        if variable.dtype.itemsize == I64.itemsize:
+            return operand
+        extend = "zext" if variable.dtype.kind in "ub" else "sext"
+        return self.emit(f"{extend} {variable.type} {operand} to i64")
