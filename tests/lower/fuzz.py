@@ -18,6 +18,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.dialect import Dialect
+from mdtensor.kernels.languages import Language
 from mdtensor.kernels.opencl import OPENCL
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.problem.generic_problem import generalised
@@ -104,7 +105,7 @@ def _einsum_case(rng: random.Random, family: str) -> Case:
     return Case(einsum, Schedule(family, *[()] * 4, -1, 1, *[()] * 4), general, rng.getrandbits(32))
 
 
-def check(case: Case | MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
+def check(case: Case | MDHomCase, on=device, dialect: Language = OPENCL) -> bool:
     """Runs a case; False where the schedule does not fit the problem. Raises MismatchError.
 
     `on()` is the device, which speaks `dialect`; its programs take NumPy arrays.
@@ -118,7 +119,8 @@ def check(case: Case | MDHomCase, on=device, dialect: Dialect = OPENCL) -> bool:
     except LoweringError:
         return False
     program = on().compile(source, run_time_sizes(case))
-    check_program(program, case.einsum, case.seed, tf32=dialect.matrix_functions != "")
+    tf32 = isinstance(dialect, Dialect) and dialect.matrix_functions != ""
+    check_program(program, case.einsum, case.seed, tf32=tf32)
     for other in other_shapes(case) if case.general else ():
         bound = program.bound(run_time_sizes(other))
         check_program(bound, other.einsum, case.seed)

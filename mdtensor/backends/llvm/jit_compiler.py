@@ -15,6 +15,7 @@ from mdtensor.kernels.kernel_source import numbered
 
 # Characters of a text that is optimised by all means: 10 to 20 ms of work each 100,000.
 _OPTIMISED_FULLY = 400_000
+_PASSES = ("sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "instruction_combine")
 _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
@@ -55,12 +56,20 @@ class JitCompiler:
         with self._lock:
             module = self._parsed(text)
             machine = self._machine(min(level, 2))
-            options = self.llvm.create_pipeline_tuning_options(speed_level=level)
-            # Schedules say what is a vector.
-            options.loop_vectorization = options.slp_vectorization = False
-            builder = self.llvm.create_pass_builder(machine, options)
-            builder.getModulePassManager().run(module, builder)
+            self._optimise(module, machine)
             return bytes(machine.emit_object(module))
+
+    def _optimise(self, module: Any, machine: Any) -> None:
+        """Passes that kernels need: schedules have unrolled their loops and made their vectors.
+
+        A pipeline as compilers of C have it takes ten times as long, and makes nothing faster.
+        """
+        options = self.llvm.create_pipeline_tuning_options(speed_level=2)
+        builder = self.llvm.create_pass_builder(machine, options)
+        passes = self.llvm.create_new_module_pass_manager()
+        for name in _PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        passes.run(module, builder)
 
     def _parsed(self, text: str) -> Any:
         try:
