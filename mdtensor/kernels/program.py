@@ -30,7 +30,7 @@ def program_of(
     *,
     only_aligned: bool = False,
 ) -> KernelSource:
-    """The program of a problem by a schedule in a language, with `head` as comments at its beginning.
+    """The program of a problem by a schedule, with `head` as comments at its beginning.
 
     Where wide accesses need buffers that begin at multiples of 16 bytes, it has a second program
     for others, unless the caller has `only_aligned` ones. Raises LoweringError where the schedule

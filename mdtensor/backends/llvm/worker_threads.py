@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import pairwise
 
 
 class WorkerThreads:
@@ -31,10 +32,7 @@ class WorkerThreads:
             work(0, groups)
             return
         bounds = [groups * n // parts for n in range(parts + 1)]
-        begun = [
-            self._pool.submit(work, begin, end)
-            for begin, end in zip(bounds[1:-1], bounds[2:], strict=True)
-        ]
+        begun = [self._pool.submit(work, *part) for part in pairwise(bounds[1:])]
         try:
             work(0, bounds[1])
         finally:  # also where an interrupt comes: the kernel has the arrays' memory

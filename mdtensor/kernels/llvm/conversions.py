@@ -20,7 +20,11 @@ def converted(
     kinds = kind_of(given) == "f", kind_of(wanted) == "f"
     if kinds == (True, True):
         if given.itemsize == 8 and wanted.itemsize == 2:
-            operand, given, source = _rounded_to_odd(builder, operand, lanes), F32, type_of(F32, lanes)
+            operand, given, source = (
+                _rounded_to_odd(builder, operand, lanes),
+                F32,
+                type_of(F32, lanes),
+            )
         widens = given.itemsize < wanted.itemsize
         return builder.emit(f"{'fpext' if widens else 'fptrunc'} {source} {operand} to {target}")
     if kinds == (False, True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -101,7 +101,7 @@ class FunctionBuilder:
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> Generator[None]:
         """Names that are given inside end with it."""
         variables, buffers = dict(self.variables), dict(self.buffers)
         known = dict(self._known)
@@ -181,9 +181,11 @@ class FunctionBuilder:
         """The sum of an index without its constant, in a buffer; computed once while it stays."""
         operand = self._known.get((buffer, named))
         if operand is None:
-            operand = self._moved(
-                self.buffers[buffer].operand, self._remembered("", named), buffer
-            ) if buffer else self._sum(named)
+            operand = (
+                self._moved(self.buffers[buffer].operand, self._remembered("", named), buffer)
+                if buffer
+                else self._sum(named)
+            )
             if not any(self.variables[n].mutable for names, _ in named.terms for n in names):
                 self._known[buffer, named] = operand
         return operand

@@ -35,9 +35,7 @@ def gathered(builder: FunctionBuilder, gather: Gather) -> str:
     """What a gather reads, in its register type."""
     memory, lanes = gather.memory, gather.lanes
     base = builder.address(gather.buffer, gather.index)
-    places = converted(
-        builder, builder.get(gather.places.name), gather.places.dtype, I64, lanes
-    )
+    places = converted(builder, builder.get(gather.places.name), gather.places.dtype, I64, lanes)
     element = type_of(memory)
     valid = gather.valid or lanes
     parts: list[str] = []
@@ -53,9 +51,7 @@ def packed(builder: FunctionBuilder, parts: Sequence[str], dtype: np.dtype, lane
     kind, element = type_of(dtype, lanes), type_of(dtype)
     operand = "zeroinitializer" if len(parts) < lanes else "poison"
     for lane, part in enumerate(parts):
-        operand = builder.emit(
-            f"insertelement {kind} {operand}, {element} {part}, i32 {lane}"
-        )
+        operand = builder.emit(f"insertelement {kind} {operand}, {element} {part}, i32 {lane}")
     return operand
 
 
