@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.contraction import fused_terms
 from mdtensor.kernels.dialect import Dialect, ShortFloat
+from mdtensor.kernels.fused_products import fused_terms
 from mdtensor.kernels.primitives import is_condition
 from mdtensor.kernels.vector_text import LANES, lanes_text, shifted_parts
 from mdtensor.lower.ir.index import Index

@@ -13,7 +13,7 @@ from mdtensor.kernels.kernel_source import Entry, KernelSource
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.group_order import take_number
 from mdtensor.kernels.llvm.language import LLVM
-from mdtensor.kernels.llvm.statements import STREAMS, VECTOR_BYTES, Statements
+from mdtensor.kernels.llvm.llvm_statements import STREAMS, VECTOR_BYTES, Statements
 from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.ir.register_types import I64
 

@@ -8,7 +8,7 @@ pytest.importorskip("llvmlite")
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.worker_threads import WorkerThreads
 from mdtensor.errors import CompileError
-from mdtensor.kernels.llvm.language import LLVM_IR, LLVM_IR_FMA
+from mdtensor.kernels.llvm.language import LLVM_IR
 from tests.lower.fuzz import MD_HOM, TRANSPOSED, names_of
 from tests.lower.fuzz_llvm import outcome
 

@@ -9,7 +9,7 @@ from mdtensor.kernels.llvm import group_order
 from mdtensor.kernels.llvm.conversions import converted
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import type_of
-from mdtensor.kernels.llvm.values import Values
+from mdtensor.kernels.llvm.llvm_values import Values
 from mdtensor.kernels.primitives import in_primitives
 from mdtensor.lower.ir.group_statements import Arrive, Await, Post
 from mdtensor.lower.ir.index import Index, as_index

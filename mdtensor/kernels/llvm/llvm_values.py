@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdtensor.errors import LoweringError
-from mdtensor.kernels.contraction import fused_terms
+from mdtensor.kernels.fused_products import fused_terms
 from mdtensor.kernels.llvm.conversions import converted
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import constant, mangled, type_of, vector
