@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,15 @@ _AS_TORCH_SAYS = re.compile(r"^cuda:(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A device that could be used: its name, the kind of arrays it takes, and how to open it."""
+    """A device that could be used: its name, the kind of arrays it takes, and how to open it.
+
+    One that is `opt_in` computes for those who name it, and is never the default.
+    """
 
     name: str
     arrays: str
     open: Callable[[], Device]
+    opt_in: bool = False
 
     def is_called(self, name: str) -> bool:
         """Whether a name is a part of this one's, or what torch calls it, such as "cuda:1"."""
@@ -36,6 +40,14 @@ def found_devices() -> list[Found]:
 
     Raises NoDeviceError where there is none; its hint says what to install.
     """
+    found, reasons = _search()
+    if not found:
+        raise _nothing_found(reasons)
+    return found
+
+
+def _search() -> tuple[list[Found], list[str]]:
+    """The devices, and why a library found none."""
     reasons: list[str] = []
     found: list[Found] = []
     try:
@@ -44,15 +56,17 @@ def found_devices() -> list[Found]:
         reasons.append(error.message)
     found += _llvm_devices()
     found += _cuda_devices()
-    if not found:
-        from mdtensor.backends.opencl import opencl_runtime
+    return found, reasons
 
-        raise NoDeviceError(
-            "no device to compute on: no OpenCL implementation and no CUDA device was found",
-            notes=reasons,
-            hint=opencl_runtime.hint_where_none_is_found(),
-        )
-    return found
+
+def _nothing_found(reasons: Sequence[str]) -> NoDeviceError:
+    from mdtensor.backends.opencl import opencl_runtime
+
+    return NoDeviceError(
+        "no device to compute on: no OpenCL implementation and no CUDA device was found",
+        notes=reasons,
+        hint=opencl_runtime.hint_where_none_is_found(),
+    )
 
 
 def _opencl_devices() -> list[Found]:
@@ -67,7 +81,10 @@ def _opencl_devices() -> list[Found]:
 def _llvm_devices() -> list[Found]:
     from mdtensor.backends.llvm import llvm_device
 
-    return [Found(label, "numpy", llvm_device.open_device) for label in llvm_device.devices()]
+    return [
+        Found(label, "numpy", llvm_device.open_device, opt_in=True)
+        for label in llvm_device.devices()
+    ]
 
 
 def _cuda_devices() -> list[Found]:
@@ -84,14 +101,17 @@ def _cuda_devices() -> list[Found]:
 def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
     """The device whose name contains `name` (by default that of `MDTENSOR_DEVICE`).
 
-    Without a name: the first that takes the given kind of arrays. Raises NoDeviceError where no
-    device fits.
+    Without a name: the first that takes the given kind of arrays and is not `opt_in`. Raises
+    NoDeviceError where no device fits.
     """
     wanted = name if name is not None else os.environ.get(VARIABLE) if arrays == "numpy" else None
-    candidates = [device for device in found_devices() if device.arrays == arrays]
-    chosen = [d for d in candidates if wanted is None or d.is_called(wanted)]
+    found, reasons = _search()
+    usable = [device for device in found if wanted or not device.opt_in]
+    if not usable:
+        raise _nothing_found([*reasons, *(f"by name alone: {device.name}" for device in found)])
+    chosen = [d for d in usable if d.arrays == arrays and d.is_called(wanted or "")]
     if not chosen:
-        available = [device.name for device in candidates]
+        available = [device.name for device in found if device.arrays == arrays]
         raise NoDeviceError(
             f"no device for {arrays} arrays is called {wanted!r}"
             if wanted

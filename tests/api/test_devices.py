@@ -8,8 +8,9 @@ import pytest
 import mdtensor as mdt
 from mdtensor.api.engine import registry
 from mdtensor.api.tuning import bench_worker
+from mdtensor.backends import select
 from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
-from mdtensor.backends.select import Found
+from mdtensor.backends.select import Found, open_device
 from mdtensor.errors import NoDeviceError
 
 
@@ -39,6 +40,27 @@ def test_a_name_that_no_device_has_changes_nothing() -> None:
     with pytest.raises(NoDeviceError, match="is called 'abacus'"):
         mdt.device("abacus")
     assert registry.engine_for() is engine
+
+
+def test_llvm_computes_for_those_who_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(select.VARIABLE, raising=False)
+    assert not open_device().target.dialect.startswith("llvm")
+    monkeypatch.setenv(select.VARIABLE, "llvm")
+    assert open_device().target.dialect.startswith("llvm")
+    mdt.device("llvm")
+    a, b = np.random.default_rng(0).random((2, 40, 40))
+    np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-13)
+    assert mdt.device().driver.startswith("LLVM ")
+
+
+def test_an_opt_in_device_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(select.VARIABLE, raising=False)
+    listed = [Found("LLVM: abc", "numpy", registry.engine_for, opt_in=True)]  # type: ignore[arg-type]
+    monkeypatch.setattr(select, "_search", lambda: (listed, ["OpenCL is not there"]))
+    assert select.found_devices() == listed
+    with pytest.raises(NoDeviceError, match="no device to compute on") as caught:
+        open_device()
+    assert caught.value.notes == ("OpenCL is not there", "by name alone: LLVM: abc")
 
 
 @pytest.mark.parametrize("number", [1, 11])

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("llvmlite")
-
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.worker_threads import WorkerThreads
 from mdtensor.errors import CompileError
