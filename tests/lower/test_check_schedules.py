@@ -23,6 +23,7 @@ from mdtensor.lower.ir.loop_nest import LoopNest
 from mdtensor.lower.ir.statements import If, Loop, Set, Store
 from mdtensor.lower.ir.values import Load
 from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.schedule.schedule import Schedule
 from tests.lower.check_schedules import run
 from tests.lower.checker.memory import FaultError
 from tests.lower.checker.pairs import (
@@ -52,6 +53,30 @@ def test_random_schedules_are_right(family: str) -> None:
     assert not report.failures, str(report)
     assert report.total >= PAIRS
     assert report.counts[family][RIGHT] > 0.6 * PAIRS, str(report)
+
+
+def test_what_is_read_beside_a_copy_may_be_dropped() -> None:
+    """Work-items beyond the end read what is being copied for a later block, and store nothing."""
+    array = Operand("f4", (4, 2), (1, 0), (1, 1), (0, 0))
+    planes = Schedule(
+        asm="gpu",
+        lane=-1,
+        width=1,
+        reduce_order=(),
+        group_order=(1, 0),
+        loop_order=(1, 0),
+        march=True,
+        parts=(1, 1),
+        registers=(4, 1),
+        resident=True,
+        staged=("local",),
+        stages=4,
+        threads=(16, 1),
+        tiles=(0, 0),
+    )
+    einsum = Einsum("ns->ns", (array,), replace(array, dtype="f2", order=(0, 1)))
+    for seed in range(4):
+        assert outcome(Recipe(planes, seed, seed, einsum)) == RIGHT
 
 
 @pytest.mark.parametrize("extent", [9, 11, 23])
@@ -158,7 +183,7 @@ def _dropped(_: Any) -> None:
 # are in what follows whole vectors or tiles, which few points come to, or in what a random function
 # of comparisons and extremes makes nothing of.
 CHANGES: tuple[tuple[str, str, type, Change, float], ...] = (
-    ("a barrier is dropped", "gpu/reduction", Barrier, _dropped, 0.4),
+    ("a barrier is dropped", "gpu/reduction", Barrier, _dropped, 0.3),
     ("a loop is one step longer", "cpu/einsum", Loop, _longer, 0.3),
     ("a loop is one step shorter", "cpu/einsum", Loop, _shorter, 0.4),
     ("a load is one element further", "cpu/stencil", Load, _further, 0.6),
