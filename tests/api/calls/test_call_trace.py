@@ -230,7 +230,7 @@ print(sum(s.alone for s in call.spans if s.thread == call.thread), call.other, e
 def run(code: str, folder: Path, **variables: object) -> str:
     """What a new process prints, to standard output or standard error."""
     found = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],  # forks beside threads
         capture_output=True,
         text=True,
         env={**os.environ, **{name: str(value) for name, value in variables.items()}},
