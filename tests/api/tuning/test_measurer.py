@@ -21,8 +21,8 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.gpu.candidates.gpu_candidates import blocked
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
-from mdtensor.lower.search.candidates import plain
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
