@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mdtensor.api.frontends.operators import cc, operator, ps, pw
     from mdtensor.api.frontends.reduce import reduce, scan
     from mdtensor.api.frontends.stencil import stencil
+    from mdtensor.api.gradients.gradients import grad, vjp
     from mdtensor.api.plans.compile import compile  # noqa: A004
     from mdtensor.api.plans.plan import Plan
     from mdtensor.api.tuning.tune import tune
@@ -54,6 +55,7 @@ __all__ = [
     "einsum",
     "einsum_path",
     "errors",
+    "grad",
     "inp_view",
     "lazy",
     "md_hom",
@@ -72,6 +74,7 @@ __all__ = [
     "trace",
     "tune",
     "tuning",
+    "vjp",
 ]
 
 _HOMES = {
@@ -87,6 +90,7 @@ _HOMES = {
     "einsum": "api.frontends.einsum.einsum",
     "einsum_path": "api.frontends.einsum.einsum",
     "errors": "errors",
+    "grad": "api.gradients.gradients",
     "inp_view": "api.frontends.loops.dsl",
     "lazy": "api.frontends.lazy.lazy",
     "md_hom": "api.frontends.loops.dsl",
@@ -105,6 +109,7 @@ _HOMES = {
     "trace": "api.calls.call_trace",
     "tune": "api.tuning.tune",
     "tuning": "api.tuning.tuning_context",
+    "vjp": "api.gradients.gradients",
 }
 
 

@@ -118,6 +118,10 @@ class OperatorError(TranslationError):
     """An operator lacks a property that it must have; `notes` show a counter-example."""
 
 
+class GradientError(MdtensorError, TypeError):
+    """A gradient is asked for of what has none; the message names it."""
+
+
 class FieldError(TranslationError, AttributeError):
     """A record has no such field, or a part of it is used as what it is not."""
 

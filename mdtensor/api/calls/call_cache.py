@@ -10,8 +10,8 @@ exist, see `invalidation.clear`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, cast
@@ -65,6 +65,10 @@ _FUNCTIONS = frozenset((FunctionType, OperatorFunction))
 # What the calls of this context have run so far, where one of them may be recalled later.
 _recording: ContextVar[list[Noted | None] | None] = ContextVar("recording", default=None)
 _active = invalidation.watchers
+# What makes a call on lazy arrays in this context, which is differentiated: it gets the function
+# and its arguments. None where nothing is.
+Tracer = Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]
+tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
 def note(noted: Noted) -> None:
@@ -76,6 +80,27 @@ def note(noted: Noted) -> None:
 def is_noting() -> bool:
     """Whether the current call is being recorded."""
     return bool(_active) and _recording.get() is not None
+
+
+@contextmanager
+def watching() -> Generator[None]:
+    """Calls inside look whether somebody traces them."""
+    _active.append(None)
+    try:
+        yield
+    finally:
+        _active.pop()
+
+
+@contextmanager
+def noting() -> Generator[None]:
+    """Calls inside are parts of a call, so that each is made in full."""
+    token = _recording.set([])
+    try:
+        with watching():
+            yield
+    finally:
+        _recording.reset(token)
 
 
 def _is_seen() -> bool:
@@ -95,6 +120,11 @@ def in_full() -> None:
     """Keeps the current call out of the cache, as one that must warn every time."""
     if _active and (notes := _recording.get()) is not None:
         notes += None, None
+
+
+def is_traced(argument: object) -> bool:
+    """Whether an argument is left to the tracer of this context: it is a lazy array."""
+    return tracer.get() is not None and hasattr(type(argument), "evaluate")
 
 
 class _NotPlainError(Exception):
@@ -246,6 +276,8 @@ def recalled(
         if key is None:  # out of the handler: what is raised now has nothing to do with keys
             if _active:
                 call_trace.missed(None, known)
+                if (trace := tracer.get()) is not None:
+                    return trace(whole, args, options)
             return device_scope.called_there(whole, args, options)
         if launch is not None and _active:
             launch = _unless_seen(launch, arrays)

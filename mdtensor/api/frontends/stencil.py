@@ -10,7 +10,7 @@ from typing import Any, overload
 from mdtensor.api.arrays.device_scope import where_arrays_lie
 from mdtensor.api.arrays.memory_overlap import check_distinct
 from mdtensor.api.arrays.operands import Array, array_module, as_array, has_layout, spec_of
-from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.call_cache import is_traced, recalled
 from mdtensor.api.calls.computation import Computation, Step, call
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.decorated import Decorated
@@ -108,7 +108,9 @@ class StencilFunction(Decorated):
             bound.apply_defaults()
             args = (*bound.args, *bound.kwargs.values())
         return tuple(
-            a if is_number(a) or has_layout(a) else as_array(f"argument {n}", a, array_module(args))
+            a
+            if is_number(a) or has_layout(a) or is_traced(a)
+            else as_array(f"argument {n}", a, array_module(args))
             for n, a in enumerate(args)
         )
 

@@ -61,6 +61,12 @@ class LazyArray(NDArrayOperatorsMixin):
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
+    def array(self) -> Array | None:
+        """The array that this is, where nothing is left to compute."""
+        is_plain = self._value == interning.of_array(self.shape, self.dtype)
+        return self._arrays[0] if is_plain and self._arrays[0].dtype == self.dtype else None
+
+    @property
     def T(self) -> LazyArray:  # noqa: N802
         """The axes in reverse order."""
         return self.transpose()

@@ -1,0 +1,179 @@
+"""`grad` and `vjp`: gradients of functions that call mdtensor."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import as_array
+from mdtensor.api.calls import call_cache
+from mdtensor.api.frontends.lazy.lazy import lazy
+from mdtensor.api.frontends.lazy.lazy_array import LazyArray
+from mdtensor.api.gradients.tape import Tape
+from mdtensor.errors import ArgumentError, GradientError, ShapeError, shown
+
+Array = Any
+
+
+def vjp(
+    function: Callable[..., Any], *args: Any, **options: Any
+) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
+    """The result of a function, and its pullback: from cotangents of the result to cotangents.
+
+    `function` is one of mdtensor's, or one of your own that calls them and NumPy's functions of
+    lazy arrays. The floating-point arrays among `args` are what it is differentiated by; it gets
+    them as lazy arrays, and all other arguments as they are. The pullback takes an array of the
+    shape of the result, or one for each of several results, and gives a tuple with the cotangent
+    of each floating-point array, in order. What it runs are computations like all others.
+
+    Raises GradientError where the function does what has no gradient, ShapeError for a cotangent
+    of another shape.
+
+    >>> from mdtensor.api.frontends.einsum.einsum import einsum
+    >>> a, b = np.arange(6.0).reshape(2, 3), np.ones((3, 4))
+    >>> product, pullback = vjp(einsum, "ij,jk->ik", a, b)
+    >>> product[0]
+    array([3., 3., 3., 3.])
+    >>> for_a, for_b = pullback(np.ones((2, 4)))
+    >>> for_b[:, 0]
+    array([3., 5., 7.])
+    """
+    numbers = [n for n, value in enumerate(args) if _is_real(value)]
+    if not numbers:
+        raise GradientError(
+            "no argument is an array of floating point, and only these have gradients",
+            hint="convert one by a.astype(float)",
+        )
+    returned, pulled = _recorded(function, args, numbers, options)
+    return returned, pulled
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """The gradient of a function with one real result, as a function of the same arguments.
+
+    `function` may call mdtensor and NumPy's functions of lazy arrays (see `vjp`). `argnums` says
+    by which arguments it is differentiated; for several, the gradients are a tuple. Gradients have
+    the shapes and types of their arguments, and may be differentiated again.
+
+    Raises GradientError for an argument that is no floating-point array, and where the function
+    does what has no gradient; ShapeError where its result has several elements.
+
+    >>> def energy(x):
+    ...     return (x * x * x).sum()
+    >>> grad(energy)(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    >>> grad(lambda x: grad(energy)(x).sum())(np.array([1.0, 2.0]))
+    array([ 6., 12.])
+    """
+    several = not isinstance(argnums, int)
+    numbers = tuple(argnums) if not isinstance(argnums, int) else (argnums,)
+
+    @functools.wraps(function)
+    def gradient(*args: Any, **options: Any) -> Any:
+        for number in numbers:
+            _check_argument(args, number)
+        result, pulled = _recorded(function, args, numbers, options)
+        shape = getattr(result, "shape", ())
+        if isinstance(result, tuple) or shape != ():
+            what = "several results" if isinstance(result, tuple) else f"a result of shape {shape}"
+            raise ShapeError(
+                f"a gradient is of one number, and the function has {what}",
+                hint="add it up, result.sum(), or use mdtensor.vjp",
+            )
+        found = pulled(np.ones((), result.dtype))
+        return found if several else found[0]
+
+    return gradient
+
+
+def _recorded(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    numbers: Sequence[int],
+    options: dict[str, Any],
+) -> tuple[Any, Callable[..., tuple[Array, ...]]]:
+    """What a function returns, and its pullback to the arguments of these numbers."""
+    around = call_cache.tracer.get() is not None
+    arrays = _leaves([args[n] for n in numbers])
+    tape = Tape()
+    given = list(args)
+    for number, array in zip(numbers, arrays, strict=True):
+        tape.track(array)
+        given[number] = lazy(array)
+    with tape.recording():
+        returned = function(*given, **options)
+        several = isinstance(returned, tuple)
+        listed = cast("tuple[Any, ...]", returned) if several else (returned,)
+        values = [_value(tape, each) for each in listed]
+
+    def finished(value: Array) -> Any:
+        if around:
+            return lazy(value)
+        return value[()] if value.ndim == 0 else value
+
+    def pulled(*cotangents: Any) -> tuple[Array, ...]:
+        if len(cotangents) == 1 and isinstance(cotangents[0], tuple):
+            cotangents = cast("tuple[Any, ...]", cotangents[0])
+        if len(cotangents) != len(values):
+            raise ArgumentError(f"{len(cotangents)} cotangents for {len(values)} results")
+        pairs = [_pair(value, each) for value, each in zip(values, cotangents, strict=True)]
+        return tuple(map(finished, tape.cotangents(arrays, pairs)))
+
+    results = tuple(map(finished, values))
+    return (results if several else results[0]), pulled
+
+
+def _leaves(values: Sequence[Any]) -> list[Array]:
+    """The arrays that a function is differentiated by, each an object of its own."""
+    found: list[Array] = []
+    for number, value in enumerate(values):
+        if not isinstance(value, LazyArray):
+            found.append(as_array(f"argument {number}", value, np).view(np.ndarray))
+            continue
+        outer = call_cache.tracer.get()
+        array = value.array if outer is None else outer.__self__.value_of(value)  # pyright: ignore
+        array = value.evaluate() if array is None else array
+        found.append(array)
+    return found
+
+
+def _pair(value: Array, cotangent: Any) -> tuple[Array, Array]:
+    """A result and its cotangent, of its type."""
+    if isinstance(cotangent, LazyArray):
+        cotangent = cotangent.evaluate()
+    if value.dtype.kind != "f":
+        raise GradientError(f"a result is {value.dtype.name}, which has no gradient")
+    array = as_array("a cotangent", cotangent, np)
+    if array.shape != value.shape:
+        raise ShapeError(f"a cotangent has shape {array.shape} but the result {value.shape}")
+    return value, array.astype(value.dtype, copy=False)
+
+
+def _value(tape: Tape, returned: Any) -> Array:
+    if not isinstance(returned, LazyArray):
+        raise GradientError(
+            f"the function returns {shown(returned)}, which does not depend on its arguments",
+            hint="return what mdtensor's and NumPy's functions give for them",
+        )
+    return tape.value_of(returned)
+
+
+def _is_real(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return isinstance(value, np.ndarray | LazyArray) and getattr(dtype, "kind", "") == "f"
+
+
+def _check_argument(args: Sequence[Any], number: int) -> None:
+    if not -len(args) <= number < len(args):
+        raise ArgumentError(f"there is no argument {number} to differentiate by")
+    value = args[number]
+    if _is_real(value) or isinstance(value, float):
+        return
+    dtype = getattr(value, "dtype", type(value).__name__)
+    raise GradientError(
+        f"argument {number} is {dtype}, and only floating-point arrays have gradients",
+        hint="convert it by a.astype(float)",
+    )

@@ -1,0 +1,203 @@
+"""The tape of a program: the computations that its calls run, and the arrays between them.
+
+A program that is differentiated gets lazy arrays, and every call of mdtensor in it gives lazy
+arrays: so what is done to them by NumPy's functions is seen, or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import as_computed
+from mdtensor.api.calls import call_cache, computation
+from mdtensor.api.calls.computation import Computation, Planner, call
+from mdtensor.api.frontends.lazy.lazy import lazy
+from mdtensor.api.frontends.lazy.lazy_array import LazyArray
+from mdtensor.api.gradients.pullback import pullback
+from mdtensor.errors import GradientError
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A computation that was run, with its arrays."""
+
+    computation: Computation
+    operands: tuple[Array, ...]
+    results: tuple[Array, ...]
+
+
+@dataclass(slots=True)
+class Tape:
+    """What a program has run, on arrays that depend on those that it is differentiated by."""
+
+    records: list[Record] = field(default_factory=list[Record])
+    tracked: dict[int, Array] = field(default_factory=dict[int, Array])
+    outer: Planner | None = None
+    around: Tape | None = None
+    _read: set[int] = field(default_factory=set[int])
+    _calling: int = 0
+
+    @contextmanager
+    def recording(self) -> Generator[None]:
+        """Calls inside are recorded."""
+        self.outer, self.around = computation.planner.get(), _tape_of(call_cache.tracer.get())
+        planned = computation.planner.set(self._run)
+        traced = call_cache.tracer.set(self.call)
+        try:
+            with call_cache.watching():
+                yield
+        finally:
+            call_cache.tracer.reset(traced)
+            computation.planner.reset(planned)
+
+    @contextmanager
+    def outside(self) -> Generator[None]:
+        """Calls inside are those of the tape around this one, if there is one."""
+        planned = computation.planner.set(self.outer)
+        try:
+            if self.around is None:
+                yield
+            else:
+                with self.around.calling():
+                    yield
+        finally:
+            computation.planner.reset(planned)
+
+    @contextmanager
+    def calling(self) -> Generator[None]:
+        """What runs inside is a part of a call, so that its arrays stay on the tape."""
+        self._calling += 1
+        try:
+            yield
+        finally:
+            self._calling -= 1
+
+    def track(self, array: Array) -> None:
+        """Has later computations on an array recorded."""
+        self.tracked[id(array)] = array
+
+    def value_of(self, value: LazyArray) -> Array:
+        """The array of a lazy one."""
+        if (held := value.array) is not None:
+            return held
+        with self.calling():
+            return value.evaluate()
+
+    def call(
+        self, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        """A call of a front end on lazy arrays among its arguments; its results are lazy too."""
+        given: list[int] = []
+
+        def valued(argument: Any) -> Any:
+            if isinstance(argument, LazyArray):
+                array = self.value_of(argument)
+                given.append(id(array))
+                return array
+            if type(argument) in (tuple, list):
+                several = cast("Sequence[Any]", argument)
+                return type(argument)([valued(part) for part in several])
+            return argument
+
+        positional = [valued(argument) for argument in args]
+        named = {name: valued(value) for name, value in options.items()}
+        if not given:
+            return function(*args, **options)
+        before, self._read = self._read, set()
+        with self.calling(), call_cache.noting():
+            returned = function(*positional, **named)
+        read, self._read = self._read, before
+        if not self.tracked.keys() & {*given} <= read:
+            name = getattr(function, "__name__", "the function")
+            raise GradientError(f"this call of {name} has no gradient: it copies its operands")
+        return self._wrapped(returned)
+
+    def _wrapped(self, returned: Any) -> Any:
+        if isinstance(returned, tuple):
+            return tuple(map(self._wrapped, cast("tuple[Any, ...]", returned)))
+        if id(returned) not in self.tracked:
+            raise GradientError(
+                "this call has no gradient: its result is not what its kernels computed"
+            )
+        return lazy(returned)
+
+    def _run(self, found: Computation, operands: Sequence[Any], out: Any) -> Any:
+        """Runs a computation, and records it if it reads a tracked array."""
+        tracked = [id(operand) for operand in operands if id(operand) in self.tracked]
+        if tracked and not self._calling:
+            raise GradientError(
+                "the value of an array is asked for in a function that is differentiated",
+                hint="return lazy arrays; choose elements by numpy.where(condition, a, b)",
+            )
+        if tracked and out is not None:
+            raise GradientError("out= is written in a function that is differentiated")
+        with self.outside():
+            returned = call(("recorded", found), operands, lambda _: found, out)
+        if out is not None or (not tracked and not self._calling):
+            return returned
+        several = cast("tuple[Any, ...]", returned if isinstance(returned, tuple) else (returned,))
+        results = [np.asarray(each) for each in several]
+        self._read.update(tracked)
+        for result in results:
+            self.track(result)
+        self.records.append(Record(found, tuple(operands), tuple(results)))
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def cotangents(
+        self, arrays: Sequence[Array], given: Sequence[tuple[Array, Array]]
+    ) -> list[Array]:
+        """The cotangents of arrays, from pairs of a result and its cotangent."""
+        varying = {id(array) for array in arrays}
+        for record in self.records:
+            if varying.intersection(map(id, record.operands)):
+                varying.update(id(result) for result in record.results if _is_real(result))
+        found: dict[int, Array] = {}
+        with self.outside():
+            for array, cotangent in given:
+                _add(found, array, cotangent)
+            for record in self.records[::-1]:
+                due = [n for n, result in enumerate(record.results) if id(result) in found]
+                wanted = [n for n, op in enumerate(record.operands) if id(op) in varying]
+                if due and wanted:
+                    parts = _pulled(record, due, wanted, found)
+                    for n, part in zip(wanted, parts, strict=True):
+                        _add(found, record.operands[n], part)
+            return [found.get(id(array), np.zeros_like(array)) for array in arrays]
+
+
+def _pulled(
+    record: Record, due: list[int], wanted: list[int], found: Mapping[int, Array]
+) -> tuple[Array, ...]:
+    """Cotangents of operands, from those of the results that are `due`."""
+    cotangents = [found[id(record.results[n])] for n in due]
+    operands = as_computed(record.operands, np)
+    whole = [
+        given if held.shape == given.shape and held is given else held
+        for held, given in zip(operands, record.operands, strict=True)
+    ]
+    returned = call(
+        ("pullback", record.computation, tuple(wanted), tuple(due)),
+        [*whole, *record.results, *cotangents],
+        lambda specs: pullback(record.computation, specs, wanted, due),
+    )
+    return tuple(map(np.asarray, returned)) if len(wanted) > 1 else (np.asarray(returned),)
+
+
+def _is_real(array: Array) -> bool:
+    return array.dtype.kind == "f"
+
+
+def _add(found: dict[int, Array], array: Array, part: Array) -> None:
+    before = found.get(id(array))
+    found[id(array)] = part if before is None else (lazy(before) + lazy(part)).evaluate()
+
+
+def _tape_of(tracer: Any) -> Tape | None:
+    return getattr(tracer, "__self__", None)

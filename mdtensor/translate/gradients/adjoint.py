@@ -1,0 +1,226 @@
+"""The adjoint of one `md_hom`: from cotangents of its outputs to those of its inputs.
+
+Where results are added up, or not combined at all, it is the transpose of the views, of partial
+derivatives of the scalar function (`transposed_access`). Where they are combined otherwise, the
+results of the scalar function are an array of their own: maxima and minima select, `logaddexp`
+gives a softmax, and any other operator is a scan (`adjoint_scan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Concat, Operator, Pointwise, PrefixSum, named
+from mdtensor.translate.gradients.adjoint_scan import adjoint_scan
+from mdtensor.translate.gradients.partial_derivatives import cotangents_of
+from mdtensor.translate.gradients.slots import Application, Slots
+from mdtensor.translate.gradients.transposed_access import Term, transposed
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.scalar import Expr, apply, const, equal, param, select
+from mdtensor.translate.scalar_function import ScalarFunction, identity_function
+from mdtensor.translate.views import Access, AffineIndex, Buffer
+
+_EXTREMA = ("min", "max", "fmin", "fmax", "lesser", "greater")
+
+
+def in_parts(slots: Slots, whole: Application) -> list[Application]:
+    """An `md_hom` of one operator as several: its scalar function, its operator, its epilogue.
+
+    Sums stay with the scalar function.
+    """
+    md_hom = whole.md_hom
+    if md_hom.epilogue is not None:
+        first, last = _without_epilogue(slots, whole)
+        return [*in_parts(slots, first), last]
+    combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
+    if all(_is_sum(dim) for dim in combined):
+        return [whole]
+    names = [dim.name for dim in md_hom.dims]
+    shape = tuple(dim.extent for dim in md_hom.dims)
+    values = [slots.new(TensorSpec.of(shape, dtype)) for dtype in md_hom.scalar.result_dtypes]
+    buffers = tuple(Buffer(f"t{n}", slots.specs[slot]) for n, slot in enumerate(values))
+    places = tuple(Access.at(n, names) for n in range(len(buffers)))
+    dims = tuple(replace(dim, combine=CC) for dim in md_hom.dims)
+    mapped = replace(md_hom, dims=dims, outputs=buffers, out_view=places)
+    parts = [Application(mapped, whole.reads, tuple(values))]
+    rest = replace(
+        md_hom,
+        scalar=identity_function(md_hom.scalar.result_dtypes),
+        inputs=buffers,
+        inp_view=places,
+    )
+    left = Application(rest, tuple(values), whole.writes)
+    reduced = [dim for dim in combined if isinstance(dim.combine, Pointwise)]
+    if not _is_direct(md_hom):
+        for dim in reduced[::-1]:
+            scan, left = _scanned(slots, left, dim)
+            parts.append(scan)
+    return [*parts, left]
+
+
+def _is_sum(dim: Dim) -> bool:
+    return isinstance(dim.combine, Pointwise) and dim.combine.op.name == "add"
+
+
+def _is_direct(md_hom: MDHom) -> bool:
+    """Whether a reduction's derivative follows from the element and the result alone."""
+    [op] = md_hom.operators
+    is_one = len(op.dtypes) == 1 and all(not isinstance(d.combine, PrefixSum) for d in md_hom.dims)
+    return is_one and op.name in (*_EXTREMA, "logaddexp")
+
+
+def _without_epilogue(slots: Slots, whole: Application) -> tuple[Application, Application]:
+    md_hom = whole.md_hom
+    epilogue = md_hom.epilogue
+    assert epilogue is not None
+    kept = [replace(dim, combine=CC) for dim in md_hom.kept]
+    shape, names = tuple(dim.extent for dim in kept), [dim.name for dim in kept]
+    types = md_hom.scalar.result_dtypes
+    between = tuple(slots.new(TensorSpec.of(shape, dtype)) for dtype in types)
+    buffers = tuple(Buffer(f"t{n}", slots.specs[slot]) for n, slot in enumerate(between))
+    places = tuple(Access.at(n, names) for n in range(len(between)))
+    first = replace(md_hom, outputs=buffers, out_view=places, epilogue=None)
+    moved = tuple(replace(a, buffer=a.buffer + len(between)) for a in epilogue.view)
+    last = MDHom(
+        tuple(kept),
+        epilogue.function,
+        (*buffers, *md_hom.inputs),
+        md_hom.outputs,
+        (*places, *moved),
+        md_hom.out_view,
+    )
+    return (
+        Application(first, whole.reads, between),
+        Application(last, (*between, *whole.reads), whole.writes),
+    )
+
+
+def _scanned(slots: Slots, left: Application, dim: Dim) -> tuple[Application, Application]:
+    """A reduction along one dim as a scan, and what reads its last elements."""
+    md_hom = left.md_hom
+    assert isinstance(dim.combine, Pointwise)
+    scan = PrefixSum(dim.combine.op)
+    names = [each.name for each in md_hom.dims]
+    shape = tuple(each.extent for each in md_hom.dims)
+    results = tuple(slots.new(TensorSpec.of(shape, t)) for t in md_hom.scalar.result_dtypes)
+    buffers = tuple(Buffer(f"s{n}", slots.specs[slot]) for n, slot in enumerate(results))
+    places = tuple(Access.at(n, names) for n in range(len(results)))
+    first = replace(
+        md_hom,
+        dims=tuple(replace(d, combine=scan if d.name == dim.name else CC) for d in md_hom.dims),
+        outputs=buffers,
+        out_view=places,
+    )
+    last = AffineIndex((), max(0, dim.extent - 1))
+    index = tuple(last if name == dim.name else AffineIndex.of(name) for name in names)
+    rest = replace(
+        md_hom,
+        dims=tuple(d for d in md_hom.dims if d.name != dim.name),
+        inputs=buffers,
+        inp_view=tuple(Access(n, index) for n in range(len(results))),
+    )
+    return Application(first, left.reads, results), Application(rest, results, left.writes)
+
+
+def adjoint(
+    slots: Slots, part: Application, given: Mapping[int, int], wanted: Collection[int]
+) -> list[tuple[int, int]]:
+    """Pairs of a slot that a part reads, of those `wanted`, and a slot with a cotangent of it.
+
+    `given` are the cotangents of slots that it writes.
+    """
+    md_hom = part.md_hom
+    if 0 in md_hom.extents.values():
+        return []
+    combined = [dim for dim in md_hom.dims if not isinstance(dim.combine, Concat)]
+    if any(isinstance(dim.combine, PrefixSum) for dim in combined):
+        return adjoint_scan(slots, part, given, wanted)
+    if all(_is_sum(dim) for dim in combined):
+        return _of_sum(slots, part, given, wanted)
+    return _of_choice(slots, part, given)
+
+
+def _reads(part: Application) -> list[tuple[int, Access]]:
+    return [(part.reads[access.buffer], access) for access in part.md_hom.inp_view]
+
+
+def _of_sum(
+    slots: Slots, part: Application, given: Mapping[int, int], wanted: Collection[int]
+) -> list[tuple[int, int]]:
+    md_hom = part.md_hom
+    reads = _reads(part)
+    count = len(reads)
+    cotangents: list[Expr | None] = []
+    for access, result in zip(md_hom.out_view, md_hom.scalar.results, strict=True):
+        slot = given.get(part.writes[access.buffer])
+        if slot is None or result.dtype.kind != "f":
+            cotangents.append(None)
+            continue
+        cotangents.append(param(len(reads), slots.specs[slot].dtype))
+        reads.append((slot, access))
+    positions = [
+        n
+        for n, (slot, _) in enumerate(reads[:count])
+        if slot in wanted and slots.specs[slot].dtype.kind == "f"
+    ]
+    found = cotangents_of(md_hom.scalar.results, cotangents, positions)
+    alike: dict[tuple[int, Access], Expr] = {}
+    for position, value in found.items():
+        key = reads[position]
+        alike[key] = alike[key] + value if key in alike else value
+    linear = tuple(range(count, len(reads)))
+    pairs: list[tuple[int, int]] = []
+    for (slot, access), value in alike.items():
+        term = Term(md_hom.extents, value, tuple(reads), linear)
+        pairs.append((slot, transposed(slots, term, access, slots.specs[slot])))
+    return pairs
+
+
+def _of_choice(slots: Slots, part: Application, given: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Of a reduction by an extremum, to the elements that equal it; of `logaddexp`, a softmax."""
+    md_hom = part.md_hom
+    [op], [access] = md_hom.operators, md_hom.out_view
+    written = part.writes[access.buffer]
+    [(source, at)] = _reads(part)
+    if written not in given:
+        return []
+    share = _share_of(slots, part, op, (source, at), (written, access))
+    dtype = op.dtypes[0]
+    weight, element, whole = param(1, dtype), param(2, dtype), param(3, dtype)
+    cotangent = param(0, slots.specs[given[written]].dtype)
+    value = select(equal(element, whole), cotangent / weight, 0)
+    reads = [(given[written], access), share, (source, at), (written, access)]
+    if op.name == "logaddexp":
+        value = cotangent * select(equal(element, whole), 1, apply("exp", element - whole))
+        reads[1] = (source, at)
+    term = Term(md_hom.extents, value, tuple(reads), (0,))
+    return [(source, transposed(slots, term, at, slots.specs[source]))]
+
+
+def _share_of(
+    slots: Slots,
+    part: Application,
+    op: Operator,
+    element: tuple[int, Access],
+    whole: tuple[int, Access],
+) -> tuple[int, Access]:
+    """How many elements equal the extremum that they are combined to."""
+    md_hom, dtype = part.md_hom, op.dtypes[0]
+    kept = [dim for dim in md_hom.dims if isinstance(dim.combine, Concat)]
+    count = slots.new(TensorSpec.of(tuple(dim.extent for dim in kept), dtype))
+    place = count, Access.at(0, [dim.name for dim in kept])
+    if op.name == "logaddexp":
+        return place
+    add = Pointwise(named("add", [dtype]))
+    dims = [
+        dim if isinstance(dim.combine, Concat) else replace(dim, combine=add) for dim in md_hom.dims
+    ]
+    types = np.dtype(dtype), slots.specs[whole[0]].dtype
+    equals = equal(param(0, types[0]), param(1, types[1]))
+    one = select(equals, const(1, dtype), const(0, dtype))
+    slots.apply(dims, ScalarFunction(types, (one,), "count"), [element, whole], [place])
+    return place

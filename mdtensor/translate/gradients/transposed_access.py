@@ -1,0 +1,305 @@
+"""The transpose of a view: what is read at an index is added up there.
+
+An index of distinct dims is written as it is read. A window, such as 2h+r, is read backwards: its
+longest dim is solved for, and what depends on that dim is read from a copy with zeros around and
+between. A computed index is a scatter.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.combine import CC, Combine, Pointwise, named
+from mdtensor.translate.gradients.slots import Slots, dims_of, everywhere
+from mdtensor.translate.md_hom import Dim
+from mdtensor.translate.scalar import Expr, apply, cast, const, equal, index_of, param, select
+from mdtensor.translate.scalar_function import ScalarFunction
+from mdtensor.translate.trees import dims_in, params_in, rewritten, substitute
+from mdtensor.translate.views import Access, AffineIndex, ComputedIndex
+
+F32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What is added up: an expression of elements of slots, at every point of some extents.
+
+    It is linear in each of the elements whose positions are `linear`: 0 where they are.
+    """
+
+    extents: Mapping[str, int]
+    value: Expr
+    reads: tuple[tuple[int, Access], ...]
+    linear: tuple[int, ...]
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """Positions of the elements that the value takes, and its indices are computed from."""
+        found = dict.fromkeys(params_in(self.value))
+        for position in range(len(self.reads) - 1, -1, -1):
+            if position in found:
+                found |= dict.fromkeys(self.reads[position][1].elements)
+        return tuple(sorted(found))
+
+
+def transposed(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
+    """A slot of a spec with the sums of a term over all points that an access maps to an element.
+
+    Shapes are those of the spec, and so is the type; float16 is added up in float32.
+    """
+    extents = term.extents
+    if 0 in extents.values():
+        return slots.zeros(spec)
+    if not access.is_affine:
+        return _scattered(slots, term, access, spec)
+    term = _pruned(term)
+    if _is_distinct(access, extents):
+        return _written(slots, term, access, spec)
+    pivots = _pivots(access, extents)
+    if pivots is None:
+        return _scattered(slots, term, access, spec)
+    return _gathered(slots, term, access, spec, pivots)
+
+
+def _pruned(term: Term) -> Term:
+    """The term without elements that it does not take."""
+    used = term.used
+    if len(used) == len(term.reads):
+        return term
+    places = {old: param(new, _type_of(term, old)) for new, old in enumerate(used)}
+
+    def moved(access: Access) -> Access:
+        axes = [
+            ComputedIndex(substitute(axis.expr, places))
+            if isinstance(axis, ComputedIndex)
+            else axis
+            for axis in access.index
+        ]
+        return Access(access.buffer, tuple(axes))
+
+    reads = tuple((term.reads[n][0], moved(term.reads[n][1])) for n in used)
+    linear = tuple(new for new, old in enumerate(used) if old in term.linear)
+    return Term(term.extents, substitute(term.value, places), reads, linear)
+
+
+def _type_of(term: Term, position: int) -> np.dtype:
+    for expr in (term.value, *_computed(term)):
+        for node in _params(expr):
+            if node.number == position:
+                return node.dtype
+    raise AssertionError(position)
+
+
+def _computed(term: Term) -> list[Expr]:
+    return [
+        axis.expr
+        for _, access in term.reads
+        for axis in access.index
+        if isinstance(axis, ComputedIndex)
+    ]
+
+
+def _params(expr: Expr) -> list[Expr]:
+    found: list[Expr] = []
+
+    def note(node: Expr) -> Expr:
+        if node.op == "param":
+            found.append(node)
+        return node
+
+    rewritten(expr, note)
+    return found
+
+
+def _longer(access: Access, extents: Mapping[str, int]) -> list[list[tuple[str, int]]]:
+    """The dims of each axis and their coefficients, without those that have one index."""
+    return [
+        [(dim, c) for dim, c in axis.coefficients if c and extents[dim] > 1]
+        for axis in access.index
+        if isinstance(axis, AffineIndex)
+    ]
+
+
+def _is_distinct(access: Access, extents: Mapping[str, int]) -> bool:
+    """Whether no two points that differ in the dims of the access have the same index."""
+    return all(len(axis) <= 1 for axis in _longer(access, extents))
+
+
+def _function(slots: Slots, term: Term, value: Expr, name: str) -> ScalarFunction:
+    types = tuple(slots.specs[slot].dtype for slot, _ in term.reads)
+    return ScalarFunction(types, (value,), name)
+
+
+def _sums(dtype: np.dtype) -> np.dtype:
+    return F32 if dtype.itemsize < F32.itemsize else dtype
+
+
+def _written(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
+    """The sums, written where the term's access reads."""
+    kept = {name for axis in _longer(access, term.extents) for name, _ in axis}
+    computed = _sums(spec.dtype)
+    add = Pointwise(named("add", [computed]))
+    once = [n for n, extent in term.extents.items() if extent == 1]
+    dims = [
+        Dim(name, extent, CC if name in kept or name in once else add)
+        for name, extent in term.extents.items()
+    ]
+    result = _room(slots, access, term.extents, spec)
+    function = _function(slots, term, cast(term.value, computed), "adjoint")
+    slots.apply(dims, function, term.reads, [(result, access)])
+    return result
+
+
+def _room(slots: Slots, access: Access, extents: Mapping[str, int], spec: TensorSpec) -> int:
+    """A slot to which an access writes; zeros where it leaves elements out."""
+    names: list[str] = []
+    for axis, extent in zip(access.index, spec.shape, strict=True):
+        assert isinstance(axis, AffineIndex)
+        names += [dim for dim, c in axis.coefficients if c and extents[dim] > 1]
+        low, high = axis.bounds(extents)
+        count = math.prod(extents[dim] for dim, c in axis.coefficients if c)
+        if high - low + 1 != extent or count != extent:
+            return slots.zeros(spec)
+    if len(set(names)) < len(names):  # a diagonal
+        return slots.zeros(spec)
+    return slots.new(TensorSpec.of(spec.shape, spec.dtype))
+
+
+def _pivots(access: Access, extents: Mapping[str, int]) -> dict[int, tuple[str, int]] | None:
+    """For each axis with several dims, the longest that no other axis has, and its coefficient."""
+    axes = _longer(access, extents)
+    found: dict[int, tuple[str, int]] = {}
+    for axis, listed in enumerate(axes):
+        if len(listed) < 2:
+            continue
+        others = {dim for n, other in enumerate(axes) if n != axis for dim, _ in other}
+        own = [(dim, c) for dim, c in listed if dim not in others]
+        if not own:
+            return None
+        found[axis] = max(own, key=lambda each: (abs(each[1]) == 1, extents[each[0]]))
+    return found
+
+
+def _materialised(slots: Slots, term: Term, dtype: np.dtype) -> Term:
+    """The term as the elements of a slot that has an axis for each dim."""
+    value = cast(term.value, _sums(dtype))
+    extents = dict(term.extents)
+    slot = slots.new(TensorSpec.of(tuple(extents.values()), value.dtype))
+    at = Access.at(0, extents)
+    dims = [Dim(name, extent, CC) for name, extent in extents.items()]
+    slots.apply(dims, _function(slots, term, value, "term"), term.reads, [(slot, at)])
+    return Term(extents, param(0, value.dtype), ((slot, at),), (0,))
+
+
+def _gathered(
+    slots: Slots, term: Term, access: Access, spec: TensorSpec, pivots: dict[int, tuple[str, int]]
+) -> int:
+    """The sums of windows, each pivot solved for: what lies outside of its extent is 0."""
+    names = {dim for dim, _ in pivots.values()}
+    depending = [n for n, (_, read) in enumerate(term.reads) if names & set(read.dims)]
+    is_padded = term.linear and all(
+        n in depending and names <= set(term.reads[n][1].dims) for n in term.linear
+    )
+    if not is_padded or set(depending) - set(term.linear) or names & set(dims_in(term.value)):
+        term = _materialised(slots, term, spec.dtype)
+    if any(not access.is_affine for n, (_, access) in enumerate(term.reads) if n in term.linear):
+        term = _materialised(slots, term, spec.dtype)
+    extents = {name: extent for name, extent in term.extents.items() if name not in names}
+    solved: dict[str, AffineIndex] = {}
+    index = list(access.index)
+    for axis, (pivot, coefficient) in pivots.items():
+        read = access.index[axis]
+        assert isinstance(read, AffineIndex)
+        name = f"{pivot}'"
+        sign = 1 if coefficient > 0 else -1
+        rest = [(dim, -sign * c) for dim, c in read.coefficients if c and dim != pivot]
+        extents[name] = spec.shape[axis]
+        solved[pivot] = AffineIndex(((name, sign), *rest), -sign * read.offset)
+        index[axis] = AffineIndex.of(name)
+    steps = {pivot: abs(c) for pivot, c in pivots.values()}
+    reads = tuple(
+        _spread(slots, slot, read, solved, steps, {**term.extents, **extents})
+        if n in term.linear
+        else (slot, read)
+        for n, (slot, read) in enumerate(term.reads)
+    )
+    return _written(
+        slots, Term(extents, term.value, reads, term.linear), Access(0, tuple(index)), spec
+    )
+
+
+def _spread(
+    slots: Slots,
+    slot: int,
+    read: Access,
+    solved: Mapping[str, AffineIndex],
+    steps: Mapping[str, int],
+    extents: Mapping[str, int],
+) -> tuple[int, Access]:
+    """A copy of what an access reads, with an axis for each dim and zeros around and between."""
+    shape: list[int] = []
+    written: list[AffineIndex] = []
+    index: list[AffineIndex] = []
+    for dim in read.dims:
+        if dim not in solved:
+            shape.append(extents[dim])
+            written.append(AffineIndex.of(dim))
+            index.append(AffineIndex.of(dim))
+            continue
+        low, high = solved[dim].bounds(extents)
+        before = max(0, -low)
+        shape.append(before + max(high, steps[dim] * (extents[dim] - 1)) + 1)
+        written.append(AffineIndex(((dim, steps[dim]),), before))
+        index.append(AffineIndex(solved[dim].coefficients, solved[dim].offset + before))
+    dtype = slots.specs[slot].dtype
+    copy = slots.zeros(TensorSpec.of(tuple(shape), dtype))
+    dims = [Dim(dim, extents[dim], CC) for dim in read.dims]
+    function = ScalarFunction((dtype,), (param(0, dtype),), "spread")
+    slots.apply(dims, function, [(slot, read)], [(copy, Access(0, tuple(written)))])
+    return copy, Access(0, tuple(index))
+
+
+def _scattered(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> int:
+    """The sums at an index that is computed, as places in a flat array."""
+    strides = TensorSpec.of(spec.shape).strides
+    flat = functools.reduce(
+        operator.add,
+        [
+            _index(axis, extent) * stride
+            for axis, extent, stride in zip(access.index, spec.shape, strides, strict=True)
+        ],
+    )
+    size = math.prod(spec.shape)
+    computed = _sums(spec.dtype)
+    value = cast(term.value, computed)
+    value = select(equal(index_of("at"), cast(flat, np.int64)), value, const(0, computed))
+    combine: Combine = Pointwise(named("add", [computed]))
+    dims = [Dim("at", size, CC)]
+    dims += [Dim(name, extent, combine) for name, extent in term.extents.items()]
+    line = slots.new(TensorSpec.of((size,), spec.dtype))
+    function = _function(slots, term, value, "scatter")
+    slots.apply(dims, function, term.reads, [(line, Access.at(0, ["at"]))])
+    result = slots.new(TensorSpec.of(spec.shape, spec.dtype))
+    place = AffineIndex(tuple((f"a{n}", stride) for n, stride in enumerate(strides)))
+    copy = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "copy")
+    read, written = (line, Access(0, (place,))), (result, everywhere(spec.shape))
+    slots.apply(dims_of(spec.shape), copy, [read], [written])
+    return result
+
+
+def _index(axis: AffineIndex | ComputedIndex, extent: int) -> Expr:
+    """The index along an axis, as an expression of int64."""
+    if isinstance(axis, ComputedIndex):
+        place = cast(axis.expr, np.int64)
+        place = select(apply("lt", place, 0), place + extent, place)
+        place = select(apply("lt", place, 0), 0, place)
+        return select(apply("ge", place, extent), extent - 1, place)
+    terms: list[Expr] = [index_of(dim) * c for dim, c in axis.coefficients if c]
+    return functools.reduce(operator.add, terms, const(axis.offset, np.int64))
