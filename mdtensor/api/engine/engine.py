@@ -200,7 +200,7 @@ class Engine:
         if not structure.variants:
             with self._first:
                 if not structure.variants:
-                    self._compile_first(structure, problem)
+                    self._compile_first(structure, sizes, problem)
         served, seconds = None, 0.0
         if self.target.kind == "gpu":
             variant = next(iter(structure.variants))
@@ -321,17 +321,22 @@ class Engine:
         """
         while (decision := decide(structure, sizes, problem, self.target)) is None:
             with self._first:
-                self._compile_first(structure, problem)
+                self._compile_first(structure, sizes, problem)
         return decision
 
-    def _compile_first(self, structure: Structures, problem: Problem) -> None:
+    def _compile_first(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Problem
+    ) -> None:
         """Compiles the candidate that suits a shape best; the simplest if that fails."""
-        for _, schedule in ranked(problem, self.target, general=True)[:2]:
+        ranking = ranked(problem, self.target, general=True)[:2]
+        for place, (_, schedule) in enumerate(ranking):
             variant = without_parts(problem, schedule)
             if variant in structure.variants:
                 continue
             try:
                 add_general(structure, variant, self._compiler)
+                if place == 0:  # the background would rank once more, and find the same
+                    structure.keep_ranked(sizes)
                 return
             except (CompileError, LoweringError):
                 continue

@@ -79,10 +79,13 @@ class Structure(Generic[Kernel]):
 
     def is_unlike_others(self, sizes: tuple[int, ...]) -> bool:
         """Whether no shape with the same bit lengths of extents was asked for before."""
-        lengths = _lengths(sizes[: len(self.general.extents)])
-        known = lengths in self._ranked
-        self._ranked.keep(lengths, None)
+        known = _lengths(sizes[: len(self.general.extents)]) in self._ranked
+        self.keep_ranked(sizes)
         return not known
+
+    def keep_ranked(self, sizes: tuple[int, ...]) -> None:
+        """Notes that general schedules were ranked for a shape, and so for those like it."""
+        self._ranked.keep(_lengths(sizes[: len(self.general.extents)]), None)
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
         """The decision for a shape: its own, or that of a nearby shape, scaled.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from mdtensor.api.engine import cpu_tier, registry
-from mdtensor.lower.problem.problem import problem_from_md_hom
-from mdtensor.specs import TensorSpec
+from mdtensor.api.engine import cpu_tier, kernel_choice, registry
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.specs import Target, TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
 
@@ -63,3 +66,23 @@ def test_a_shape_that_is_launched_often_gets_a_kernel_of_its_own(
     result[:] = np.nan
     own.program(a, b, result)
     np.testing.assert_allclose(result, a @ b, rtol=1e-5)
+
+
+def test_what_was_ranked_for_the_first_kernel_is_not_ranked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = registry.engine_for()
+    made.settle(timeout=600)
+    monkeypatch.setattr(made, "structures", {})
+    extents: list[tuple[int | None, ...]] = []
+
+    def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:
+        extents.append(tuple(extent.constant for extent in problem.extents))
+        return kernel_choice.ranked(problem, target, **options)
+
+    monkeypatch.setattr(cpu_tier, "ranked", ranked)
+    for m in (5, 6, 300):
+        specs = TensorSpec.of((m, 9)), TensorSpec.of((9, 7)), TensorSpec.of((7,))
+        made.untuned(problem_from_md_hom(md_hom_from_einsum("ij,jk,k->ik", specs)))
+        made.settle(timeout=600)
+    assert extents == [(300, 9, 7)]
