@@ -14,8 +14,12 @@ from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
 from mdtensor.api.gradients.tape import Tape
 from mdtensor.errors import ArgumentError, GradientError, ShapeError, shown
+from mdtensor.options import beginning, is_iterable, whole
+from mdtensor.translate.python.expr_from_function import no_function
 
 Array = Any
+
+_MOST_ARGUMENTS = 256
 
 
 def vjp(
@@ -41,6 +45,7 @@ def vjp(
     >>> for_b[:, 0]
     array([3., 5., 7.])
     """
+    _check_function(function)
     numbers = [n for n, value in enumerate(args) if _is_real(value)]
     if not numbers:
         raise GradientError(
@@ -68,10 +73,11 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
     >>> grad(lambda x: grad(energy)(x).sum())(np.array([1.0, 2.0]))
     array([ 6., 12.])
     """
-    several = not isinstance(argnums, int)
-    numbers = tuple(argnums) if not isinstance(argnums, int) else (argnums,)
+    _check_function(function)
+    several = is_iterable(argnums)
+    listed: Any = beginning(cast("Any", argnums), _MOST_ARGUMENTS) if several else (argnums,)
+    numbers = tuple(whole("argnums", number) for number in listed)
 
-    @functools.wraps(function)
     def gradient(*args: Any, **options: Any) -> Any:
         for number in numbers:
             _check_argument(args, number)
@@ -86,7 +92,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
         found = pulled(np.ones((), result.dtype))
         return found if several else found[0]
 
-    return gradient
+    return functools.update_wrapper(gradient, function)
 
 
 def _recorded(
@@ -124,6 +130,11 @@ def _recorded(
 
     results = tuple(map(finished, values))
     return (results if several else results[0]), pulled
+
+
+def _check_function(function: object) -> None:
+    if not callable(function):
+        raise no_function(function)
 
 
 def _leaves(values: Sequence[Any]) -> list[Array]:

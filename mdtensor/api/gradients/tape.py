@@ -23,6 +23,8 @@ from mdtensor.errors import GradientError
 
 Array = Any
 
+_DEEPEST = 2  # levels of tuples and lists among arguments that arrays lie in
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -96,14 +98,14 @@ class Tape:
         """A call of a front end on lazy arrays among its arguments; its results are lazy too."""
         given: list[int] = []
 
-        def valued(argument: Any) -> Any:
+        def valued(argument: Any, depth: int = 0) -> Any:
             if isinstance(argument, LazyArray):
                 array = self.value_of(argument)
                 given.append(id(array))
                 return array
-            if type(argument) in (tuple, list):
+            if type(argument) in (tuple, list) and depth < _DEEPEST:
                 several = cast("Sequence[Any]", argument)
-                return type(argument)([valued(part) for part in several])
+                return type(argument)([valued(part, depth + 1) for part in several])
             return argument
 
         positional = [valued(argument) for argument in args]

@@ -249,6 +249,20 @@ def _correlation(rng: random.Random) -> Call:
     return Call(name, getattr(mdt, name), args, named)
 
 
+def _gradient(rng: random.Random) -> Call:
+    def energy(x: Any) -> Any:
+        return (x * x).sum()
+
+    if rng.random() < 0.5:
+        args = ("ij,jk->ik", array(2, 3), array(3, 4))
+        return Call("vjp", mdt.vjp, (mdt.einsum, *args), some(rng, {"dtype": "f8"}))
+
+    def gradient(function: Any, given: Any, **options: Any) -> Any:
+        return mdt.grad(function, **options)(given)
+
+    return Call("grad", gradient, (energy, array(5)), some(rng, {"argnums": rng.choice((0, (0,)))}))
+
+
 def _stencil(rng: random.Random) -> Call:
     border = rng.choice(("valid", "constant", "nearest", "reflect", "mirror", "wrap", "fixed"))
     named = {"border": border} | some(rng, {"cval": 1.5})
@@ -553,6 +567,7 @@ CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
     (4, _correlation),
     (6, _stencil),
     (8, _ndimage),
+    (3, _gradient),
     (1, _lazy),
     (6, _of_lazy),
     (5, _mdh),
