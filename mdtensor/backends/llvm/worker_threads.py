@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class WorkerThreads:
@@ -19,6 +22,9 @@ class WorkerThreads:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
+        # It takes a lock in forks, and must not begin to while devices are looked for.
+        from concurrent.futures import ThreadPoolExecutor
+
         return ThreadPoolExecutor(self.count - 1, thread_name_prefix="mdtensor")
 
     def _forget(self) -> None:
