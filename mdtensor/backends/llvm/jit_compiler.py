@@ -1,8 +1,7 @@
-"""LLVM IR to machine code, and machine code to functions, by llvmlite."""
+"""LLVM IR to machine code, and machine code to memory, by llvmlite."""
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,12 +16,6 @@ from mdtensor.kernels.kernel_source import numbered
 # Characters of the longest text whose registers are assigned well: 35 ms each 100,000.
 _OPTIMISED_FULLY = 400_000
 _PASSES = ("sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "instruction_combine")
-_SIGNATURE = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-)
-
-# A kernel: addresses of its arguments, of its sizes, the first group and the one behind the last.
-Function = Any
 
 
 class JitCompiler:
@@ -82,8 +75,8 @@ class JitCompiler:
             ) from None
         return module
 
-    def functions(self, code: bytes, names: Sequence[str]) -> tuple[list[Function], Any]:
-        """The kernels of an object file, and what keeps them in memory."""
+    def addresses(self, code: bytes, names: Sequence[str]) -> tuple[list[int], Any]:
+        """Where the functions of an object file lie, and what keeps them in memory."""
         with self._lock:
             builder = self.llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
             for name in names:
@@ -92,4 +85,4 @@ class JitCompiler:
                 library = builder.link(self._linker, f"program_{next(self._numbers)}")
             except RuntimeError as error:
                 raise CompileError(f"LLVM refused machine code: {error}") from None
-            return [_SIGNATURE(library[name]) for name in names], library
+            return [int(library[name]) for name in names], library

@@ -16,17 +16,19 @@ import numpy as np
 from mdtensor.backends.host import hardware
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
+from mdtensor.backends.host.thread_count import thread_count
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
 from mdtensor.backends.llvm.llvm_program import LLVMProgram
-from mdtensor.backends.llvm.worker_threads import WorkerThreads
+from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
 from mdtensor.errors import CompileError
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import Target
 
 
 def devices() -> list[str]:
-    """The name of the processor as a device; none where llvmlite is not installed."""
-    return [f"LLVM: {platform.machine()}"] if find_spec("llvmlite") else []
+    """The name of the processor as a device; none without llvmlite, CPython or POSIX threads."""
+    fits = os.name == "posix" and platform.python_implementation() == "CPython"
+    return [f"LLVM: {platform.machine()}"] if fits and find_spec("llvmlite") else []
 
 
 @cache
@@ -44,10 +46,18 @@ class LLVMDevice:
 
     def __init__(self) -> None:
         self.jit = JitCompiler()
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-        self.target = _target(self.jit, cores or os.cpu_count() or 1)
-        self.threads = WorkerThreads(self.target.cores)
+        self.target = _target(self.jit, thread_count())
+        self.launches = NativeLaunch(*self._runtime())
         self._local = threading.local()
+
+    def _runtime(self) -> tuple[list[int], Any]:
+        jit, text = self.jit, runtime_ir(self.target.cores)
+        key = "\n".join(("llvm", jit.version, jit.processor, jit.features, text))
+        machine = self.binaries.get(key)
+        if machine is None:
+            machine = MachineCode(jit.object_code(text))
+            self.binaries.put(key, machine)
+        return jit.addresses(machine.code, NAMES)
 
     @property
     def binaries(self) -> Binaries:
@@ -77,8 +87,8 @@ class LLVMDevice:
         """The program of an object file that this or another process made."""
         source = compiled.source
         names = [entry.name for entry in source.entries]
-        functions, library = self.jit.functions(compiled.machine.code, names)
-        return LLVMProgram(self, functions, library, source, sizes, source.inline)
+        addresses, library = self.jit.addresses(compiled.machine.code, names)
+        return LLVMProgram(self, addresses, library, source, sizes, source.inline)
 
     def is_captured(self) -> bool:
         """False: nothing is recorded."""

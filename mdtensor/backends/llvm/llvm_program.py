@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.launch_expressions import evaluated
-from mdtensor.backends.llvm.jit_compiler import Function
-from mdtensor.backends.llvm.worker_threads import WorkerThreads
+from mdtensor.backends.llvm.native_launch import NativeLaunch
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
+
+Launcher = Callable[..., None]
 
 
 class LaunchingDevice(Protocol):
     """A device as its programs see it."""
 
-    threads: WorkerThreads
+    launches: NativeLaunch
 
     def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
         """A compiled program."""
@@ -41,14 +41,14 @@ class LLVMProgram:
     def __init__(
         self,
         device: LaunchingDevice,
-        functions: Sequence[Function],
+        addresses: Sequence[int],
         library: Any,
         source: KernelSource,
         sizes: Sequence[int],
         inline: bool,
     ) -> None:
         self.device = device
-        self.functions = functions
+        self.addresses = addresses
         self.library = library
         self.source = source
         self.inline = inline
@@ -57,54 +57,61 @@ class LLVMProgram:
         self.groups = [max(1, evaluated(entry.groups, values)) for entry in source.entries]
         self.scratch_bytes = max(evaluated(entry.scratch, values) for entry in source.entries)
         self.counter_count = max(evaluated(entry.counters, values) for entry in source.entries)
-        self._kind = ctypes.c_uint64 * (len(source.arrays) + 2)
-        self._sizes_at = _address(self.sizes)
         self._local = threading.local()
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> LLVMProgram:
         """The same program for other sizes or another number of threads."""
         inline = self.inline if inline is None else inline
-        return LLVMProgram(self.device, self.functions, self.library, self.source, sizes, inline)
+        return LLVMProgram(self.device, self.addresses, self.library, self.source, sizes, inline)
 
-    def _fixed(self) -> tuple[int, ...]:
-        """Addresses of this thread's scratch memory and counters."""
+    def _launcher(self, scratch: int = 0, counters: int = 0, *keeps: np.ndarray) -> Launcher:
+        """The built-in function that launches with memory at these addresses."""
+        return self.device.launches.launcher(
+            list(zip(self.addresses, self.groups, strict=True)),
+            len(self.source.arrays),
+            (_address(self.sizes), scratch, counters),
+            (self.library, self.sizes, *keeps),
+            inline=self.inline,
+        )
+
+    @cached_property
+    def _shared(self) -> Launcher:
+        """The launcher of a program that needs no memory of its own, for all threads."""
+        return self._launcher()
+
+    def _of_this_thread(self) -> Launcher:
         memory, scratch = self.device.scratch(self.scratch_bytes, inline=self.inline)
         counters = aligned_empty((max(2, self.counter_count) * 2,), np.uint32)
         counters[:] = 0
-        self._local.keep = memory, counters
-        self._local.fixed = (scratch, self.device.argument(counters))
-        return self._local.fixed
+        self._local.launch = self._launcher(scratch, _address(counters), memory, counters)
+        return self._local.launch
 
     def __call__(self, *arrays: np.ndarray) -> None:
         """Runs the program on inputs and outputs, and returns when the outputs are written."""
-        addresses = [_address(array) for array in arrays]
-        if self.source.unaligned is not None and any(a % ALIGNMENT for a in addresses):
+        if self.source.unaligned is not None and any(_address(a) % ALIGNMENT for a in arrays):
             self.device.compile(self.source.unaligned, self.sizes.tolist())(*arrays)
-            return
-        fixed = getattr(self._local, "fixed", None) or self._fixed()
-        arguments = self._kind(*addresses, *fixed)
-        for function, groups in zip(self.functions, self.groups, strict=True):
-            if self.inline or groups == 1:
-                function(arguments, self._sizes_at, 0, groups)
-            else:
-                self.device.threads.run(partial(function, arguments, self._sizes_at), groups)
+        elif self.scratch_bytes or self.counter_count:
+            (getattr(self._local, "launch", None) or self._of_this_thread())(*arrays)
+        else:
+            self._shared(*arrays)
 
-    def launcher(self) -> Callable[..., None]:
-        """A function that does what a call does."""
-        return self
+    def launcher(self) -> Launcher:
+        """A function that does what a call does: the built-in one, where all threads share it."""
+        if self.source.unaligned is not None or self.scratch_bytes or self.counter_count:
+            return self
+        return self._shared
 
-    def beginner(
-        self, *, behind: bool = False
-    ) -> tuple[Callable[..., None], Callable[[], None] | None]:
+    def beginner(self, *, behind: bool = False) -> tuple[Launcher, Callable[[], None] | None]:
         """A launcher, which returns when the outputs are written."""
-        return self, None
+        return self.launcher(), None
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+    def remembering_launcher(self, check: Callable[..., None]) -> Launcher:
         """A launcher by which `check` sees the arrays of each call."""
+        own = self.launcher()
 
         def launch(*arrays: np.ndarray) -> None:
             check(*arrays)
-            self(*arrays)
+            own(*arrays)
 
         return launch
 

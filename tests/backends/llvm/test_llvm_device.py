@@ -1,10 +1,8 @@
 """Kernels that LLVM compiled, against NumPy in float64 and against the oracle."""
 
-import numpy as np
 import pytest
 
 from mdtensor.backends.llvm.jit_compiler import JitCompiler
-from mdtensor.backends.llvm.worker_threads import WorkerThreads
 from mdtensor.errors import CompileError
 from mdtensor.kernels.llvm.language import LLVM_IR
 from tests.lower.fuzz import MD_HOM, TRANSPOSED, names_of
@@ -39,14 +37,3 @@ def test_float64_is_stored_as_float16(name):
 def test_what_llvm_refuses_is_told():
     with pytest.raises(CompileError, match="LLVM refused a kernel: "):
         JitCompiler().object_code("define void @f() { ret i32 }")
-
-
-@pytest.mark.parametrize("groups", [1, 2, 3, 7])
-def test_threads_share_all_groups(groups):
-    seen = np.zeros(groups, int)
-
-    def work(begin, end):
-        seen[begin:end] += 1
-
-    WorkerThreads(3).run(work, groups)
-    assert (seen == 1).all()

@@ -1,0 +1,41 @@
+"""How many threads a process should compute with."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from mdtensor.backends.host.hardware import core_count
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def thread_count() -> int:
+    """Threads for kernels, as affinity, control group and OMP_NUM_THREADS allow; at least 1."""
+    return int(min(core_count(), _asked_for(os.environ), _granted(_CGROUP)))
+
+
+def _asked_for(environment: Mapping[str, str]) -> float:
+    """The first number of OMP_NUM_THREADS, which may be a list of them, one for each level."""
+    said = environment.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(said) if said.isdecimal() and int(said) > 0 else math.inf
+
+
+def _granted(folder: Path) -> float:
+    """Processors that the control group's quota is worth, rounded up."""
+    try:
+        quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):  # no such group, or one of version 1
+        quota, period = _words(folder / "cpu" / "cpu.cfs_quota_us"), "100000"
+    if not (quota.isdecimal() and period.isdecimal() and int(period)):
+        return math.inf  # "max", or -1
+    return max(1, math.ceil(int(quota) / int(period)))
+
+
+def _words(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""

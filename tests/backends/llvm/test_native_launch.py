@@ -1,0 +1,182 @@
+"""Launches by the built-in function and its pool: threads, forks, exits, wrong arguments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mdtensor.backends.llvm.jit_compiler import JitCompiler
+from mdtensor.backends.llvm.native_launch import NAMES, NativeLaunch, runtime_ir
+from mdtensor.backends.llvm.thread_pool import PARTS_PER_THREAD
+
+# Each group counts how often it ran, and a word of its own begins a part's.
+COUNT = """
+define void @count(ptr %arguments, ptr %sizes, i64 %begin, i64 %end) {
+  %seen = load ptr, ptr %arguments
+  %parts_at = getelementptr ptr, ptr %arguments, i64 1
+  %parts = load ptr, ptr %parts_at
+  %before = atomicrmw add ptr %parts, i64 1 seq_cst
+  br label %next
+next:
+  %group = phi i64 [ %begin, %0 ], [ %following, %work ]
+  %more = icmp ult i64 %group, %end
+  br i1 %more, label %work, label %done
+work:
+  %place = getelementptr i64, ptr %seen, i64 %group
+  %was = atomicrmw add ptr %place, i64 1 seq_cst
+  %following = add i64 %group, 1
+  br label %next
+done:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def jit():
+    return JitCompiler()
+
+
+def made(jit, threads, groups, *, inline=False):
+    runtime = NativeLaunch(*jit.addresses(jit.object_code(runtime_ir(threads)), NAMES))
+    (count,), library = jit.addresses(jit.object_code(COUNT), ["count"])
+    kernels = [(count, groups), (count, groups)]
+    return runtime.launcher(kernels, 2, (0, 0, 0), (library,), inline=inline)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("groups", [1, 2, 3, 7, 1000])
+def test_parts_are_all_groups_once(jit, threads, groups):
+    launch = made(jit, threads, groups)
+    for _ in range(50):
+        seen, parts = np.zeros(groups, np.int64), np.zeros(1, np.int64)
+        launch(seen, parts)
+        assert (seen == 2).all()
+        assert parts[0] == 2 * min(groups, threads * PARTS_PER_THREAD)
+
+
+def test_inline_launches_are_one_part(jit):
+    seen, parts = np.zeros(9, np.int64), np.zeros(1, np.int64)
+    made(jit, 4, 9, inline=True)(seen, parts)
+    assert (seen == 2).all()
+    assert parts[0] == 2
+
+
+class Derived(np.ndarray):
+    """An array of another type."""
+
+
+def test_arrays_of_derived_types_are_arrays(jit):
+    seen, parts = np.zeros(9, np.int64), np.zeros(1, np.int64)
+    made(jit, 2, 9)(seen.view(Derived), parts)
+    assert (seen == 2).all()
+
+
+@pytest.mark.parametrize("arguments", [(), (np.zeros(4, np.int64),), ([1], [2]), (None, None)])
+def test_what_is_no_array_is_refused(jit, arguments):
+    with pytest.raises(
+        TypeError, match=r"^a kernel takes NumPy arrays, one for each of its operands and results$"
+    ):
+        made(jit, 2, 4)(*arguments)
+
+
+PROGRAM = """
+import os, signal, sys, threading, time
+import numpy as np, mdtensor as mdt
+mdt.device("llvm")
+rng = np.random.default_rng(0)
+a, b = rng.random((2, 300, 300))
+expected = a @ b
+def check(times=20):
+    for _ in range(times):
+        np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), expected, rtol=1e-12)
+check()
+"""
+
+
+def run(code, **changed):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM + code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **changed},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_children_of_forks_have_pools_of_their_own():
+    run(
+        """
+busy = True
+def work():
+    while busy:
+        check(1)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for each in threads: each.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        check()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+busy = False
+for each in threads: each.join()
+check()
+"""
+    )
+
+
+def test_threads_call_at_one_time():
+    run(
+        """
+wrong = []
+def work():
+    try:
+        check(100)
+    except BaseException as error:
+        wrong.append(error)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+assert not wrong, wrong
+"""
+    )
+
+
+def test_processes_end_while_the_pool_is_busy():
+    code = """
+def work():
+    while True:
+        check(1)
+for _ in range(3): threading.Thread(target=work, daemon=True).start()
+time.sleep(0.05)
+"""
+    for _ in range(5):
+        run(code)
+
+
+def test_signals_come_between_kernels():
+    run(
+        """
+def stop(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, stop)
+for n in range(20):
+    signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.001 * n)
+    try:
+        while True: check(1)
+    except KeyboardInterrupt:
+        pass
+check()
+"""
+    )
+
+
+def test_one_thread_where_openmp_has_one():
+    assert run("print(mdt.device().cores)", OMP_NUM_THREADS="1") == "1\n"
