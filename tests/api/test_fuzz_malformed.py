@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,8 @@ def test_malformed_calls_are_refused_by_typed_errors() -> None:
 
 def test_a_case_is_known_by_its_name() -> None:
     first, again = (drawn("3/17")[0] for _ in range(2))
-    assert (first.name, repr(first.args)) == (again.name, repr(again.args))
+    shown, shown_again = (re.sub("0x[0-9a-f]+", "", repr(call.args)) for call in (first, again))
+    assert (first.name, shown) == (again.name, shown_again)
 
 
 def raised(function: Callable[[], Any]) -> BaseException:
