@@ -73,13 +73,16 @@ def _converted(slots: Slots, slot: int, dtype: np.dtype) -> tuple[int, Applicati
 
 
 def _check_written_once(parts: Sequence[Application]) -> None:
-    """Raises GradientError where an element is written again after it was read or written."""
+    """Raises GradientError where an element is written again after it was read or written.
+
+    Constants may be written over, as the zeros are that a step fills in part.
+    """
     read, written = set[int](), dict[int, list[Step]]()
     for part in parts:
         read.update(part.reads)
         step = Step(part.md_hom, (), part.writes)
         before = [other for slot in part.writes for other in written.get(slot, [])]
-        for slot in part.writes:
+        for slot in part.writes if part.reads else ():
             written.setdefault(slot, []).append(step)
         if read.intersection(part.writes) or not all(are_apart(step, each) for each in before):
             raise GradientError(

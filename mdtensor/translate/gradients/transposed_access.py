@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -217,7 +217,7 @@ def _gathered(
     for axis, (pivot, coefficient) in pivots.items():
         read = access.index[axis]
         assert isinstance(read, AffineIndex)
-        name = f"{pivot}'"
+        name = _fresh(pivot, {*term.extents, *extents})
         sign = 1 if coefficient > 0 else -1
         rest = [(dim, -sign * c) for dim, c in read.coefficients if c and dim != pivot]
         extents[name] = spec.shape[axis]
@@ -233,6 +233,13 @@ def _gathered(
     return _written(
         slots, Term(extents, term.value, reads, term.linear), Access(0, tuple(index)), spec
     )
+
+
+def _fresh(name: str, taken: Collection[str]) -> str:
+    """A name of a dim like another one that no dim has."""
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _spread(
@@ -276,20 +283,20 @@ def _scattered(slots: Slots, term: Term, access: Access, spec: TensorSpec) -> in
             for axis, extent, stride in zip(access.index, spec.shape, strides, strict=True)
         ],
     )
-    size = math.prod(spec.shape)
+    size, place = math.prod(spec.shape), _fresh("at", term.extents)
     computed = _sums(spec.dtype)
     value = cast(term.value, computed)
-    value = select(equal(index_of("at"), cast(flat, np.int64)), value, const(0, computed))
+    value = select(equal(index_of(place), cast(flat, np.int64)), value, const(0, computed))
     combine: Combine = Pointwise(named("add", [computed]))
-    dims = [Dim("at", size, CC)]
+    dims = [Dim(place, size, CC)]
     dims += [Dim(name, extent, combine) for name, extent in term.extents.items()]
     line = slots.new(TensorSpec.of((size,), spec.dtype))
     function = _function(slots, term, value, "scatter")
-    slots.apply(dims, function, term.reads, [(line, Access.at(0, ["at"]))])
+    slots.apply(dims, function, term.reads, [(line, Access.at(0, [place]))])
     result = slots.new(TensorSpec.of(spec.shape, spec.dtype))
-    place = AffineIndex(tuple((f"a{n}", stride) for n, stride in enumerate(strides)))
+    line_index = AffineIndex(tuple((f"a{n}", stride) for n, stride in enumerate(strides)))
     copy = ScalarFunction((spec.dtype,), (param(0, spec.dtype),), "copy")
-    read, written = (line, Access(0, (place,))), (result, everywhere(spec.shape))
+    read, written = (line, Access(0, (line_index,))), (result, everywhere(spec.shape))
     slots.apply(dims_of(spec.shape), copy, [read], [written])
     return result
 
