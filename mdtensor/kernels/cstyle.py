@@ -174,7 +174,8 @@ class _Renderer(ValueText):
                 kind = self.type(ref.dtype, ref.lanes)
                 return [f"{const}{kind} {ref.name} = {self.value(value, ref.lanes)};"]
             case Declare(ref):
-                return [f"{self.type(ref.dtype, ref.lanes)} {ref.name};"]
+                kind = self.type(ref.dtype, ref.lanes)
+                return [f"{kind} {ref.name}{dialect.no_value};"]
             case Set(ref, value):
                 return [f"{ref.name} = {self.value(value, ref.lanes)};"]
             case Loop():

@@ -321,4 +321,6 @@ CUDA = Dialect(
     small_functions=_SMALL_FUNCTIONS,
     hidden_remainder="remainder_of({number}, {by})",
     remainder_functions=_REMAINDER_FUNCTIONS,
+    # Else its assembler takes what is set under a condition for what was set before (ADR 4).
+    no_value="{}",
 )

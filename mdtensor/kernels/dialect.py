@@ -120,6 +120,8 @@ class Dialect:
     # Lines before every loop, and before loops that scan and store elements that may be absent.
     before_loops: tuple[str, ...] = ()
     before_partial_scans: tuple[str, ...] = ()
+    # What follows the name of a variable that is declared without a value.
+    no_value: str = ""
     # A fence that publishes local memory to copies from there; waits for these copies, and until
     # they have read.
     show_copies: str = ""

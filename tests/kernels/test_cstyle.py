@@ -313,7 +313,7 @@ def test_memory_is_moved_in_wide_pieces_in_every_dialect():
     packed = Pack((Ref("x", F4),) * 4)
     assert value_text(packed, dialect=CUDA) == "make_float4(x, x, x, x)"
     assert value_text(packed) == "(float4)(x, x, x, x)"
-    assert lines(Declare(ref), dialect=CUDA) == ["float4 w;"]
+    assert lines(Declare(ref), dialect=CUDA) == ["float4 w{};"]
 
 
 def test_numbered_source_counts_from_one():
