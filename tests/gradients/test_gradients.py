@@ -90,6 +90,11 @@ def test_empty_arrays() -> None:
 
 
 X = np.array([1.0, 2, 3])
+W = np.array([1 + 2j, 3 - 1j, 0.5j])
+_COMPLEX = (
+    "a value is complex128, through which nothing can be differentiated\n"
+    "  hint: compute real and imaginary parts as arrays of their own"
+)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +149,14 @@ X = np.array([1.0, 2, 3])
             lambda: mdt.grad(lambda x: mdt.einsum("i->", x, out=np.zeros(())))(X),
             "out= is written in a function that is differentiated",
         ),
+        *(
+            (lambda program=program: mdt.grad(program)(X), _COMPLEX)
+            for program in (
+                lambda x: mdt.einsum("i->", np.abs(mdt.einsum("i,i->i", x, W))),
+                lambda x: mdt.einsum("i,i->", x, W).real,
+                lambda x: np.abs(mdt.reduce("i,i->i", x, W)).sum(),
+            )
+        ),
         (
             lambda: mdt.vjp(mdt.einsum, "i->", np.arange(3)),
             (
@@ -164,6 +177,12 @@ X = np.array([1.0, 2, 3])
 def test_what_has_no_gradient_is_named(call, text: str) -> None:
     with pytest.raises(MdtensorError, match=f"^{re.escape(text)}$"):
         call()
+
+
+@pytest.mark.parametrize("program", [lambda x: np.abs(x * W).sum(), lambda x: (x * W).real.sum()])
+def test_complex_numbers_inside_an_expression_are_refused(program) -> None:
+    with pytest.raises(GradientError, match="complex128"):
+        mdt.grad(program)(X)
 
 
 def test_calls_after_an_error_are_as_before() -> None:

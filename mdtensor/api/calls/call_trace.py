@@ -230,7 +230,7 @@ def looked_up(ready: object | None) -> None:
 
 
 def runs(launch: object | None) -> None:
-    """The same of a call that does no more than run what was kept."""
+    """Tells a call that only runs what was kept of that, and begins its stage "run"."""
     looked_up(launch)
     if launch is not None and (found := _open.get()) is not None:
         found.begin("run")

@@ -43,6 +43,7 @@ def pullback(
         parts += in_parts(slots, Application(step.md_hom, reads, writes))
     _check_written_once(parts)
     varying = _varying(parts, wanted)
+    check_real([slots.specs[slot] for slot in varying])
     sums: dict[int, list[int]] = {}
     for n, result in enumerate(given):
         sums[operands + result] = [operands + results + n]
@@ -92,8 +93,18 @@ def _check_written_once(parts: Sequence[Application]) -> None:
             )
 
 
+def check_real(specs: Sequence[TensorSpec]) -> None:
+    """Raises GradientError where a value that is differentiated is complex."""
+    for spec in specs:
+        if spec.dtype.kind == "c":
+            raise GradientError(
+                f"a value is {spec.dtype.name}, through which nothing can be differentiated",
+                hint="compute real and imaginary parts as arrays of their own",
+            )
+
+
 def _varying(parts: Sequence[Application], wanted: Sequence[int]) -> set[int]:
-    """The slots of floating point that depend on those that are wanted."""
+    """The slots that depend on those that are wanted."""
     varying = set(wanted)
     for part in parts:
         if varying.intersection(part.reads):

@@ -18,7 +18,7 @@ from mdtensor.api.calls import call_cache, computation
 from mdtensor.api.calls.computation import Computation, Planner, call
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
-from mdtensor.api.gradients.pullback import pullback
+from mdtensor.api.gradients.pullback import check_real, pullback
 from mdtensor.errors import GradientError
 
 Array = Any
@@ -140,6 +140,8 @@ class Tape:
             )
         if tracked and out is not None:
             raise GradientError("out= is written in a function that is differentiated")
+        if tracked:
+            check_real(found.results)
         with self.outside():
             returned = call(("recorded", found), operands, lambda _: found, out)
         if out is not None or (not tracked and not self._calling):
@@ -179,14 +181,9 @@ def _pulled(
 ) -> tuple[Array, ...]:
     """Cotangents of operands, from those of the results that are `due`."""
     cotangents = [found[id(record.results[n])] for n in due]
-    operands = as_computed(record.operands, np)
-    whole = [
-        given if held.shape == given.shape and held is given else held
-        for held, given in zip(operands, record.operands, strict=True)
-    ]
     returned = call(
         ("pullback", record.computation, tuple(wanted), tuple(due)),
-        [*whole, *record.results, *cotangents],
+        [*as_computed(record.operands, np), *record.results, *cotangents],
         lambda specs: pullback(record.computation, specs, wanted, due),
     )
     return tuple(map(np.asarray, returned)) if len(wanted) > 1 else (np.asarray(returned),)

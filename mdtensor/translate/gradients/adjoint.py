@@ -181,7 +181,7 @@ def _of_sum(
 
 
 def _of_choice(slots: Slots, part: Application, given: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Of a reduction by an extremum, to the elements that equal it; of `logaddexp`, a softmax."""
+    """The adjoint of a reduction by an extremum, which selects, or by `logaddexp`: a softmax."""
     md_hom = part.md_hom
     [op], [access] = md_hom.operators, md_hom.out_view
     written = part.writes[access.buffer]

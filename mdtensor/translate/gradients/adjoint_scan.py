@@ -109,7 +109,7 @@ def adjoint_scan(
 
 
 def _of_sums(slots: Slots, scan: _Scan) -> dict[int, Term]:
-    """Of sums: sums from the end."""
+    """The adjoint of a cumulative sum: a cumulative sum from the end."""
     terms: dict[int, Term] = {}
     for n, read in scan.cotangents.items():
         dtype = slots.specs[read[0]].dtype
@@ -139,7 +139,7 @@ def _reversed(
 
 
 def _of_any(slots: Slots, scan: _Scan) -> dict[int, Term]:
-    """Of any operator: the scan of the affine functions, then the derivatives by elements."""
+    """The adjoint of any other scan: a scan of affine functions, then derivatives by elements."""
     totals = _cotangents_of_all(slots, scan)
     width = len(scan.op.dtypes)
     before = tuple(scan.moved(read, -1) for read in scan.results)
@@ -198,7 +198,7 @@ def _cotangents_of_all(slots: Slots, scan: _Scan) -> list[int]:
 
 
 def _composition(types: Sequence[np.dtype]) -> Operator:
-    """Of affine functions, as matrices row by row and then constants: the left one comes last."""
+    """Composes affine functions, each a matrix by rows and a vector: the left one comes last."""
     count = len(types)
     entries = [types[n] for n in range(count) for _ in range(count)] + list(types)
     size = len(entries)

@@ -100,7 +100,7 @@ def _unary(derivative: Callable[[Expr, Expr], Operand]) -> OfOne:
 
 
 def _flat(*args: Expr) -> Parts:
-    """Of what is constant almost everywhere."""
+    """The rule of a function that is constant almost everywhere: no cotangents."""
     return [None] * (len(args) - 2)
 
 
