@@ -54,7 +54,7 @@ class JitCompiler:
     def _optimise(self, module: Any, machine: Any) -> None:
         """Passes that kernels need: schedules have unrolled their loops and made their vectors.
 
-        A pipeline as compilers of C have it takes ten times as long, and makes nothing faster.
+        A pipeline as compilers of C have it takes much longer, and makes nothing faster.
         """
         options = self.llvm.create_pipeline_tuning_options(speed_level=2)
         builder = self.llvm.create_pass_builder(machine, options)
