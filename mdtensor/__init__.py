@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdtensor import errors
+    from mdtensor import errors, tuner
     from mdtensor.api.arrays.array_spec import spec
     from mdtensor.api.calls.call_trace import trace
     from mdtensor.api.calls.statistics import stats
@@ -73,6 +73,7 @@ __all__ = [
     "tensordot",
     "trace",
     "tune",
+    "tuner",
     "tuning",
     "vjp",
 ]
@@ -108,6 +109,7 @@ _HOMES = {
     "tensordot": "api.frontends.einsum.tensordot",
     "trace": "api.calls.call_trace",
     "tune": "api.tuning.tune",
+    "tuner": "tuner",
     "tuning": "api.tuning.tuning_context",
     "vjp": "api.gradients.gradients",
 }
@@ -118,7 +120,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-    value = module if name in ("errors", "ndimage") else getattr(module, name)
+    value = module if name in ("errors", "ndimage", "tuner") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -11,21 +11,20 @@ from itertools import islice
 from random import Random
 from typing import Any, Literal, TypeAlias
 
-from mdtensor.autotune.search.techniques import TECHNIQUES, MakeTechnique, Technique
+from mdtensor.autotune.search.proposals import (
+    Costs,
+    Proposal,
+    Screen,
+    proposals_of,
+    technique_named,
+)
+from mdtensor.autotune.search.techniques import MakeTechnique
 from mdtensor.autotune.space.space import Configuration, Expected, Space
 from mdtensor.autotune.trial import Measured, Trial
-from mdtensor.errors import TuningError
 
 Measure: TypeAlias = Callable[[Configuration], Trial]
 Prepare: TypeAlias = Callable[[Configuration], "Future[Any] | None"]
-Stopped: TypeAlias = Literal["budget", "max_trials", "exhausted", "interrupted"]
-# Who proposes, and the index of the configuration.
-Proposal: TypeAlias = tuple[str, int]
-# What configurations cost, by index; None for those that are still to be measured.
-Costs: TypeAlias = dict[int, float | None]
-
-# A technique that proposes this many known configurations in a row is helped out.
-MAX_REPEATS = 50
+Stopped: TypeAlias = Literal["budget", "max_trials", "abort", "exhausted", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def search(
     Raises `TuningError` for an unknown technique; what `measure` raises passes through.
     """
     rng = Random(rng_seed)
-    chosen = _technique(technique, space, rng)
+    chosen = technique_named(technique, space, rng)
     began = clock()
     costs: Costs = {}
     for configuration, trial in known:
@@ -110,8 +109,8 @@ def search(
     try:
         for index, cost in tuple(costs.items()):
             chosen.tell(index, cost or 0.0)
-        screen = _Screen(space, chosen, costs, expected, draws)
-        draw = _Draw(space, _proposals(space, seeds, screen, costs, rng), costs, prepare)
+        screen = Screen(space, chosen, costs, expected, draws)
+        draw = _Draw(space, proposals_of(space, seeds, screen, costs, rng), costs, prepare)
         if apart and ahead:
             proposals = draw.together(ahead, lambda: budget_s - (clock() - began))
         else:
@@ -188,80 +187,3 @@ def _first_ready(futures: Sequence[Future[Any] | None]) -> int:
             if future is None or future.done():
                 return position
         wait([future for future in futures if future is not None], return_when=FIRST_COMPLETED)
-
-
-def _technique(technique: str | MakeTechnique, space: Space, rng: Random) -> Technique:
-    if not isinstance(technique, str):
-        return technique(space, rng)
-    if technique not in TECHNIQUES:
-        raise TuningError(
-            f"unknown search technique {technique!r}", hint=f"one of {', '.join(TECHNIQUES)}"
-        )
-    return TECHNIQUES[technique](space, rng)
-
-
-@dataclass(frozen=True, slots=True)
-class _Screen:
-    """Lets the best of several proposals of a technique through, by what is expected of them."""
-
-    space: Space
-    technique: Technique
-    costs: Costs
-    expected: Expected | None
-    draws: int
-
-    def ask(self) -> tuple[list[Proposal], bool]:
-        """The best new proposal, if there was any; whether the technique has proposed something.
-
-        What it proposes again costs what it cost.
-        """
-        drawn: list[tuple[float, str, int]] = []
-        asked = False
-        for _ in range(self.draws):
-            index = self.technique.ask()
-            if index is None:
-                break
-            asked = True
-            if index not in self.costs:
-                drawn.append((self._expected(index), self.technique.name, index))
-            elif (cost := self.costs[index]) is not None:
-                self.technique.tell(index, cost)
-        return [min(drawn)[1:]] if drawn else [], asked
-
-    def _expected(self, index: int) -> float:
-        if self.expected is None or self.draws == 1:
-            return 0.0
-        return self.expected(self.space.configuration(index))
-
-
-def _proposals(
-    space: Space,
-    seeds: Iterable[Mapping[str, object]],
-    screen: _Screen,
-    costs: Costs,
-    rng: Random,
-) -> Iterator[Proposal]:
-    """Who proposes and what: the seeds, then what the technique asks for, none of it known."""
-    if not space:
-        return
-    for seed in seeds:
-        nearest = seed if seed in space else space.nearest(seed, rng)
-        assert nearest is not None  # Only pinned values can make it so.
-        index = space.index(nearest)
-        if index not in costs:
-            yield "seed", index
-    repeats = 0
-    while len(costs) < space.size:
-        found, more = screen.ask()
-        if not more:
-            return
-        repeats = 0 if found else repeats + 1
-        if repeats == MAX_REPEATS:
-            found = [("random", _unmeasured(space.sample_index(rng), space.size, costs))]
-            repeats = 0
-        yield from found
-
-
-def _unmeasured(start: int, size: int, costs: Costs) -> int:
-    """The first index from `start` on, cyclically, that nobody measured."""
-    return next(at % size for at in range(start, start + size) if at % size not in costs)

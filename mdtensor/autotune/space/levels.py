@@ -181,6 +181,8 @@ def _referred(scopes: Scopes, names: Sequence[str]) -> set[str]:
 def _size(parameter: Parameter, checks: Sequence[Check]) -> int:
     if callable(parameter.values):
         return TYPICAL_VALUES
+    if not checks:
+        return len(parameter.values)
     return sum(
         all(check.holds({parameter.name: value}) for check in checks) for value in parameter.values
     )

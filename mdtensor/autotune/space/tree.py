@@ -38,6 +38,11 @@ class Node:
     leaves: int
 
 
+def _leaf(level: Level, values: tuple[Value, ...]) -> Node:
+    count = len(values)
+    return Node(level, values, ((),) * count, tuple(range(1, count + 1)), count)
+
+
 _Path: TypeAlias = "tuple[str, Value, _Path] | None"
 _Step: TypeAlias = "tuple[float, int, float, int, tuple[Node, ...], _Path]"
 
@@ -90,6 +95,9 @@ class Forest:
         if found is not None:
             return found
         self._count_node(level)
+        if not level.below:
+            node = census.nodes[key] = _leaf(level, level.values_allowed(chosen))
+            return node
         values: list[Value] = []
         below: list[tuple[Node, ...]] = []
         counts: list[int] = []

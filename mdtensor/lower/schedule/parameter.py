@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from mdtensor.errors import SpaceError
 
-Value: TypeAlias = "bool | int | str | tuple[int | str, ...]"
+Value: TypeAlias = "bool | int | float | str | tuple[int | str, ...]"
 Values: TypeAlias = "Sequence[Value] | Callable[..., Iterable[Value]]"
 Constraint: TypeAlias = Callable[..., bool]
 

@@ -1,0 +1,103 @@
+"""What is proposed next: the seeds, then what a technique asks for, none of it known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from mdtensor.autotune.search.techniques import TECHNIQUES, MakeTechnique, Technique
+from mdtensor.autotune.space.space import Expected, Space
+from mdtensor.errors import TuningError
+
+# Who proposes, and the index of the configuration.
+Proposal: TypeAlias = tuple[str, int]
+# What configurations cost, by index; None for those that are still to be measured.
+Costs: TypeAlias = dict[int, float | None]
+
+# A technique that proposes this many known configurations in a row is helped out.
+MAX_REPEATS = 50
+
+
+def technique_named(
+    technique: str | MakeTechnique,
+    space: Space,
+    rng: Random,
+    techniques: Mapping[str, MakeTechnique] = TECHNIQUES,
+) -> Technique:
+    """The technique of that name for a space; `TuningError` lists the names if there is none."""
+    if not isinstance(technique, str):
+        return technique(space, rng)
+    if technique not in techniques:
+        raise TuningError(
+            f"unknown search technique {technique!r}", hint=f"one of {', '.join(techniques)}"
+        )
+    return techniques[technique](space, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Lets the best of several proposals of a technique through, by what is expected of them."""
+
+    space: Space
+    technique: Technique
+    costs: Costs
+    expected: Expected | None = None
+    draws: int = 1
+
+    def ask(self) -> tuple[list[Proposal], bool]:
+        """The best new proposal, if there was any; whether the technique has proposed something.
+
+        What it proposes again costs what it cost.
+        """
+        drawn: list[tuple[float, str, int]] = []
+        asked = False
+        for _ in range(self.draws):
+            index = self.technique.ask()
+            if index is None:
+                break
+            asked = True
+            if index not in self.costs:
+                drawn.append((self._expected(index), self.technique.name, index))
+            elif (cost := self.costs[index]) is not None:
+                self.technique.tell(index, cost)
+        return [min(drawn)[1:]] if drawn else [], asked
+
+    def _expected(self, index: int) -> float:
+        if self.expected is None or self.draws == 1:
+            return 0.0
+        return self.expected(self.space.configuration(index))
+
+
+def proposals_of(
+    space: Space,
+    seeds: Iterable[Mapping[str, object]],
+    screen: Screen,
+    costs: Costs,
+    rng: Random,
+) -> Iterator[Proposal]:
+    """Who proposes and what: the seeds, then what the technique asks for, none of it known."""
+    if not space:
+        return
+    for seed in seeds:
+        nearest = seed if seed in space else space.nearest(seed, rng)
+        assert nearest is not None  # Only pinned values can make it so.
+        index = space.index(nearest)
+        if index not in costs:
+            yield "seed", index
+    repeats = 0
+    while len(costs) < space.size:
+        found, more = screen.ask()
+        if not more:
+            return
+        repeats = 0 if found else repeats + 1
+        if repeats == MAX_REPEATS:
+            found = [("random", _unmeasured(space.sample_index(rng), space.size, costs))]
+            repeats = 0
+        yield from found
+
+
+def _unmeasured(start: int, size: int, costs: Costs) -> int:
+    """The first index from `start` on, cyclically, that nobody measured."""
+    return next(at % size for at in range(start, start + size) if at % size not in costs)

@@ -1,0 +1,25 @@
+"""The techniques that a search may use, by name."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mdtensor.autotune.search.surrogate import Learned
+from mdtensor.autotune.search.techniques import (
+    MEMBERS as MEMBERS_OF_KERNELS,
+)
+from mdtensor.autotune.search.techniques import (
+    TECHNIQUES as TECHNIQUES_OF_KERNELS,
+)
+from mdtensor.autotune.search.techniques import (
+    Bandit,
+    MakeTechnique,
+)
+
+# Those among which the bandit chooses.
+MEMBERS: dict[str, MakeTechnique] = {**MEMBERS_OF_KERNELS, "surrogate": Learned}
+TECHNIQUES: dict[str, MakeTechnique] = {
+    "exhaustive": TECHNIQUES_OF_KERNELS["exhaustive"],
+    **MEMBERS,
+    "bandit": partial(Bandit, members=MEMBERS),
+}
