@@ -10,6 +10,7 @@ exist, see `invalidation.clear`.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -125,6 +126,14 @@ def in_full() -> None:
 def is_traced(argument: object) -> bool:
     """Whether an argument is left to the tracer of this context: it is a lazy array."""
     return tracer.get() is not None and hasattr(type(argument), "evaluate")
+
+
+def is_collection(argument: Any) -> bool:
+    """Whether an argument is a Dask array, or holds one; Dask is not imported for that."""
+    kind = _type_of(argument)
+    if kind is tuple or kind is list:
+        return len(argument) <= _LONGEST and any(map(is_collection, argument))
+    return hasattr(kind, "__dask_graph__")
 
 
 class _NotPlainError(Exception):
@@ -278,6 +287,9 @@ def recalled(
                 call_trace.missed(None, known)
                 if (trace := tracer.get()) is not None:
                     return trace(whole, args, options)
+            if any(map(is_collection, (*args, *options.values()))):
+                dask = importlib.import_module("mdtensor.api.dask.dask_calls")
+                return dask.called(whole, args, options)
             return device_scope.called_there(whole, args, options)
         if launch is not None and _active:
             launch = _unless_seen(launch, arrays)

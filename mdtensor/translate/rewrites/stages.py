@@ -60,6 +60,12 @@ def stages(md_hom: MDHom) -> tuple[Stage, ...]:
     return (*chain, rest)
 
 
+def finished_apart(md_hom: MDHom) -> tuple[Stage, Stage]:
+    """The combination of an `md_hom` of one operator, and what is left to do on its results."""
+    group = frozenset(dim.name for dim in md_hom.dims if not isinstance(dim.combine, Concat))
+    return _cut(Stage(md_hom, tuple(range(len(md_hom.inputs)))), group)
+
+
 def _groups(dims: Sequence[Dim]) -> list[frozenset[str]]:
     """Names of the dims that each stage combines, first stage first."""
     groups: list[frozenset[str]] = []

@@ -1,0 +1,1 @@
+"""Dask arrays as operands: a graph with a task for each part."""

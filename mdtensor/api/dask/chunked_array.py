@@ -1,0 +1,156 @@
+"""Arrays in chunks, each of which a task makes; boxes of them are put together by tasks."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.parts.cuts import Grid
+from mdtensor.translate.rewrites.parts import Box, Range
+
+# The key of a task.
+Key = Any
+# Makes a task of a function of other tasks' results, and gives its key.
+Make = Callable[..., Key]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A section of the array that a task makes, and where it lies in a box."""
+
+    key: Key
+    section: Box
+    place: Box
+    is_whole: bool
+
+
+@dataclass(slots=True)
+class ChunkedArray:
+    """An array in chunks by a grid of edges; `chunks` has the key of each by its position.
+
+    What is written is kept in `pieces` until the array is read.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    grid: Grid
+    make: Make
+    fill: float | None = None
+    chunks: dict[tuple[int, ...], Key] = field(default_factory=dict[tuple[int, ...], Any])
+    pieces: dict[tuple[int, ...], list[Placed]] = field(
+        default_factory=dict[tuple[int, ...], list[Placed]]
+    )
+
+    def write(self, box: Box, key: Key) -> None:
+        """Notes a box that a task makes, whose slices may have steps."""
+        for position, placed in self._sections(box, key):
+            self.pieces.setdefault(position, []).append(placed)
+
+    def settled(self) -> dict[tuple[int, ...], Key]:
+        """The keys of all chunks, those put together that several boxes are in."""
+        for position in itertools.product(*(range(len(edges) - 1) for edges in self.grid)):
+            if position not in self.chunks:
+                spans = self._spans(position)
+                placed = self.pieces.pop(position, [])
+                self.chunks[position] = self._joined([b - a for a, b in spans], placed)
+        return self.chunks
+
+    def read(self, box: Box) -> Key:
+        """The key of a box without steps."""
+        chunks = self.settled()
+        shape = [axis.stop - axis.start for axis in box]
+        first = [
+            bisect_right(edges, axis.start) - 1 for edges, axis in zip(self.grid, box, strict=True)
+        ]
+        positions = [
+            range(max(0, n), max(1, bisect_right(edges, axis.stop - 1, 0, len(edges) - 1)))
+            for n, edges, axis in zip(first, self.grid, box, strict=True)
+        ]
+        placed: list[Placed] = []
+        for position in itertools.product(*positions):
+            spans = self._spans(position)
+            common = [
+                (max(axis.start, low), min(axis.stop, high))
+                for axis, (low, high) in zip(box, spans, strict=True)
+            ]
+            section = _relative(common, [low for low, _ in spans])
+            place = _relative(common, [axis.start for axis in box])
+            is_whole = common == spans
+            placed.append(Placed(chunks[position], section, place, is_whole))
+        return self._joined(shape, placed)
+
+    def _spans(self, position: Sequence[int]) -> list[Range]:
+        return [(e[n], e[n + 1]) for e, n in zip(self.grid, position, strict=True)]
+
+    def _sections(self, box: Box, key: Key) -> list[tuple[tuple[int, ...], Placed]]:
+        """What of a box belongs to which chunk, and where it lies there."""
+        by_axis: list[list[tuple[int, slice, slice, bool]]] = []
+        for axis, edges in zip(box, self.grid, strict=True):
+            taken = range(axis.start, axis.stop, axis.step)
+            found: list[tuple[int, slice, slice, bool]] = []
+            low = max(0, bisect_right(edges, axis.start, 0, len(edges) - 1) - 1)
+            for n in range(low, len(edges) - 1):
+                begin = max(0, -((axis.start - edges[n]) // axis.step))
+                end = min(len(taken), -((axis.start - edges[n + 1]) // axis.step))
+                if edges[n] >= axis.stop:
+                    break
+                if end > begin:
+                    start = taken[begin] - edges[n]
+                    stop = taken[end - 1] - edges[n] + 1
+                    is_whole = end - begin == len(taken)
+                    found.append((n, slice(begin, end), slice(start, stop, axis.step), is_whole))
+            by_axis.append(found)
+        sections: list[tuple[tuple[int, ...], Placed]] = []
+        for each in itertools.product(*by_axis):
+            position = tuple(n for n, _, _, _ in each)
+            section, place = tuple(s for _, s, _, _ in each), tuple(p for _, _, p, _ in each)
+            is_whole = all(whole for _, _, _, whole in each)
+            sections.append((position, Placed(key, section, place, is_whole)))
+        return sections
+
+    def _joined(self, shape: Sequence[int], placed: Sequence[Placed]) -> Key:
+        """The key of an array of that shape with sections in their places."""
+        keys = [
+            each.key if each.is_whole else self.make(section_of, [each.key], each.section)
+            for each in placed
+        ]
+        if len(placed) == 1 and _fills(placed[0].place, shape):
+            return keys[0]
+        places = tuple(each.place for each in placed)
+        return self.make(joined, keys, tuple(shape), self.dtype, self.fill, places)
+
+
+def section_of(arrays: Sequence[np.ndarray], section: Box) -> np.ndarray:
+    """A section of an array, in memory of its own: what another worker needs of it."""
+    return np.array(arrays[0][section], order="C")
+
+
+def joined(
+    arrays: Sequence[np.ndarray],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    fill: float | None,
+    places: Sequence[Box],
+) -> np.ndarray:
+    """An array with others in their places."""
+    result = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
+    for array, place in zip(arrays, places, strict=True):
+        result[place] = array
+    return result
+
+
+def _relative(spans: Sequence[Range], starts: Sequence[int]) -> Box:
+    pairs = zip(spans, starts, strict=True)
+    return tuple(slice(low - start, high - start, 1) for (low, high), start in pairs)
+
+
+def _fills(place: Box, shape: Sequence[int]) -> bool:
+    return all(
+        (axis.start, axis.stop, axis.step) == (0, extent, 1)
+        for axis, extent in zip(place, shape, strict=True)
+    )

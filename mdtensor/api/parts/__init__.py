@@ -1,0 +1,1 @@
+"""Computations in parts: each step cut along its dims, parts combined by the dims' operators."""

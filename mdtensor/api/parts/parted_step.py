@@ -1,0 +1,174 @@
+"""A step in parts: what each part reads and computes, and how parts are combined.
+
+The rule is that of homomorphisms, dim by dim: along `cc` parts lie side by side, along `pw` they
+are combined by the operator, along `ps` each one is combined with the carry of all before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from mdtensor.api.async_steps import Step
+from mdtensor.api.parts.cuts import Cuts, ranges_of
+from mdtensor.translate.combine import Concat, Operator, PrefixSum
+from mdtensor.translate.md_hom import Dim, MDHom
+from mdtensor.translate.rewrites.parts import Box, Part, Range, combination, part_of
+from mdtensor.translate.rewrites.stages import finished_apart
+
+# What stands for an array: the key of a task, or the array itself.
+N = TypeVar("N")
+Tuple = tuple[N, ...]
+
+
+class Executor(Protocol[N]):
+    """What is done with the parts: tasks are made for later, or arrays are computed now."""
+
+    def read(self, slot: int, box: Box) -> N:
+        """The elements of an operand, of a result or of a temporary array in a box."""
+        ...
+
+    def write(self, slot: int, box: Box, value: N) -> None:
+        """Puts elements of a result or of a temporary array in their place."""
+        ...
+
+    def compute(self, md_hom: MDHom, operands: Sequence[N], begins: Sequence[int]) -> Tuple[N]:
+        """The outputs of an `md_hom`; numbers are its last inputs."""
+        ...
+
+    def last(self, value: N, axis: int, shape: Sequence[int]) -> N:
+        """The last elements along an axis of an array of that shape; the axis stays."""
+        ...
+
+
+def run_in_parts(step: Step, cuts: Cuts, executor: Executor[N]) -> None:
+    """One step, which has one operator or scan at most, in parts cut along its dims."""
+    cut = [(dim, dim.combine) for dim in step.md_hom.dims if len(cuts[dim.name]) > 2]
+    combined = [(dim, c) for dim, c in cut if not isinstance(c, Concat)]
+    parts = _Parts(step, cuts, executor)
+    if not combined:
+        for ranges in parts.ranges(step.md_hom.dims):
+            part = part_of(step.md_hom, ranges)
+            parts.write(part, parts.computed(part, step.operands))
+        return
+    dim, combine = combined[0]
+    if isinstance(combine, PrefixSum):
+        parts.scan(dim, combine.op)
+    else:
+        parts.reduce(combine.op)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts(Generic[N]):
+    step: Step
+    cuts: Cuts
+    executor: Executor[N]
+
+    def ranges(self, dims: Iterable[Dim]) -> list[dict[str, Range]]:
+        """The parts of some dims, the last one counting fastest."""
+        names = [dim.name for dim in dims]
+        chosen = itertools.product(*(ranges_of(self.cuts[name]) for name in names))
+        return [dict(zip(names, each, strict=True)) for each in chosen]
+
+    def computed(self, part: Part, slots: Sequence[int], given: Sequence[N] = ()) -> Tuple[N]:
+        """The outputs of a part, whose first inputs are given; the others are read."""
+        boxes = part.reads[len(given) :]
+        read = [self.executor.read(*each) for each in zip(slots, boxes, strict=True)]
+        return self.executor.compute(part.md_hom, (*given, *read), part.begins)
+
+    def write(self, part: Part, values: Sequence[N]) -> None:
+        """Puts the outputs of a part in their place."""
+        for each in zip(self.step.results, part.writes, values, strict=True):
+            self.executor.write(*each)
+
+    def reduce(self, operator: Operator) -> None:
+        """Reduced dims in parts: partial results are combined in pairs, of as many parts each."""
+        first, last = finished_apart(self.step.md_hom)
+        md_hom = first.md_hom
+        for kept in self.ranges(md_hom.kept):
+            pairing = combination(operator, [high - low for low, high in kept.values()])
+            folded = _Folded[Tuple[N]](self._combined(pairing))
+            for reduced in self.ranges(md_hom.reduced):
+                folded.add(self.computed(part_of(md_hom, kept | reduced), self.step.operands))
+            self._finish(last.md_hom, last.inputs, kept, folded.result())
+
+    def scan(self, dim: Dim, operator: Operator) -> None:
+        """A scanned dim in parts: each is scanned, then combined with the carry of those before."""
+        first, last = finished_apart(self.step.md_hom)
+        md_hom = first.md_hom
+        axis = [kept.name for kept in md_hom.kept].index(dim.name)
+        along = ranges_of(self.cuts[dim.name])
+        for beside in self.ranges([d for d in md_hom.kept if d.name != dim.name]):
+            placed = [
+                {d.name: span if d.name == dim.name else beside[d.name] for d in md_hom.kept}
+                for span in along
+            ]
+            shapes = [[high - low for low, high in kept.values()] for kept in placed]
+            local = [self.computed(part_of(md_hom, p), self.step.operands) for p in placed]
+            totals = [
+                tuple(self.executor.last(value, axis, shape) for value in values)
+                for values, shape in zip(local[:-1], shapes, strict=False)
+            ]
+            one = [1 if n == axis else extent for n, extent in enumerate(shapes[0])]
+            carries = _scanned(totals, self._combined(combination(operator, one)))
+            self._finish(last.md_hom, last.inputs, placed[0], local[0])
+            rest = zip(carries, local[1:], placed[1:], shapes[1:], strict=True)
+            for carry, values, kept, shape in rest:
+                carried = self._combined(combination(operator, shape, axis))(carry, values)
+                self._finish(last.md_hom, last.inputs, kept, carried)
+
+    def _combined(self, md_hom: MDHom) -> Callable[[Tuple[N], Tuple[N]], Tuple[N]]:
+        return lambda left, right: self.executor.compute(md_hom, (*left, *right), ())
+
+    def _finish(
+        self, last: MDHom, inputs: Sequence[int], ranges: Mapping[str, Range], values: Tuple[N]
+    ) -> None:
+        """What is left to do on combined values: the epilogue, and the output's type."""
+        part = part_of(last, ranges)
+        slots = [self.step.operands[number] for number in inputs if number >= 0]
+        self.write(part, self.computed(part, slots, values))
+
+
+@dataclass(slots=True)
+class _Folded(Generic[N]):
+    """Values that are combined in the order in which they come, by a balanced tree.
+
+    No more values wait at any time than the tree is high.
+    """
+
+    combine: Callable[[N, N], N]
+    waiting: list[tuple[int, N]] = field(default_factory=list[tuple[int, N]])
+
+    def add(self, value: N) -> None:
+        """Combines a value with as many as those before it are of."""
+        count = 1
+        while self.waiting and self.waiting[-1][0] == count:
+            before, left = self.waiting.pop()
+            count, value = count + before, self.combine(left, value)
+        self.waiting.append((count, value))
+
+    def result(self) -> N:
+        """All values combined."""
+        _, value = self.waiting.pop()
+        while self.waiting:
+            value = self.combine(self.waiting.pop()[1], value)
+        return value
+
+
+def _scanned(values: Sequence[N], combine: Callable[[N, N], N]) -> list[N]:
+    """Prefix sums, by a tree: those of pairs of neighbours, then the ones between.
+
+    >>> _scanned([1, 2, 3, 4, 5], lambda left, right: left + right)
+    [1, 3, 6, 10, 15]
+    """
+    if len(values) < 2:
+        return list(values)
+    pairs = zip(values[::2], values[1::2], strict=False)
+    odd = _scanned([combine(left, right) for left, right in pairs], combine)
+    later = range(1, len(values))
+    return [
+        values[0],
+        *(odd[n // 2] if n % 2 else combine(odd[n // 2 - 1], values[n]) for n in later),
+    ]
