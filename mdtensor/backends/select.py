@@ -69,6 +69,13 @@ def _nothing_found(reasons: Sequence[str]) -> NoDeviceError:
     )
 
 
+def _no_llvm(wanted: str | None) -> NoDeviceError:
+    from mdtensor.backends.llvm.llvm_device import hint_where_missing
+
+    message = f"no device for numpy arrays is called {wanted!r}"
+    return NoDeviceError(message, hint=hint_where_missing())
+
+
 def _opencl_devices() -> list[Found]:
     from mdtensor.backends.opencl import opencl_device
 
@@ -106,6 +113,8 @@ def open_device(name: str | None = None, arrays: str = "numpy") -> Device:
     """
     wanted = name if name is not None else os.environ.get(VARIABLE) if arrays == "numpy" else None
     found, reasons = _search()
+    if arrays == "numpy" and "llvm" in (wanted or "").lower() and not _llvm_devices():
+        raise _no_llvm(wanted)
     usable = [device for device in found if wanted or not device.opt_in]
     if not usable:
         raise _nothing_found([*reasons, *(f"by name alone: {device.name}" for device in found)])

@@ -10,6 +10,7 @@ from mdtensor.api.engine import registry
 from mdtensor.api.tuning import bench_worker
 from mdtensor.backends import select
 from mdtensor.backends.cuda.cupy_device import CupyDevice, name_of
+from mdtensor.backends.llvm import llvm_device
 from mdtensor.backends.select import Found, open_device
 from mdtensor.errors import NoDeviceError
 
@@ -51,6 +52,24 @@ def test_llvm_computes_for_those_who_name_it(monkeypatch: pytest.MonkeyPatch) ->
     a, b = np.random.default_rng(0).random((2, 40, 40))
     np.testing.assert_allclose(mdt.einsum("ij,jk->ik", a, b), a @ b, rtol=1e-13)
     assert mdt.device().driver.startswith("LLVM ")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "hint"),
+    [
+        ("find_spec", "pip install 'mdtensor[llvm]', which brings llvmlite"),
+        ("_is_supported", "the llvm device is for CPython on Linux and macOS; OpenCL's is for all"),
+    ],
+)
+def test_where_llvm_is_missing_the_extra_is_named(
+    lacking: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llvm_device, lacking, lambda *_: None)
+    monkeypatch.setenv(select.VARIABLE, "llvm")
+    with pytest.raises(NoDeviceError) as caught:
+        open_device()
+    assert caught.value.message == "no device for numpy arrays is called 'llvm'"
+    assert caught.value.hint == hint
 
 
 def test_an_opt_in_device_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from mdtensor.backends.select import VARIABLE
 from tests.api import fuzz
 from tests.api.fronts.drawing import Draw, Outcome, same_outcome, same_values
 from tests.workers import COMPILER, RIGHT, MismatchError
@@ -15,8 +16,11 @@ COUNT = 4
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("device", ["", "llvm"])
 @pytest.mark.parametrize("front", fuzz.FRONTS)
-def test_random_calls(front: str) -> None:
+def test_random_calls(front: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if device:
+        monkeypatch.setenv(VARIABLE, device)
     report = fuzz.WORKERS.run(fuzz.names_of(11, front, COUNT))
     assert not report.failures, str(report)
     assert report.counts[RIGHT] + report.counts[COMPILER] == COUNT

@@ -27,8 +27,19 @@ from mdtensor.specs import Target
 
 def devices() -> list[str]:
     """The name of the processor as a device; none without llvmlite, CPython or POSIX threads."""
-    fits = os.name == "posix" and platform.python_implementation() == "CPython"
-    return [f"LLVM: {platform.machine()}"] if fits and find_spec("llvmlite") else []
+    fits = _is_supported() and find_spec("llvmlite") is not None
+    return [f"LLVM: {platform.machine()}"] if fits else []
+
+
+def _is_supported() -> bool:
+    return os.name == "posix" and platform.python_implementation() == "CPython"
+
+
+def hint_where_missing() -> str:
+    """What a machine lacks on which `devices` finds none."""
+    if not _is_supported():
+        return "the llvm device is for CPython on Linux and macOS; OpenCL's is for all"
+    return "pip install 'mdtensor[llvm]', which brings llvmlite"
 
 
 @cache

@@ -204,7 +204,7 @@ def test_a_plan_is_recorded_and_tuned() -> None:
 
 def test_explain_shows_every_md_hom() -> None:
     text = mdt.compile(sum_and_difference, A[0]).explain()
-    assert text.count("md_hom[i0:7](f, (cc))") == text.count("void kernel_0(") == 1
+    assert text.count("md_hom[i0:7](f, (cc))") == text.count("kernel_0(") == 1
     shown = mdt.compile(mdt.reduce, "ij->i", A[:0]).explain()
     assert shown == "nothing is computed: float32[0] is empty, or filled with zeros"
     staged = mdt.compile("ij,jk,kl->il", *[mdt.spec((60, 60))] * 3, semiring="min_plus")

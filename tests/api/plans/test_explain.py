@@ -12,6 +12,6 @@ def test_explain_shows_md_hom_schedule_cost_and_source() -> None:
         "schedule (from the cost model, general kernel)",
         "estimated",
         "GFLOP/s",
-        "void kernel_0(",
+        "kernel_0(",
     ):
         assert part in text
