@@ -16,7 +16,9 @@ from mdtensor.tuner.abort_conditions import (
     speedup,
 )
 from mdtensor.tuner.asking import Tuner, search
+from mdtensor.tuner.command_cost import Command
 from mdtensor.tuner.costs import invalid
+from mdtensor.tuner.isolated_cost import Isolated
 from mdtensor.tuner.relations import (
     Relation,
     at_least,
@@ -33,8 +35,10 @@ from mdtensor.tuner.tuning_parameter import Parameter
 
 __all__ = [
     "TECHNIQUES",
+    "Command",
     "Condition",
     "Configuration",
+    "Isolated",
     "Measured",
     "Parameter",
     "Progress",

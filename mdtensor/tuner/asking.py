@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from random import Random
 
 from mdtensor.autotune.search.proposals import Costs, Screen, proposals_of, technique_named
@@ -14,6 +15,7 @@ from mdtensor.autotune.trial import Measured
 from mdtensor.errors import TuningError
 from mdtensor.tuner.abort_conditions import Condition, Progress
 from mdtensor.tuner.costs import Cost, CostValue, trial_of
+from mdtensor.tuner.trial_file import TrialFile
 from mdtensor.tuner.tuner_techniques import TECHNIQUES
 
 
@@ -59,7 +61,7 @@ class Tuner:
         self._best: Measured | None = None
         self._exhausted = False
         for configuration, cost in known:
-            if configuration in space:
+            if configuration in space and space.index(configuration) not in self._costs:
                 self._add(space.index(configuration), cost, "known", 0.0)
         screen = Screen(space, self._technique, self._costs)
         self._proposals = proposals_of(space, starts, screen, self._costs, rng)
@@ -132,6 +134,8 @@ def search(
     *,
     starts: Iterable[Mapping[str, object]] = (),
     known: Iterable[tuple[Mapping[str, object], CostValue]] = (),
+    file: str | Path | None = None,
+    name: str = "search",
     seed: int = 0,
     on_trial: Callable[[Measured], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
@@ -145,8 +149,10 @@ def search(
     evaluated. Ctrl-C ends the search, and returns what was found.
 
     The configurations of `starts` come first; one that is not in the space stands for the nearest
-    that is. `known` are configurations whose costs are known; they count as evaluations. `seed`
-    makes chance repeatable, and `on_trial` is called after each evaluation.
+    that is. `known` are configurations whose costs are known; they count as evaluations. A `file`
+    keeps all evaluations as soon as they are made, under the `name` of this search: those that it
+    has already are known, so that a search that was ended goes on. `seed` makes chance repeatable,
+    and `on_trial` is called after each evaluation.
 
     >>> from mdtensor.tuner import Parameter, Space, duration, evaluations, invalid
     >>> space = Space([Parameter("tile", range(1, 100)), Parameter("unroll", (1, 2, 4, 8))])
@@ -164,10 +170,15 @@ def search(
         raise TuningError(
             "the space has no configuration", hint="its constraints exclude each other"
         )
+    kept = None if file is None else TrialFile(file, name)
+    if kept is not None:
+        known = [*kept.known(), *known]
     tuner = Tuner(space, technique, abort=abort, starts=starts, known=known, seed=seed, clock=clock)
     try:
         while (configuration := tuner.ask()) is not None:
             measured = tuner.tell(configuration, cost(configuration))
+            if kept is not None:
+                kept.add(measured)
             on_trial(measured)
     except KeyboardInterrupt:
         return tuner.outcome(interrupted=True)
