@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mdtensor.api.frontends.convolution import conv, conv_capsule
     from mdtensor.api.frontends.correlation import convolve, correlate
     from mdtensor.api.frontends.einsum.einsum import einsum, einsum_path
+    from mdtensor.api.frontends.einsum.products import dot, inner, matmul, outer, vdot
     from mdtensor.api.frontends.einsum.tensordot import tensordot
     from mdtensor.api.frontends.lazy.lazy import lazy
     from mdtensor.api.frontends.loops.dsl import inp_view, md_hom, out_view
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mdtensor.api.gradients.gradients import grad, vjp
     from mdtensor.api.plans.compile import compile  # noqa: A004
     from mdtensor.api.plans.plan import Plan
+    from mdtensor.api.replacing import replacing
     from mdtensor.api.tuning.tune import tune
     from mdtensor.api.tuning.tuning_context import tuning
 
@@ -52,20 +54,25 @@ __all__ = [
     "correlate",
     "device",
     "devices",
+    "dot",
     "einsum",
     "einsum_path",
     "errors",
     "grad",
+    "inner",
     "inp_view",
     "lazy",
+    "matmul",
     "md_hom",
     "mdh",
     "ndimage",
     "operator",
     "out_view",
+    "outer",
     "ps",
     "pw",
     "reduce",
+    "replacing",
     "scan",
     "spec",
     "stats",
@@ -75,6 +82,7 @@ __all__ = [
     "tune",
     "tuner",
     "tuning",
+    "vdot",
     "vjp",
 ]
 
@@ -88,20 +96,25 @@ _HOMES = {
     "correlate": "api.frontends.correlation",
     "device": "api.devices",
     "devices": "api.devices",
+    "dot": "api.frontends.einsum.products",
     "einsum": "api.frontends.einsum.einsum",
     "einsum_path": "api.frontends.einsum.einsum",
     "errors": "errors",
     "grad": "api.gradients.gradients",
+    "inner": "api.frontends.einsum.products",
     "inp_view": "api.frontends.loops.dsl",
     "lazy": "api.frontends.lazy.lazy",
+    "matmul": "api.frontends.einsum.products",
     "md_hom": "api.frontends.loops.dsl",
     "mdh": "api.frontends.loops.mdh",
     "ndimage": "api.frontends.ndimage.ndimage",
     "operator": "api.frontends.operators",
     "out_view": "api.frontends.loops.dsl",
+    "outer": "api.frontends.einsum.products",
     "ps": "api.frontends.operators",
     "pw": "api.frontends.operators",
     "reduce": "api.frontends.reduce",
+    "replacing": "api.replacing",
     "scan": "api.frontends.reduce",
     "spec": "api.arrays.array_spec",
     "stats": "api.calls.statistics",
@@ -111,6 +124,7 @@ _HOMES = {
     "tune": "api.tuning.tune",
     "tuner": "tuner",
     "tuning": "api.tuning.tuning_context",
+    "vdot": "api.frontends.einsum.products",
     "vjp": "api.gradients.gradients",
 }
 

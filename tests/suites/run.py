@@ -23,6 +23,9 @@ class Suite:
     tests: tuple[str, ...]
 
 
+_MULTIARRAY = "numpy._core.tests.test_multiarray"
+_NUMERIC = "numpy._core.tests.test_numeric"
+_LINALG = "numpy.linalg.tests.test_linalg"
 _SIGNAL = "scipy.signal.tests.test_signaltools"
 SUITES = {
     "numpy": Suite("replace_einsum", ("numpy._core.tests.test_einsum",)),
@@ -32,6 +35,24 @@ SUITES = {
             f"opt_einsum.tests.test_{name}" for name in ("contract", "edge_cases", "blas", "input")
         ),
     ),
+    "replacing": Suite(
+        "replace_numpy",
+        (
+            *(
+                f"{_MULTIARRAY}::Test{name}"
+                for name in (
+                    *("Dot", "Vdot", "Inner", "Matmul"),
+                    *("MatmulOperator", "MatmulInplace", "Alignment"),
+                )
+            ),
+            *(f"{_NUMERIC}::Test{name}" for name in ("Convolve", "Correlate", "Tensordot")),
+            f"{_NUMERIC}::TestNonarrayArgs",
+            *(f"{_LINALG}::Test{name}" for name in ("MultiDot", "MatrixPower", "Outer")),
+            *(f"{_LINALG}::test_{name}" for name in ("matmul", "tensordot")),
+            "numpy.linalg.tests.test_regression",
+        ),
+    ),
+    "replacing_einsum": Suite("replace_numpy", ("numpy._core.tests.test_einsum",)),
     "ndimage": Suite("replace_ndimage", ("scipy.ndimage.tests.test_filters",)),
     "convolve": Suite(
         "replace_signal",

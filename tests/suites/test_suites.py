@@ -23,6 +23,17 @@ def test_suite_passes_whole(suite: str) -> None:
     assert "generated kernels: 100.0% of the arithmetic" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "suite", ["replacing", pytest.param("replacing_einsum", marks=pytest.mark.slow)]
+)
+def test_numpys_own_tests_pass_where_its_functions_are_replaced(suite: str) -> None:
+    """Products, convolve and correlate; what NumPy skips and expects to fail is its own."""
+    result = run(suite, reference=True)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^\d+ passed", result.stdout, flags=re.MULTILINE), result.stdout
+    assert "generated kernels: 100.0% of the arithmetic" in result.stdout
+
+
 def test_scipy_signal_passes_whole() -> None:
     """Convolutions by FFT, which scipy computes, are all that is delegated."""
     result = run("signal", reference=True)

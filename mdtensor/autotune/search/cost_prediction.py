@@ -134,7 +134,7 @@ class Prediction:
     def covariances(self, rows: Numbers, expected: Numbers) -> Numbers:
         """Covariances of configurations with the measured ones, row by row."""
         alike = product(rows, self.rows.T)
-        slopes = np.outer(expected - self.slope_at, self.expected - self.slope_at)
+        slopes = np.multiply.outer(expected - self.slope_at, self.expected - self.slope_at)
         apart = np.exp((alike - self.count) / _APART)
         found = self.variance * (_ALONE * alike / self.count + (1 - _ALONE) * apart)
         return found + _SLOPE**2 * slopes

@@ -1,0 +1,258 @@
+"""`replacing`: mdtensor's functions in the places of NumPy's or opt_einsum's, for a while."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import statistics
+from mdtensor.api.frontends.correlation import convolve, correlate
+from mdtensor.api.frontends.einsum.einsum import einsum
+from mdtensor.api.frontends.einsum.products import dot, inner, matmul, outer, vdot
+from mdtensor.api.frontends.einsum.tensordot import tensordot
+from mdtensor.errors import ArgumentError, DTypeError, PathError, ShapeError, SubscriptError
+from mdtensor.options import one_of
+from mdtensor.originals import original
+
+Library = Literal["numpy", "opt_einsum"]
+
+# A call that raises one of these is the library's: it computes after all, or says what is wrong.
+_REFUSALS = (ArgumentError, DTypeError, PathError, ShapeError, SubscriptError)
+_REFUSED = "arguments that mdtensor refuses"
+_NOT_TAKEN = "arguments that are left to NumPy"
+_type_of: Any = type
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, list, tuple, type(None)))
+# The integers of C that have another name of the same size, which results of mdtensor have then.
+_SECOND_NAMES = frozenset(c for c in "ilqILQ" if np.dtype(np.dtype(c).name).char != c)
+
+
+def _is_plain(argument: Any) -> bool:
+    """Whether mdtensor reads an argument as NumPy does, and gives results of the same type."""
+    kind = _type_of(argument)
+    if kind is np.ndarray:
+        return argument.dtype.char not in _SECOND_NAMES
+    return kind in _PLAIN or kind is invalidation.cupy_array or isinstance(argument, np.generic)
+
+
+def _have_one_axis(*args: Any, **options: Any) -> bool:
+    """Whether two operands have one axis each, or none: those of more are scipy's for mdtensor."""
+    first = [*args, *options.values()][:2]
+    return all(np.ndim(operand) < 2 for operand in first)
+
+
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of mdtensor, and which calls of a library's function it takes."""
+
+    compute: Callable[..., Any]
+    path: str
+    options: frozenset[str]
+    takes: Callable[..., bool] = _always
+
+
+def _function(
+    compute: Callable[..., Any], path: str, options: str = "", takes: Callable[..., bool] = _always
+) -> _Function:
+    return _Function(compute, path, frozenset(options.split()), takes)
+
+
+_EINSUM = _function(einsum, "numpy.einsum", "out dtype order casting optimize")
+_TENSORDOT = _function(tensordot, "numpy.tensordot", "a b axes")
+_NUMPY = MappingProxyType(
+    {
+        "einsum": _EINSUM,
+        "tensordot": _TENSORDOT,
+        "dot": _function(dot, "numpy.dot", "a b out"),
+        "matmul": _function(matmul, "numpy.matmul", "out casting order dtype"),
+        "inner": _function(inner, "numpy.inner"),
+        "vdot": _function(vdot, "numpy.vdot"),
+        "outer": _function(outer, "numpy.outer", "a b out"),
+        "convolve": _function(convolve, "numpy.convolve", "a v mode", _have_one_axis),
+        "correlate": _function(correlate, "numpy.correlate", "a v mode", _have_one_axis),
+    }
+)
+_LINALG = MappingProxyType(
+    {
+        "matmul": _function(matmul, "numpy.linalg.matmul"),
+        "tensordot": _function(tensordot, "numpy.linalg.tensordot", "axes"),
+        "outer": _function(outer, "numpy.linalg.outer", "", _have_one_axis),
+    }
+)
+
+# A table that holds a library's functions, and those of mdtensor by the keys there.
+_Table = tuple[MutableMapping[Any, Any], Mapping[Any, _Function]]
+
+
+def _tables(library: Library) -> list[_Table]:
+    """Where a library keeps its functions."""
+    if library == "numpy":
+        return [(np.__dict__, _NUMPY), (np.linalg.__dict__, _LINALG)]
+    dispatch = importlib.import_module("opt_einsum.backends.dispatch")
+    ours = {("einsum", "numpy"): _EINSUM, ("tensordot", "numpy"): _TENSORDOT}
+    return [(dispatch._cached_funcs, ours)]
+
+
+class Replacement:
+    """A function of mdtensor that stands in the place of a library's own.
+
+    It computes with arrays of NumPy and CuPy, numbers and lists. All other calls are the library's:
+    those with other classes of arrays, which may answer themselves, with options that mdtensor's
+    function lacks, and those that mdtensor refuses. Attributes are those of the library's
+    function, which it equals. Where it was kept longer than it stands there, it is that function.
+    """
+
+    def __init__(self, own: Any, ours: _Function, places: _Places) -> None:
+        functools.update_wrapper(self, own, updated=())
+        self._own = own
+        self._ours = ours
+        self._places = places
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What mdtensor computes, or else the library's own function."""
+        if not self._places.holders:
+            return self._own(*args, **options)
+        reason = _NOT_TAKEN
+        if self._is_ours(args, options):
+            with suppress(*_REFUSALS):
+                return self._ours.compute(*args, **options)
+            reason = _REFUSED
+        statistics.count(statistics.NUMPY, np.dtype(object), reason)
+        return self._own(*args, **options)
+
+    def _is_ours(self, args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+        if not all(map(_is_plain, args)):
+            return False
+        if not options:
+            return self._ours.takes is _always or self._ours.takes(*args)
+        arrays = [options[name] for name in ("a", "b", "v", "out") if name in options]
+        return (
+            options.keys() <= self._ours.options
+            and all(map(_is_plain, arrays))
+            and self._ours.takes(*args, **options)
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_own"], name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._own == other
+
+    def __hash__(self) -> int:
+        return hash(self._own)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process has the library's function, until it replaces that itself.
+        return original, (self._ours.path,)
+
+    def __repr__(self) -> str:
+        return f"<{self._ours.path} by mdtensor>"
+
+
+class _Places:
+    """The places of a library's functions, and how many hold mdtensor's there."""
+
+    def __init__(self, library: Library) -> None:
+        self._library: Library = library
+        self._lock = threading.RLock()
+        self._replaced: list[tuple[MutableMapping[Any, Any], Any, Replacement, Any]] = []
+        self.holders = 0
+
+    def hold(self) -> None:
+        """Puts mdtensor's functions there, if nobody has yet."""
+        with self._lock:
+            if not self.holders:
+                self._replaced = [
+                    (table, key, Replacement(table[key], ours, self), table[key])
+                    for table, functions in _tables(self._library)
+                    for key, ours in functions.items()
+                ]
+                for table, key, replacement, _ in self._replaced:
+                    table[key] = replacement
+            self.holders += 1
+
+    def release(self) -> None:
+        """Puts the library's functions back, if nobody else holds mdtensor's there."""
+        with self._lock:
+            self.holders -= 1
+            if self.holders:
+                return
+            for table, key, replacement, own in self._replaced:
+                if table.get(key) is replacement:  # else somebody put another one there since
+                    table[key] = own
+            self._replaced = []
+
+
+_PLACES: Mapping[str, _Places] = {name: _Places(name) for name in get_args(Library)}
+
+
+class replacing:  # noqa: N801
+    """Puts mdtensor's functions in the places of a library's, and takes them out again.
+
+    `with replacing("numpy"):` replaces `einsum`, `tensordot`, `dot`, `matmul`, `inner`, `vdot`,
+    `outer`, `convolve` and `correlate` in the module `numpy`, and `matmul`, `tensordot` and `outer`
+    in `numpy.linalg`; `replacing("opt_einsum")` what opt_einsum contracts NumPy arrays with. Where
+    a `with` does not fit, as in a notebook, `start()` and `stop()` do the same. Programs need no
+    other change, but see these functions only as `np.dot`: a `from numpy import dot` that was
+    executed before, the operator `@` and methods of arrays keep NumPy's.
+
+    The places belong to the process: they hold mdtensor's functions for all threads until every
+    `with` and every `start()` has ended, in any order. Then they hold the same objects as before.
+
+    What mdtensor has no kernels for, NumPy's own functions compute: objects, strings, longdouble,
+    subclasses of arrays, arrays that answer NumPy's functions themselves, `axes=` and other
+    options of ufuncs; they raise NumPy's errors, too. `stats()` counts such calls.
+
+    Raises ArgumentError (a TypeError) for another library.
+
+    >>> import numpy as np
+    >>> numpys = np.dot
+    >>> with replacing("numpy"):
+    ...     np.dot, np.dot([1.0, 2.0], [3.0, 4.0])
+    (<numpy.dot by mdtensor>, np.float64(11.0))
+    >>> np.dot is numpys
+    True
+    """
+
+    __slots__ = ("_places", "_started")
+
+    def __init__(self, library: Library) -> None:
+        self._places = _PLACES[one_of("library", library, _PLACES, ArgumentError)]
+        self._started = False
+
+    def start(self) -> Self:
+        """Puts the functions in place, until `stop()`; once started, it changes nothing."""
+        if not self._started:
+            self._places.hold()
+            self._started = True
+        return self
+
+    def stop(self) -> None:
+        """Ends what `start()` began; changes nothing where that has ended."""
+        if self._started:
+            self._started = False
+            self._places.release()
+
+    def __enter__(self) -> Self:
+        self._places.hold()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._places.release()
