@@ -19,6 +19,7 @@ from mdtensor.tuner.asking import Tuner, search
 from mdtensor.tuner.command_cost import Command
 from mdtensor.tuner.costs import invalid
 from mdtensor.tuner.isolated_cost import Isolated
+from mdtensor.tuner.kernel_cost import CUDAKernel, OpenCLKernel, random_array
 from mdtensor.tuner.relations import (
     Relation,
     at_least,
@@ -35,11 +36,13 @@ from mdtensor.tuner.tuning_parameter import Parameter
 
 __all__ = [
     "TECHNIQUES",
+    "CUDAKernel",
     "Command",
     "Condition",
     "Configuration",
     "Isolated",
     "Measured",
+    "OpenCLKernel",
     "Parameter",
     "Progress",
     "Relation",
@@ -59,6 +62,7 @@ __all__ = [
     "invalid",
     "is_multiple_of",
     "less_than",
+    "random_array",
     "search",
     "speedup",
     "unequal",
