@@ -118,7 +118,7 @@ def _cuda_array(tensor: Any) -> Array:
     key = place, tensor.shape, tensor.stride(), tensor.dtype, device
     array = _on_cuda.get(key)
     if array is None:
-        array = invalidation.array_at(place, *key[1:3], _dtype_of(tensor.dtype), device)
+        array = invalidation.array_at(place, *key[1:3], dtype_of(tensor.dtype), device)
         _on_cuda.keep(key, array)
     return array
 
@@ -129,7 +129,7 @@ def _is_on_stream(device: int) -> bool:
     return raw is not None and raw(device) == invalidation.current_stream()
 
 
-def _dtype_of(dtype: object) -> np.dtype:
+def dtype_of(dtype: object) -> np.dtype:
     """NumPy's type of torch's; TypeError where there is none."""
     found = _dtypes.get(dtype)
     if found is None:

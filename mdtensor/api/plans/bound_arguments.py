@@ -125,6 +125,11 @@ def _stand_ins(operands: Sequence[Any], specs: Sequence[TensorSpec]) -> tuple[np
     )
 
 
+def stand_ins_of(specs: Sequence[TensorSpec]) -> tuple[np.ndarray, ...]:
+    """Placeholders for operands of these specs."""
+    return _stand_ins(specs, specs)
+
+
 def _held(operand: Any, spec: TensorSpec) -> Array:
     is_held = hasattr(operand, "__array_interface__")
     return np.asarray(operand) if is_held else zeros_like_spec(spec)

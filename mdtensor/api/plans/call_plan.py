@@ -5,21 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.arrays.operands import array_module, spec_of
+from mdtensor.api.async_steps import Step
 from mdtensor.api.calls import call_trace, computation, statistics
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.calls.launchers import telling
 from mdtensor.api.engine import registry, tuning_mode
 from mdtensor.api.engine.tuning_mode import Steps
-from mdtensor.api.plans.bound_arguments import Arguments, zeros_like_spec
+from mdtensor.api.plans.bound_arguments import Arguments, stand_ins_of, zeros_like_spec
 from mdtensor.api.plans.plan import Plan
+from mdtensor.api.plans.signature import listed
 from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import stage
 from mdtensor.translate.python.tuples import as_tuple
 
@@ -96,6 +99,38 @@ class CallPlan(Plan):
     def calls(self) -> list[Steps]:
         """The steps of the computations that the function runs."""
         return self._calls
+
+    @property
+    def computation(self) -> Computation | None:
+        """The one computation on the operands, in their order; None if a call is more than that."""
+        found, count = self._only, len(self._arguments.stand_ins)
+        if found is None or self._order == tuple(range(count)):
+            return found
+        order = (*self._order, *range(count, count + len(found.specs)))
+        steps = tuple(
+            Step(
+                step.md_hom,
+                tuple(order[slot] for slot in step.operands),
+                tuple(order[slot] for slot in step.results),
+            )
+            for step in found.steps
+        )
+        converted = tuple((order[slot], dtype) for slot, dtype in found.converted)
+        return replace(found, operands=count, steps=steps, whole=None, converted=converted)
+
+    def arguments_of(self, specs: Sequence[TensorSpec]) -> Arguments:
+        """The arguments of the call on operands of these specs, which have the plan's shapes.
+
+        Raises ShapeError for other shapes and types.
+        """
+        due = [(spec.shape, spec.dtype) for spec in map(spec_of, self._arguments.stand_ins)]
+        if [(spec.shape, spec.dtype) for spec in specs] != due:
+            raise ShapeError(
+                "an operand is not what the plan was made for",
+                text=self.label,
+                notes=[f"given {listed(specs)}, the plan has {listed(self._takes.specs)}"],
+            )
+        return replace(self._arguments, stand_ins=stand_ins_of(specs))
 
     def _first(self, operands: Sequence[Array]) -> Any:
         if self._only is None or not _runs_kernels(operands):

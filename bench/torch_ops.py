@@ -1,0 +1,360 @@
+"""Operators of torch beside torch's own checks: opcheck, gradcheck, and the samples of OpInfo.
+
+`python -m bench.torch_ops [--quick] [--out FILE]` needs torch, and prints what passed, what failed,
+and what is out of scope, by operator. It ends with 1 where something failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import bench.machine as machines
+
+Outcome = tuple[str, str]
+LETTERS = "abcdefghijklmnop"
+
+
+class OutOfScope(Exception):  # noqa: N818 — no error
+    """A sample that our operators do not claim to compute."""
+
+
+def opchecks(torch: Any, device: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """`torch.library.opcheck` of every operator, with several arguments each."""
+    import mdtensor.torch  # noqa: F401
+    from mdtensor.api.frameworks.call_text import batched_text, call_text, pullback_text
+
+    ops = torch.ops.mdtensor
+
+    def randn(*shape: int, dtype: Any = torch.float64) -> Any:
+        grad = dtype.is_floating_point
+        return torch.randn(shape, dtype=dtype, device=device, requires_grad=grad)
+
+    rest = ([1, 2], [1, 0], [1, 1], 1, "NCHW,KCRS->NKPQ", False, [0, 0])
+    text = call_text("einsum", "ij,jk->ik", order="C")
+    a, b, c = randn(3, 4), randn(4, 5), randn(3, 5)
+    calls: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "einsum ij,jk->ik": (ops.einsum, ("ij,jk->ik", [a, b])),
+        "einsum ij,jk,kl->il": (ops.einsum, ("ij,jk,kl->il", [a, b, randn(5, 2)])),
+        "einsum h+r, r -> h": (ops.einsum, ("h+r, r -> h", [randn(9), randn(3)])),
+        "einsum float32": (
+            ops.einsum,
+            ("ij,jk->ik", [randn(3, 4, dtype=torch.float32), randn(4, 5, dtype=torch.float32)]),
+        ),
+        "einsum bfloat16": (
+            ops.einsum,
+            ("ij,jk->ik", [randn(3, 4, dtype=torch.bfloat16), randn(4, 5, dtype=torch.bfloat16)]),
+        ),
+        "conv": (ops.conv, (randn(2, 3, 6, 7), randn(4, 3, 3, 2), randn(4), *rest)),
+        "conv without bias": (ops.conv, (randn(2, 3, 6, 7), randn(4, 3, 3, 2), None, *rest)),
+        "call": (ops.call, (text, [a, b])),
+        "call of a gradient": (ops.call, (pullback_text(text, 2, [0, 1], [0]), [a, b, c, c])),
+        "call of a batch": (ops.call, (batched_text(text, [True, False]), [randn(6, 3, 4), b])),
+    }
+    for combine in ("add", "mul", "max", "min", "logaddexp"):
+        calls[f"reduce {combine}"] = (ops.reduce, ("ij->i", [a], combine))
+        calls[f"scan {combine}"] = (ops.scan, ("ij->ij", [a], "j", combine))
+    for combine in ("argmax", "argmin"):
+        calls[f"reduce {combine}"] = (ops.reduce, ("ij->i", [a.detach()], combine))
+    for name, (op, arguments) in calls.items():
+
+        def check(op: Any = op, arguments: Any = arguments) -> Any:
+            return torch.library.opcheck(op.default, arguments)
+
+        yield name, check
+
+
+def gradchecks(torch: Any, device: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """`gradcheck` and `gradgradcheck` in float64 of every operator."""
+    import mdtensor as mdt
+    import mdtensor.torch as ours
+
+    @mdt.stencil(border="nearest")
+    def mean(u: Any) -> Any:
+        return (u[-1] + u[0] * u[0] + u[1]) / 3
+
+    def randn(*shape: int) -> Any:
+        return torch.randn(shape, dtype=torch.float64, device=device, requires_grad=True)
+
+    calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    for text, shapes in {
+        "ij,jk->ik": ((3, 4), (4, 2)),
+        "ij->ji": ((3, 4),),
+        "ii->i": ((3, 3),),
+        "ij,ij->": ((3, 4), (3, 4)),
+        "i,j,k->ijk": ((2,), (3,), (2,)),
+        "bij,bjk->bik": ((2, 2, 3), (2, 3, 2)),
+        "...i,ij->...j": ((2, 2, 3), (3, 2)),
+        "n 2h+r c, k r c -> n h k": ((1, 7, 2), (2, 3, 2)),
+    }.items():
+        calls[f"einsum {text}"] = (
+            lambda *given, text=text: ours.einsum(text, *given),
+            tuple(randn(*shape) for shape in shapes),
+        )
+    for rank in (1, 2, 3):
+        shape, window = (5, 4, 4)[:rank], (3, 2, 2)[:rank]
+        for options in ({}, {"stride": 2}, {"padding": 1}, {"dilation": 2}):
+            if options.get("dilation") and rank == 3:
+                continue
+            calls[f"conv{rank}d {options or ''}"] = (
+                lambda *given, options=options: ours.conv(*given, **options),
+                (randn(1, 2, *shape), randn(2, 2, *window), randn(2)),
+            )
+        calls[f"conv{rank}d transposed"] = (
+            lambda *given: ours.conv(*given, stride=2, transposed=True),
+            (randn(1, 2, *shape), randn(2, 1, *window)),
+        )
+    calls["conv2d groups"] = (
+        lambda *given: ours.conv(*given, groups=2),
+        (randn(1, 4, 4, 3), randn(2, 2, 2, 2)),
+    )
+    for combine in ("add", "mul", "max", "min", "logaddexp"):
+        calls[f"reduce {combine}"] = (
+            lambda a, combine=combine: ours.reduce("ijk->j", a, combine=combine),
+            (randn(2, 3, 2),),
+        )
+        for reverse in (False, True):
+            calls[f"scan {combine}{' reverse' if reverse else ''}"] = (
+                lambda a, combine=combine, reverse=reverse: ours.scan(
+                    "ij->ij", a, dim="j", combine=combine, reverse=reverse
+                ),
+                (randn(3, 4),),
+            )
+    calls["stencil"] = (ours.operator(mean), (randn(7),))
+    plan = mdt.compile("ij,jk->ik", mdt.spec((3, 4), "f8"), mdt.spec((4, 2), "f8"))
+    calls["plan"] = (ours.operator(plan), (randn(3, 4), randn(4, 2)))
+    for name, (function, arguments) in calls.items():
+
+        def check(function: Any = function, arguments: Any = arguments) -> None:
+            assert torch.autograd.gradcheck(function, arguments)
+
+        def check_again(function: Any = function, arguments: Any = arguments) -> None:
+            assert torch.autograd.gradgradcheck(function, arguments)
+
+        def check_batch(function: Any = function, arguments: Any = arguments) -> None:
+            several = [torch.stack([a.detach(), 2 * a.detach()], -1) for a in arguments]
+            found = torch.vmap(function, in_dims=-1)(*several)
+            for n in range(2):
+                due = function(*(each.select(-1, n).contiguous() for each in several))
+                torch.testing.assert_close(found[n], due)
+
+        yield name, check
+        yield f"{name}, second order", check_again
+        yield f"{name}, vmap", check_batch
+
+
+def by_ours(torch: Any) -> dict[str, Callable[..., Any]]:
+    """torch's functions, of the arguments of its samples, by our operators."""
+    import mdtensor.torch as ours
+
+    def einsum(operands: Any, equation: str) -> Any:
+        return ours.einsum(equation, *operands)
+
+    def matmul(a: Any, b: Any) -> Any:
+        first, second = max(a.dim() - 2, 0), max(b.dim() - 2, 0)
+        batch = LETTERS[: max(first, second)]
+        left = batch[len(batch) - first :] + ("xy" if a.dim() > 1 else "y")
+        right = batch[len(batch) - second :] + ("yz" if b.dim() > 1 else "y")
+        result = batch + "x" * (a.dim() > 1) + "z" * (b.dim() > 1)
+        return ours.einsum(f"{left},{right}->{result}", a, b)
+
+    def bmm(a: Any, b: Any) -> Any:
+        return ours.einsum("bij,bjk->bik", a, b)
+
+    def conv(rank: int, transposed: bool = False) -> Callable[..., Any]:
+        def convolved(
+            img: Any,
+            flt: Any,
+            bias: Any = None,
+            stride: Any = 1,
+            padding: Any = 0,
+            *more: Any,
+            **options: Any,
+        ) -> Any:
+            if more or isinstance(padding, str):
+                raise OutOfScope("padding by name, or options by place")
+            if img.dim() != rank + 2:
+                raise OutOfScope("images without a batch")
+            return ours.conv(
+                img, flt, bias, stride=stride, padding=padding, transposed=transposed, **options
+            )
+
+        return convolved
+
+    def axes(a: Any, dim: Any) -> tuple[str, str, list[int]]:
+        if a.dim() == 0:
+            raise OutOfScope("no axes")
+        listed = range(a.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+        gone = [each % a.dim() for each in listed]
+        names = LETTERS[: a.dim()]
+        return names, "".join(n for k, n in enumerate(names) if k not in gone), sorted(gone)
+
+    def reduction(combine: str) -> Callable[..., Any]:
+        def reduced(a: Any, dim: Any = None, keepdim: bool = False, **options: Any) -> Any:
+            if options:
+                raise OutOfScope(f"options {', '.join(options)}")
+            if dim == () or dim == []:
+                dim = None
+            names, left, gone = axes(a, dim)
+            if not a.dtype.is_floating_point and combine == "logaddexp":
+                a = a.to(torch.get_default_dtype())
+            found = ours.reduce(f"{names}->{left}", a, combine=combine)
+            for axis in gone if keepdim else ():
+                found = found.unsqueeze(axis)
+            return found
+
+        return reduced
+
+    def cumulative(combine: str) -> Callable[..., Any]:
+        def scanned(a: Any, dim: int, **options: Any) -> Any:
+            if options:
+                raise OutOfScope(f"options {', '.join(options)}")
+            names, _, (axis,) = axes(a, dim)
+            return ours.scan(f"{names}->{names}", a, dim=names[axis], combine=combine)
+
+        return scanned
+
+    def softmax(a: Any, dim: int, dtype: Any = None, **_: Any) -> Any:
+        a = a if dtype is None else a.to(dtype)
+        names, left, _ = axes(a, dim)
+        total = ours.reduce(f"{names}->{left}", a, combine="logaddexp")
+        return (a - total.unsqueeze(dim)).exp()
+
+    return {
+        "einsum": einsum,
+        "matmul": matmul,
+        "bmm": bmm,
+        "nn.functional.conv1d": conv(1),
+        "nn.functional.conv2d": conv(2),
+        "nn.functional.conv3d": conv(3),
+        "nn.functional.conv_transpose1d": conv(1, True),
+        "nn.functional.conv_transpose2d": conv(2, True),
+        "nn.functional.conv_transpose3d": conv(3, True),
+        "softmax": softmax,
+        "logsumexp": reduction("logaddexp"),
+        "sum": reduction("add"),
+        "amax": reduction("max"),
+        "amin": reduction("min"),
+        "cumsum": cumulative("add"),
+        "cumprod": cumulative("mul"),
+        "logcumsumexp": cumulative("logaddexp"),
+    }
+
+
+def samples(torch: Any, device: str, quick: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """OpInfo's samples by our operators, beside what torch gives for them; gradients in float64."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    functions = by_ours(torch)
+    types = (torch.float64,) if quick else (torch.float64, torch.float32, torch.int64)
+    for info in op_db:
+        if info.name not in functions or info.variant_test_name:
+            continue
+        ours = functions[info.name]
+        for dtype in types:
+            if dtype not in info.supported_dtypes(torch.device(device).type):
+                continue
+            grad = dtype == torch.float64
+            given = list(info.sample_inputs(torch.device(device), dtype, requires_grad=grad))
+            for number, sample in enumerate(given[:8] if quick else given):
+
+                def check(info: Any = info, sample: Any = sample, ours: Any = ours) -> None:
+                    arguments = (sample.input, *sample.args)
+                    found = ours(*arguments, **sample.kwargs)
+                    due = info.op(*arguments, **sample.kwargs)
+                    torch.testing.assert_close(found, due)
+                    compare_gradients(torch, arguments, found, due)
+
+                name = str(dtype).removeprefix("torch.")
+                yield f"{info.name} {name} {number}", check
+
+
+def compare_gradients(torch: Any, arguments: Any, found: Any, due: Any) -> None:
+    """Whether both results have the same gradients."""
+    from torch.utils._pytree import tree_leaves
+
+    leaves = [t for t in tree_leaves(arguments) if torch.is_tensor(t) and t.requires_grad]
+    if not leaves or not due.requires_grad:
+        return
+    cotangent = torch.randn_like(due)
+    ours = torch.autograd.grad(found, leaves, cotangent, allow_unused=True)
+    theirs = torch.autograd.grad(due, leaves, cotangent, allow_unused=True)
+    for one, other, leaf in zip(ours, theirs, leaves, strict=True):
+        zeros = torch.zeros_like(leaf)
+        torch.testing.assert_close(*(zeros if each is None else each for each in (one, other)))
+
+
+def outcome(check: Callable[[], Any]) -> Outcome:
+    """What became of a check, and why."""
+    try:
+        check()
+    except OutOfScope as reason:
+        return "out of scope", str(reason)
+    except Exception as error:
+        lines = f"{type(error).__name__}: {error}".strip().splitlines()
+        return "failed", " ".join(lines[:3])[:300]
+    return "passed", ""
+
+
+def report(torch: Any, device: str, quick: bool) -> Iterator[str]:
+    """The lines of the report; the last one counts."""
+    torch.manual_seed(0)
+    total = Counter[str]()
+    families = {
+        "opcheck": opchecks(torch, device),
+        "gradients and batches": gradchecks(torch, device),
+        "samples of torch": samples(torch, device, quick),
+    }
+    for family, checks in families.items():
+        counts: dict[str, Counter[str]] = {}
+        notes: list[str] = []
+        for name, check in checks:
+            found, reason = outcome(check)
+            group = name.split()[0]
+            counts.setdefault(group, Counter())[found] += 1
+            total[found] += 1
+            if found != "passed":
+                notes.append(f"  {found}: {name}: {reason}")
+        yield f"{family}:"
+        for group, count in counts.items():
+            said = ", ".join(f"{number} {what}" for what, number in sorted(count.items()))
+            yield f"  {group}: {said}"
+        yield from dict.fromkeys(notes)
+    yield (
+        f"{total['passed']} passed, {total['failed']} failed, {total['out of scope']} out of scope"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the first samples, in float64 alone")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args(arguments)
+    import torch
+
+    began = time.perf_counter()
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("mdtensor", "numpy")]
+    where = torch.cuda.get_device_name() if asked.device == "cuda" else machines.processor()
+    lines = [
+        f"{time.strftime('%Y-%m-%d')}, {where}; Python {platform.python_version()}, "
+        + ", ".join([*versions, f"torch {torch.__version__}"])
+    ]
+    for line in report(torch, asked.device, asked.quick):
+        print(line, flush=True)
+        lines.append(line)
+    lines.append(f"in {time.perf_counter() - began:.0f} s")
+    if asked.out is not None:
+        asked.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return int(" 0 failed" not in lines[-2])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Calls as operators of machine-learning frameworks: by a text, with gradients and batches."""

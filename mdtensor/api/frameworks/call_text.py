@@ -1,0 +1,164 @@
+"""Calls by a text, which a framework's graph keeps: of a front end, of a gradient, of a batch.
+
+A graph holds operators, their tensors, and plain values; so what an operator computes of arrays is
+said by a string. It is JSON: the name of a front end with its options, or a form around another
+text. Every text has a computation on arrays of given shapes, so gradients have gradients.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mdtensor.api.calls import computation
+from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.calls.computation import Computation, staged
+from mdtensor.api.frameworks.batched import batched
+from mdtensor.api.frontends.convolution import conv
+from mdtensor.api.frontends.einsum.einsum import einsum
+from mdtensor.api.frontends.reduce import reduce, scan
+from mdtensor.api.gradients.pullback import pullback
+from mdtensor.api.plans.bound_arguments import Arguments
+from mdtensor.api.plans.call_plan import CallPlan
+from mdtensor.api.plans.plan import Plan
+from mdtensor.bounded import Bounded
+from mdtensor.errors import TranslationError
+from mdtensor.specs import TensorSpec
+
+Array = Any
+
+_MOST = 4096  # computations that are kept
+_FRONT_ENDS: Mapping[str, Callable[..., Any]] = {
+    "conv": conv,
+    "einsum": einsum,
+    "reduce": reduce,
+    "scan": scan,
+}
+# Functions and plans that have no text of their own, by their names.
+_kept: dict[str, Plan | Callable[..., Any]] = {}
+_computations = Bounded[tuple[str, tuple[TensorSpec, ...]], Computation](_MOST)
+
+
+def call_text(name: str, *given: str, bias: bool = False, **options: Any) -> str:
+    """The text of a call of a front end: strings before its arrays, options behind them.
+
+    With a `bias`, the last array is the option of that name.
+
+    >>> call_text("einsum", "ij,jk->ik")
+    '["einsum",["ij,jk->ik"],{},false]'
+    """
+    return _said(name, given, options, bias)
+
+
+def kept_text(function: Plan | Callable[..., Any]) -> str:
+    """The text of a call of a plan or of a function of arrays alone, which stays from now on."""
+    for name, known in _kept.items():
+        if known is function:
+            return _said("kept", name)
+    # Of this process alone: a framework may keep graphs on disk.
+    name = uuid.uuid4().hex
+    _kept[name] = function
+    return _said("kept", name)
+
+
+def pullback_text(text: str, operands: int, wanted: Sequence[int], given: Sequence[int]) -> str:
+    """The text of a call's gradient.
+
+    Its arrays are those of the call, its results, and cotangents of the results that are `given`;
+    it gives the cotangents of the operands that are `wanted`.
+    """
+    return _said("pullback", text, operands, list(wanted), list(given))
+
+
+def batched_text(text: str, are_batched: Sequence[bool]) -> str:
+    """The text of a call for each element of a batch, which is the first axis of some arrays."""
+    return _said("batched", text, list(are_batched))
+
+
+def _said(*parts: object) -> str:
+    return json.dumps(parts, separators=(",", ":"), sort_keys=True)
+
+
+@recalled
+def run(text: str, *operands: Array, out: Any = None) -> Any:
+    """The results of the call that a text says, on these arrays.
+
+    >>> import numpy as np
+    >>> run(call_text("einsum", "i,i->"), np.arange(3.0), np.arange(3.0))
+    np.float64(5.0)
+    """
+    return computation.call(
+        ("by its text", text), operands, lambda specs: computation_of(text, specs), out
+    )
+
+
+def computation_of(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
+    """The computation that a text says, on operands of these specs.
+
+    Raises what the front end raises, and TranslationError for a call of several computations.
+    """
+    found = _computations.get((text, specs))
+    if found is None:
+        found = _translated(text, specs)
+        _computations.keep((text, specs), found)
+    return found
+
+
+def results_of(text: str, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    """The specs of the results of a call."""
+    return computation_of(text, specs).results
+
+
+def reads_results(text: str, specs: tuple[TensorSpec, ...]) -> bool:
+    """Whether the gradient of a call looks at its results, so that they must be kept."""
+    found = computation_of(text, specs)
+    wanted = [n for n, spec in enumerate(specs) if spec.dtype.kind == "f"]
+    given = [n for n, spec in enumerate(found.results) if spec.dtype.kind == "f"]
+    every = (*specs, *found.results, *(found.results[n] for n in given))
+    back = pullback(found, every, wanted, given)
+    results = range(len(specs), len(specs) + len(found.results))
+    return any(slot in results for step in back.steps for slot in step.operands)
+
+
+def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
+    form, *rest = json.loads(text)
+    if form == "pullback":
+        of, operands, wanted, given = rest
+        inner = computation_of(of, specs[:operands])
+        return staged(pullback(inner, specs, wanted, given))
+    if form == "batched":
+        of, are_batched = rest
+        pairs = zip(specs, are_batched, strict=True)
+        each = tuple(_element(spec) if is_batched else spec for spec, is_batched in pairs)
+        return batched(computation_of(of, each), specs, are_batched)
+    if form == "kept":
+        return _of_kept(_kept[rest[0]], specs)
+    given, options, has_bias = rest
+    named = {"bias": specs[-1]} if has_bias else {}
+    operands = specs[:-1] if has_bias else specs
+    return _planned(
+        form, Arguments.of(_FRONT_ENDS[form], (*given, *operands), {**options, **named})
+    )
+
+
+def _of_kept(function: Plan | Callable[..., Any], specs: tuple[TensorSpec, ...]) -> Computation:
+    if isinstance(function, CallPlan):
+        return _planned(function.label, function.arguments_of(specs))
+    name = getattr(function, "__name__", "the function")
+    return _planned(name, Arguments.of(function, specs, {}))
+
+
+def _planned(name: str, arguments: Arguments) -> Computation:
+    found = CallPlan(name, name, arguments).computation
+    if found is None:
+        raise TranslationError(
+            f"a call of {name} is not one computation on its operands",
+            hint="make an operator of each part: their gradients are found one by one",
+        )
+    return found
+
+
+def _element(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(spec.dtype, spec.shape[1:], spec.strides[1:])
