@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from mdtensor.api.calls.call_trace import trace
     from mdtensor.api.calls.statistics import stats
     from mdtensor.api.devices import device, devices
+    from mdtensor.api.frontends.axes.axis_reductions import (
+        argmax,
+        argmin,
+        max,  # noqa: A004
+        mean,
+        min,  # noqa: A004
+        prod,
+        std,
+        sum,  # noqa: A004
+        var,
+    )
+    from mdtensor.api.frontends.axes.normalisation import layer_norm, logsumexp, softmax
+    from mdtensor.api.frontends.axes.pooling import avg_pool, max_pool
     from mdtensor.api.frontends.convolution import conv, conv_capsule
     from mdtensor.api.frontends.correlation import convolve, correlate
     from mdtensor.api.frontends.einsum.einsum import einsum, einsum_path
@@ -46,6 +59,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Plan",
+    "argmax",
+    "argmin",
+    "avg_pool",
     "cc",
     "compile",
     "conv",
@@ -61,33 +77,47 @@ __all__ = [
     "grad",
     "inner",
     "inp_view",
+    "layer_norm",
     "lazy",
+    "logsumexp",
     "matmul",
+    "max",
+    "max_pool",
     "md_hom",
     "mdh",
+    "mean",
+    "min",
     "ndimage",
     "operator",
     "out_view",
     "outer",
+    "prod",
     "ps",
     "pw",
     "reduce",
     "replacing",
     "scan",
+    "softmax",
     "spec",
     "stats",
+    "std",
     "stencil",
+    "sum",
     "tensordot",
     "trace",
     "tune",
     "tuner",
     "tuning",
+    "var",
     "vdot",
     "vjp",
 ]
 
 _HOMES = {
     "Plan": "api.plans.plan",
+    "argmax": "api.frontends.axes.axis_reductions",
+    "argmin": "api.frontends.axes.axis_reductions",
+    "avg_pool": "api.frontends.axes.pooling",
     "cc": "api.frontends.operators",
     "compile": "api.plans.compile",
     "conv": "api.frontends.convolution",
@@ -103,27 +133,38 @@ _HOMES = {
     "grad": "api.gradients.gradients",
     "inner": "api.frontends.einsum.products",
     "inp_view": "api.frontends.loops.dsl",
+    "layer_norm": "api.frontends.axes.normalisation",
     "lazy": "api.frontends.lazy.lazy",
+    "logsumexp": "api.frontends.axes.normalisation",
     "matmul": "api.frontends.einsum.products",
+    "max": "api.frontends.axes.axis_reductions",
+    "max_pool": "api.frontends.axes.pooling",
     "md_hom": "api.frontends.loops.dsl",
     "mdh": "api.frontends.loops.mdh",
+    "mean": "api.frontends.axes.axis_reductions",
+    "min": "api.frontends.axes.axis_reductions",
     "ndimage": "api.frontends.ndimage.ndimage",
     "operator": "api.frontends.operators",
     "out_view": "api.frontends.loops.dsl",
     "outer": "api.frontends.einsum.products",
+    "prod": "api.frontends.axes.axis_reductions",
     "ps": "api.frontends.operators",
     "pw": "api.frontends.operators",
     "reduce": "api.frontends.reduce",
     "replacing": "api.replacing",
     "scan": "api.frontends.reduce",
+    "softmax": "api.frontends.axes.normalisation",
     "spec": "api.arrays.array_spec",
     "stats": "api.calls.statistics",
+    "std": "api.frontends.axes.axis_reductions",
     "stencil": "api.frontends.stencil",
+    "sum": "api.frontends.axes.axis_reductions",
     "tensordot": "api.frontends.einsum.tensordot",
     "trace": "api.calls.call_trace",
     "tune": "api.tuning.tune",
     "tuner": "tuner",
     "tuning": "api.tuning.tuning_context",
+    "var": "api.frontends.axes.axis_reductions",
     "vdot": "api.frontends.einsum.products",
     "vjp": "api.gradients.gradients",
 }
@@ -140,4 +181,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -21,6 +21,7 @@ from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
 from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
 from mdtensor.translate.stencils.slices import Fused
 
+_REAL = {"F": np.dtype("f4"), "D": np.dtype("f8")}  # of complex numbers
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
 Axis = int | Sequence[int] | None
 
@@ -147,6 +148,48 @@ class LazyArray(NDArrayOperatorsMixin):
         count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
         total = self._total("add", axes, keepdims, result)
         return into(elementwise(Divided(count, result), total), out)
+
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: object = None,
+        out: Any = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Any:
+        """The variance over axes, by default all: the sum of squared distances from the mean.
+
+        It is divided by the number of elements less `ddof`.
+        """
+        return into(self._variance(axis, dtype, ddof, keepdims, _itself), out)
+
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: object = None,
+        out: Any = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Any:
+        """The standard deviation over axes, by default all: the root of the variance."""
+        return into(self._variance(axis, dtype, ddof, keepdims, np.sqrt), out)
+
+    def _variance(
+        self, axis: Axis, dtype: object, ddof: int, keepdims: bool, finish: Any
+    ) -> LazyArray:
+        whole = self.dtype.kind in "biu" and dtype is None
+        made = as_dtype(np.float64 if whole else self.dtype if dtype is None else dtype)
+        elements = self.astype(accumulation_dtype(made))
+        axes = axes_of(axis, self.ndim)
+        distances = elements - elements.mean(axes, keepdims=True)
+        squares = np.square(distances.real)
+        if made.kind == "c":
+            squares = squares + np.square(distances.imag)
+        count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
+        total = squares._total("add", axes, keepdims, squares.dtype)
+        result = _REAL.get(made.char, made)
+        variance = elementwise(Divided(max(count - ddof, 0), squares.dtype), total)
+        return finish(variance).astype(result)
 
     def _reduced(self, op: str, axis: Axis, out: Any, keepdims: bool, dtype: np.dtype) -> Any:
         total = self._total(op, axes_of(axis, self.ndim), keepdims, dtype)
@@ -305,6 +348,10 @@ def _real_part(element: Expr) -> Expr:
 
 def _imaginary_part(element: Expr) -> Expr:
     return element.imag
+
+
+def _itself(value: LazyArray) -> LazyArray:
+    return value
 
 
 def into(value: LazyArray, out: Any) -> Any:

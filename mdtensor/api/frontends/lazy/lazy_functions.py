@@ -115,6 +115,8 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.any: _method("any"),
     np.all: _method("all"),
     np.mean: _method("mean"),
+    np.var: _method("var"),
+    np.std: _method("std"),
     np.real: operator.attrgetter("real"),
     np.imag: operator.attrgetter("imag"),
     np.shape: operator.attrgetter("shape"),

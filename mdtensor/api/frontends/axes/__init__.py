@@ -1,0 +1,1 @@
+"""Functions of arrays along axes: reductions, normalisation, pooling."""

@@ -1,0 +1,95 @@
+"""`softmax`, `logsumexp` and `layer_norm`: functions of all elements along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array
+from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.frontends.lazy.lazy import lazy
+from mdtensor.api.frontends.lazy.lazy_array import LazyArray
+from mdtensor.errors import DTypeError
+from mdtensor.options import flag
+
+Axis = int | Sequence[int] | None
+
+
+@recalled
+def softmax(x: Any, axis: Axis = -1, *, out: Array | None = None) -> Array:
+    """Exponentials of elements, divided by their sum along axes, as `scipy.special.softmax` does.
+
+    The largest element is subtracted before, so that nothing overflows. Integers give float64;
+    floats of 16 bits are computed in float32. `axis` is a number, several, or None for all.
+
+    Raises AxisError (an IndexError too) for axes that are not there, DTypeError (a TypeError) for
+    complex numbers and types without kernels.
+
+    >>> softmax([[0.0, 0.0], [1000.0, 0.0]])
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
+    elements, dtype = _wide("softmax", x)
+    powers = np.exp(elements - elements.max(axis, keepdims=True))
+    return (powers / powers.sum(axis, keepdims=True)).astype(dtype).evaluate(out)
+
+
+@recalled
+def logsumexp(
+    x: Any, axis: Axis = None, *, keepdims: bool = False, out: Array | None = None
+) -> Array:
+    """The logarithm of the sum of exponentials along axes, as `scipy.special.logsumexp` gives it.
+
+    Nothing overflows; where all elements are infinite, so is the result. Types and errors are
+    those of `softmax`.
+
+    >>> logsumexp([1000.0, 1000.0])
+    np.float64(1000.6931471805599)
+    """
+    elements, dtype = _wide("logsumexp", x)
+    largest = elements.max(axis, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    total = np.exp(elements - shift).sum(axis, keepdims=True)
+    value = (np.log(total) + shift).astype(dtype)
+    if not flag("keepdims", keepdims):
+        value = np.squeeze(value, None if axis is None else axis)  # type: ignore[call-overload]
+    return value.evaluate(out)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+
+
+@recalled
+def layer_norm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    axis: Axis = -1,
+    eps: float = 1e-5,
+    out: Array | None = None,
+) -> Array:
+    """Elements less their mean, divided by the root of their variance plus `eps`, along axes.
+
+    The result is multiplied by `weight`, and `bias` is added; both broadcast against `x`. Types
+    and errors are those of `softmax`.
+
+    >>> layer_norm([[1.0, 3.0], [2.0, 6.0]], eps=0.0)
+    array([[-1.,  1.],
+           [-1.,  1.]])
+    """
+    elements, dtype = _wide("layer_norm", x)
+    distances = elements - elements.mean(axis, keepdims=True)
+    variances = np.square(distances).mean(axis, keepdims=True)
+    value = distances / np.sqrt(variances + float(eps))
+    value = value if weight is None else value * lazy(weight).astype(elements.dtype)
+    value = value if bias is None else value + lazy(bias).astype(elements.dtype)
+    return value.astype(dtype).evaluate(out)
+
+
+def _wide(name: str, x: Any) -> tuple[LazyArray, np.dtype]:
+    """The elements in the type that they are computed in, and the result's type."""
+    elements = lazy(x)
+    if elements.dtype.kind == "c":
+        raise DTypeError(f"{name} takes no complex numbers")
+    dtype = elements.dtype if elements.dtype.kind == "f" else np.dtype("f8")
+    return elements.astype(np.result_type(dtype, "f4")), dtype

@@ -1,0 +1,157 @@
+"""`max_pool` and `avg_pool`: windows of an array, each combined to an element."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array, array_module, as_array, check_types
+from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.frontends.lazy.lazy_array import axes_of
+from mdtensor.api.frontends.reduce import reduce
+from mdtensor.errors import DTypeError, ShapeError, shown
+from mdtensor.translate.scalar import Expr
+
+Several = int | Sequence[int]
+
+
+@recalled
+def max_pool(
+    x: Any,
+    window: Several,
+    *,
+    stride: Several | None = None,
+    padding: Several = 0,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Array:
+    """The largest element of every window.
+
+    `window` has an extent for each of `axes`, by default the last ones; a number is that of the
+    last two axes. Windows begin `stride` apart, by default so far that they don't overlap, and
+    `padding` elements before the first one: what is outside is never the largest. Windows that
+    would end further outside are left out, as torch's are.
+
+    Raises ShapeError (a ValueError) for windows that don't fit or would lie in the padding,
+    DTypeError (a TypeError) for complex numbers and types without kernels.
+
+    >>> max_pool([[1, 5, 2, 0], [3, 4, 8, 1]], 2)
+    array([[5, 8]])
+    >>> max_pool([1, 5, 2, 0], (3,), stride=1, padding=1)
+    array([5, 5, 5, 2])
+    """
+    array = as_array("x", x, array_module([x]))
+    check_types([array.dtype], on_gpu=array_module([array]) is not np)
+    if array.dtype.kind == "c":
+        raise DTypeError("max_pool takes no complex numbers")
+    least = {"f": -np.inf, "b": False}.get(array.dtype.kind)
+    if least is None and array.dtype.kind in "iu":
+        least = np.iinfo(array.dtype).min
+    windows = _Windows.of(array, window, stride, padding, axes)
+    return reduce(
+        windows.text, windows.padded(array, least), combine="max", extents=windows.extents, out=out
+    )
+
+
+@recalled
+def avg_pool(
+    x: Any,
+    window: Several,
+    *,
+    stride: Several | None = None,
+    padding: Several = 0,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Array:
+    """The mean of every window, in which padding counts as 0.
+
+    Arguments and errors are those of `max_pool`; complex numbers have means. Means of integers are
+    float64; floats of 16 bits are added in float32.
+
+    >>> avg_pool([[1, 5, 2, 0], [3, 4, 8, 1]], 2)
+    array([[3.25, 2.75]])
+    """
+    array = as_array("x", x, array_module([x]))
+    check_types([array.dtype], on_gpu=array_module([array]) is not np)
+    windows = _Windows.of(array, window, stride, padding, axes)
+    share = 1 / math.prod(windows.extents.values())
+
+    def mean(total: Expr) -> Expr:
+        return total * share
+
+    return reduce(
+        windows.text,
+        windows.padded(array, 0),
+        dtype=np.dtype("f8") if array.dtype.kind in "biu" else None,
+        epilogue=mean,
+        extents=windows.extents,
+        out=out,
+    )
+
+
+class _Windows:
+    """The windows of an array: the string of their reduction, and what lies around the array."""
+
+    def __init__(self, text: str, extents: dict[str, int], around: list[tuple[int, int]]) -> None:
+        self.text = text
+        self.extents = extents
+        self._around = around
+
+    @classmethod
+    def of(
+        cls,
+        array: Array,
+        window: Several,
+        stride: Several | None,
+        padding: Several,
+        axes: Sequence[int] | None,
+    ) -> _Windows:
+        """The windows that a caller describes."""
+        count = len(axes) if axes is not None else 2 if isinstance(window, int) else len(window)
+        listed = axes_of(tuple(range(-count, 0)) if axes is None else tuple(axes), array.ndim)
+        sizes = _several("window", window, count, least=1)
+        strides = sizes if stride is None else _several("stride", stride, count, least=1)
+        around = [(0, 0)] * array.ndim
+        written = [f"i{n}" for n in range(array.ndim)]
+        terms, extents = [*written], dict[str, int]()
+        for axis, size, step, pad in zip(
+            listed, sizes, strides, _several("padding", padding, count, least=0), strict=True
+        ):
+            whole = array.shape[axis] + 2 * pad
+            if size > whole:
+                raise ShapeError(
+                    f"a window of {size} elements does not fit on axis {axis}",
+                    notes=[f"x: {tuple(array.shape)}    padding: {pad}"],
+                )
+            if pad >= size:
+                raise ShapeError(f"windows of {size} elements would lie in {pad} of padding")
+            terms[axis] = f"{step}i{axis}+r{axis}"
+            extents[f"r{axis}"] = size
+            around[axis] = pad, pad
+        return cls(f"{' '.join(terms)} -> {' '.join(written)}", extents, around)
+
+    def padded(self, array: Array, value: Any) -> Array:
+        """The array with elements of that value around it."""
+        if not any(map(any, self._around)):
+            return array
+        return array_module([array]).pad(array, self._around, constant_values=value)
+
+
+def _several(name: str, given: Several, count: int, *, least: int) -> tuple[int, ...]:
+    """A number for each axis."""
+    try:
+        listed = tuple(map(operator.index, (given,) * count if isinstance(given, int) else given))
+    except TypeError:
+        raise DTypeError(
+            f"{name} is {shown(given)}", hint="a number, or one for each axis"
+        ) from None
+    if len(listed) != count or any(number < least for number in listed):
+        raise ShapeError(
+            f"{name} is {shown(given)}",
+            hint=f"a number for each of {count} axes, none below {least}",
+        )
+    return listed

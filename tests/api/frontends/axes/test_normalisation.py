@@ -1,0 +1,74 @@
+"""`softmax`, `logsumexp` and `layer_norm` beside scipy and float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+import mdtensor as mdt
+from mdtensor.errors import DTypeError
+
+SHAPES: list[tuple[tuple[int, ...], Any]] = [
+    ((7,), -1),
+    ((3, 33), -1),
+    ((3, 33), 0),
+    ((2, 5, 17), (1, 2)),
+    ((2, 5, 17), None),
+    ((1, 1), 1),
+]
+
+
+def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    rng = np.random.default_rng(sum(shape))
+    return (20 * rng.standard_normal(shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+def test_softmax_and_logsumexp(shape: tuple[int, ...], axis: Any, dtype: str) -> None:
+    x = drawn(shape, dtype)
+    made = np.dtype("f8") if dtype == "i4" else x.dtype
+    rtol = 64 * float(np.finfo(made).eps)
+    result = mdt.softmax(x, axis)
+    assert result.dtype == made
+    exact = scipy.special.softmax(x.astype("f8"), axis)
+    np.testing.assert_allclose(result, exact, rtol=rtol, atol=rtol)
+    for keepdims in (False, True):
+        total = mdt.logsumexp(x, axis, keepdims=keepdims)
+        assert total.dtype == made
+        exact = scipy.special.logsumexp(x.astype("f8"), axis, keepdims=keepdims)
+        assert np.shape(total) == np.shape(exact)
+        np.testing.assert_allclose(total, exact, rtol=rtol, atol=rtol)
+
+
+def test_infinite_elements() -> None:
+    x = np.array([[-np.inf, 1.0], [-np.inf, -np.inf], [np.inf, 0.0]])
+    np.testing.assert_array_equal(mdt.logsumexp(x, 1), [1.0, -np.inf, np.inf])
+    np.testing.assert_array_equal(mdt.softmax(x[:1], 1), [[0.0, 1.0]])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES[1:])
+def test_layer_norm(shape: tuple[int, ...], axis: Any, dtype: str) -> None:
+    x = drawn(shape, dtype)
+    weight, bias = drawn(shape[-1:], "f4"), drawn(shape[-1:], "f8")
+    wide = x.astype("f8")
+    made = np.dtype("f8") if dtype == "i4" else x.dtype
+    rtol = 64 * float(np.finfo(made).eps)
+    exact = wide - wide.mean(axis, keepdims=True)
+    exact /= np.sqrt(wide.var(axis, keepdims=True) + 1e-3)
+    result = mdt.layer_norm(x, axis=axis, eps=1e-3)
+    assert result.dtype == made
+    np.testing.assert_allclose(result, exact, rtol=rtol, atol=rtol)
+    result = mdt.layer_norm(x, weight, bias, axis=axis, eps=1e-3)
+    assert result.dtype == made
+    np.testing.assert_allclose(result, exact * weight + bias, rtol=rtol, atol=40 * rtol)
+
+
+def test_complex_numbers_are_refused() -> None:
+    for name in ("softmax", "logsumexp", "layer_norm"):
+        with pytest.raises(DTypeError, match=f"{name} takes no complex numbers"):
+            getattr(mdt, name)([1j])
