@@ -139,6 +139,10 @@ def open_compiler(description: Mapping[str, str]) -> Compiler:
         from mdtensor.backends.cuda.nvrtc import Nvrtc
 
         return Nvrtc(description["architecture"])
+    if description["kind"] == "llvm":
+        from mdtensor.backends.llvm.jit_compiler import JitCompiler
+
+        return JitCompiler()
     from mdtensor.backends.opencl import opencl_device
 
     found = (device for label, device in opencl_device.devices() if label == description["device"])

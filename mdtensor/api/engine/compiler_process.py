@@ -150,7 +150,7 @@ class CompilerApart:
                 raise CompileError(reply["refused"])
             return unpacked(reply["machine"])
         assert failure is not None
-        head = takewhile(lambda line: line.startswith("//"), source.text.splitlines())
+        head = takewhile(lambda line: line.startswith(("//", ";")), source.text.splitlines())
         _log("%s\n%s", failure.message, "\n".join(head))
         self.attempts.keep(key, failure)
         raise failure

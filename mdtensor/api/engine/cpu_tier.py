@@ -155,4 +155,4 @@ class Improvement:
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The schedule that the cost model ranks first, computed at low priority."""
         pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self.target, general=general, pause=pause)[0]
+        return ranked(problem, self.target, general=general, most=1, pause=pause)[0]

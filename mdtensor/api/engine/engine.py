@@ -328,7 +328,7 @@ class Engine:
         self, structure: Structures, sizes: tuple[int, ...], problem: Problem
     ) -> None:
         """Compiles the candidate that suits a shape best; the simplest if that fails."""
-        ranking = ranked(problem, self.target, general=True)[:2]
+        ranking = ranked(problem, self.target, general=True, most=2)[:2]
         for place, (_, schedule) in enumerate(ranking):
             variant = without_parts(problem, schedule)
             if variant in structure.variants:

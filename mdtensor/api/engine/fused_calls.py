@@ -130,4 +130,4 @@ class Joined:
 
     def _best(self, problem: Problem) -> Schedule:
         pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self._compiler.target, pause=pause)[0][1]
+        return ranked(problem, self._compiler.target, most=1, pause=pause)[0][1]

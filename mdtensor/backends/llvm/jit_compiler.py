@@ -9,9 +9,10 @@ from importlib import import_module
 from itertools import count
 from typing import Any
 
+from mdtensor.backends.host.binary_cache import Compiled, MachineCode
 from mdtensor.errors import CompileError
 from mdtensor.forks import keep_over_forks
-from mdtensor.kernels.kernel_source import numbered
+from mdtensor.kernels.kernel_source import KernelSource, numbered
 
 # Characters of the longest text whose registers are assigned well: 35 ms each 100,000.
 _OPTIMISED_FULLY = 400_000
@@ -42,6 +43,10 @@ class JitCompiler:
         return target.create_target_machine(
             cpu=self.processor, features=self.features, opt=level, reloc="pic"
         )
+
+    def compiled(self, source: KernelSource) -> Compiled:
+        """A program as an object file, which a device loads in this or another process."""
+        return Compiled(source, MachineCode(self.object_code(source.text)))
 
     def object_code(self, text: str) -> bytes:
         """An object file of a module; CompileError with numbered lines where LLVM refuses it."""

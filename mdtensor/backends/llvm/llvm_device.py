@@ -53,7 +53,8 @@ class LLVMDevice:
 
     arrays = "numpy"
     faults: tuple[type[Exception], ...] = ()
-    compiler: Mapping[str, str] | None = None
+    # Other processes of this machine compile for the same processor.
+    compiler: Mapping[str, str] | None = {"kind": "llvm"}
 
     def __init__(self) -> None:
         self.jit = JitCompiler()
@@ -92,7 +93,7 @@ class LLVMDevice:
 
     def compiled(self, source: KernelSource) -> Compiled:
         """A program as an object file, which `load` takes in another process."""
-        return Compiled(source, MachineCode(self.jit.object_code(source.text)))
+        return self.jit.compiled(source)
 
     def load(self, compiled: Compiled, sizes: Sequence[int] = ()) -> LLVMProgram:
         """The program of an object file that this or another process made."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from mdtensor.errors import LoweringError
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 
 
+@lru_cache(1024)  # NumPy makes a type's name anew each time: half of the time of rendering
 def type_of(dtype: np.dtype, lanes: int = 1) -> str:
     """The type of a number, or of a vector of several.
 
@@ -28,6 +30,7 @@ def type_of(dtype: np.dtype, lanes: int = 1) -> str:
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
+@lru_cache(1024)
 def mangled(dtype: np.dtype, lanes: int = 1) -> str:
     """The type as it stands in names of intrinsic functions.
 

@@ -6,12 +6,13 @@ Where untuned calls and searches start. First calls on processors do without mod
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from mdtensor.errors import LoweringError
-from mdtensor.lower.cpu.cost.cpu_cost import estimate
+from mdtensor.lower.cpu.cost.cpu_cost import estimate, least_seconds
 from mdtensor.lower.cpu.cpu_candidates import cpu_candidates
 from mdtensor.lower.cpu.parallelism import best_division
 from mdtensor.lower.problem.problem import Problem
@@ -37,7 +38,8 @@ def ranked(
 ) -> list[tuple[float, Schedule]]:
     """All candidates with their estimated seconds, the best first.
 
-    On GPUs, where no more than `most` are asked for, those beyond may be missing. `pause` is called
+    Where no more than `most` are asked for, those beyond may be missing: on processors, those whose
+    arithmetic alone takes longer than the best that many do are not estimated. `pause` is called
     between candidates by a thread that should leave time to others. On processors there are no
     more candidates once `enough` says so.
     """
@@ -46,6 +48,7 @@ def ranked(
 
         return ranked_on_any_gpu(problem, target, general=general, most=most)
     found: list[tuple[float, Schedule]] = []
+    best: list[float] = []  # the least seconds, as many as are asked for, in order
     fits = partial(fits_scratch, problem, general=general)
     candidates = _short(problem, cpu_candidates(problem, target, general=general))
     for candidate in candidates if general else _in_turn(problem, candidates):
@@ -53,11 +56,18 @@ def ranked(
             break
         if pause is not None:
             pause()
+        if len(best) == most and best[-1] < least_seconds(
+            problem, candidate, target, general=general
+        ):
+            continue
         seconds, groups, schedule = best_division(
             problem, candidate, target, split_reductions, fits, general=general
         )
         if groups > 1 or fits(schedule):
             found.append((seconds, schedule))
+            if most is not None:
+                insort(best, seconds)
+                del best[most:]
     found.sort(key=lambda pair: pair[0])
     return found
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from random import Random
 
 import pytest
 
 from mdtensor.autotune.space.space import Space
 from mdtensor.lower.codegen.lowering import lowered
-from mdtensor.lower.cpu.cost.cpu_cost import estimate
+from mdtensor.lower.cpu.cost.cpu_cost import estimate, least_seconds
 from mdtensor.lower.cpu.cpu_candidates import cpu_candidates
+from mdtensor.lower.cpu.parallelism import divided
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import problem_from_md_hom
 from mdtensor.lower.schedule.rules.row_stores import unlike_rows
@@ -273,3 +275,36 @@ def test_both_halves_of_complex_numbers_are_staged_apart():
     _, first = ranked(product, CPU)[0]
     assert first.staged == ("", "scratch")
     assert first.width == 16
+
+
+TARGETS = {
+    "one": replace(CPU, cores=1),
+    "two": replace(CPU, cores=2),
+    "many": replace(CPU, cores=64),
+}
+
+
+@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_no_more_than_are_asked_for_are_the_first_of_all(name, general):
+    problem = PROBLEMS[name]
+    everything = ranked(problem, CPU, general=general)
+    for most in (1, 2, 7):
+        assert ranked(problem, CPU, general=general, most=most)[:most] == everything[:most]
+
+
+def test_what_cannot_be_best_is_not_estimated():
+    problem = PROBLEMS["matmul"]
+    assert len(ranked(problem, CPU, most=2)) < 0.6 * len(ranked(problem, CPU))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_least_seconds_are_below_the_estimate_in_any_parts(name, general, target):
+    problem, cores = PROBLEMS[name], TARGETS[target].cores
+    for candidate in islice(cpu_candidates(problem, TARGETS[target], general=general), 0, None, 5):
+        least = least_seconds(problem, candidate, TARGETS[target], general=general)
+        for groups in (1, 2, cores, 4 * cores, 1000):
+            made = divided(problem, candidate, TARGETS[target], groups, split_reductions=True)
+            assert least <= estimate(problem, made, TARGETS[target], general=general)

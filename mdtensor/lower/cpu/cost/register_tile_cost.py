@@ -62,9 +62,25 @@ def cycles_of_tiles(case: Case, *, general: bool) -> float:
 
     `general` is for a kernel with run-time extents, as in `lower.cpu.cost.cpu_cost`.
     """
-    problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
     tile = _tile(case)
-    step, steps = _step(case, tile, general=general), _steps(case)
+    busy = _busy_step(case, tile, general=general)
+    return _all_tiles(case, tile, _step(case, tile, busy), general=general)
+
+
+def least_cycles_of_tiles(case: Case, *, general: bool) -> float:
+    """A lower bound of `cycles_of_tiles` for a schedule without scan, in any parts.
+
+    Parts make tiles of reduced dims shorter, so that more of them hide latency, and add passes.
+    """
+    tile = _tile(case)
+    busy = _busy_step(case, tile, general=general) + _overhead(case, tile)
+    return _all_tiles(case, tile, busy, general=general)
+
+
+def _all_tiles(case: Case, tile: RegisterTile, step: float, *, general: bool) -> float:
+    """Cycles of all register tiles, whose steps take so many each."""
+    problem, schedule, facts, shape = case.problem, case.schedule, case.facts, case.shape
+    steps = _steps(case)
     writes = facts.footprints[len(problem.streams) :]
     finish = tile.rows * tile.vectors
     finish *= cycles_to_write(problem, schedule, case.target, shape, writes, general=general)
@@ -95,27 +111,43 @@ def _tile(case: Case) -> RegisterTile:
     )
 
 
-def _step(case: Case, tile: RegisterTile, *, general: bool) -> float:
-    """Cycles of one step of the reduction: arithmetic, loads or latency, whichever is longest."""
-    schedule, facts, shape = case.schedule, case.facts, case.shape
+def _busy_step(case: Case, tile: RegisterTile, *, general: bool) -> float:
+    """Cycles of one step of the reduction but for waiting: arithmetic or loads, and spills."""
     step = _throughput(case, tile, general=general)
-    accumulators = tile.rows * tile.vectors * tile.per_vector * len(case.problem.scalar.results)
-    held = accumulators + (tile.vectors + tile.joined) * tile.per_vector + 1
+    held = _accumulators(case, tile) + (tile.vectors + tile.joined) * tile.per_vector + 1
     if tile.steps > 1:
-        held += registers_read_again(facts, schedule.lane, shape, tile.row_registers)
+        lane, row = case.schedule.lane, tile.row_registers
+        held += registers_read_again(case.facts, lane, case.shape, row)
     spilled = held - case.target.vector_registers
-    if spilled > 0:
-        step += SPILL * spilled / tile.steps
+    return step + SPILL * spilled / tile.steps if spilled > 0 else step
+
+
+def _accumulators(case: Case, tile: RegisterTile) -> float:
+    """Registers of the device that hold a tile's results."""
+    return tile.rows * tile.vectors * tile.per_vector * len(case.problem.scalar.results)
+
+
+def _overhead(case: Case, tile: RegisterTile) -> float:
+    """Cycles of a step of a reduction for its loop and the size of its code."""
+    if not case.facts.contracted:
+        return 0.0
+    return LOOP_OVERHEAD / tile.steps + CODE * tile.steps * _accumulators(case, tile)
+
+
+def _step(case: Case, tile: RegisterTile, busy: float) -> float:
+    """Cycles of one step of the reduction: what it is busy for, or latency if that is longer."""
+    schedule, facts, shape = case.schedule, case.facts, case.shape
     if not facts.contracted:
-        return step
+        return busy
+    accumulators = _accumulators(case, tile)
     # Where a tile of the reduced dims is short, the next register tiles are begun meanwhile.
     length = math.prod([shape.tiles[d] for d in facts.contracted])
     if schedule.lane in facts.contracted:
         length /= schedule.width
     begun = max(1.0, IN_FLIGHT / (length * (accumulators + tile.row_registers)))
     waiting = LATENCY + LINK * (facts.links - 1)
-    step = max(step, waiting / begun / max(1, tile.steps if accumulators < 1 else 1))
-    return step + (LOOP_OVERHEAD / tile.steps + CODE * tile.steps * accumulators)
+    step = max(busy, waiting / begun / max(1, tile.steps if accumulators < 1 else 1))
+    return step + _overhead(case, tile)
 
 
 def _throughput(case: Case, tile: RegisterTile, *, general: bool) -> float:

@@ -1,0 +1,89 @@
+"""Candidates that worker processes compile by LLVM, check and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mdtensor.api.engine.engine import Engine
+from mdtensor.api.tuning import measurer as measurers
+from mdtensor.api.tuning.measurer import Measurer
+from mdtensor.autotune.store.store import Store
+from mdtensor.backends.llvm.llvm_device import open_device
+from mdtensor.backends.select import open_compiler
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.search.candidates import ranked
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(open_device(), Store.in_memory)
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", (TensorSpec.of((64, 64)),) * 2))
+
+
+@pytest.fixture
+def measurer(
+    engine: Engine, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Measurer]:
+    monkeypatch.setattr(measurers, "core_count", lambda: 2)
+    with Measurer(engine, "llvm") as made:
+        made.begin(problem)
+        yield made
+
+
+def test_candidates_are_compiled_apart_and_timed(measurer: Measurer, problem: Problem) -> None:
+    best = [schedule for _, schedule in ranked(problem, open_device().target)[:4]]
+    assert measurer.ahead  # since processes compile
+    for schedule in best:
+        measurer.prepare(schedule)
+    trials = [measurer.trial(schedule, None) for schedule in best]
+    assert [trial.status for trial in trials] == ["ok"] * 4, trials
+    assert all(seconds is not None and seconds > 0 for seconds in measurer.by_turns(best))
+
+
+@pytest.mark.parametrize(
+    ("compiler", "status", "words"),
+    [
+        ("open_hanging", "timeout", "did not reply in time"),
+        ("open_crashing", "crashed", "SIGSEGV"),
+        ("open_refusing", "compile_error", "LLVM refused machine code"),
+    ],
+)
+def test_compilers_that_fail_cost_their_candidate_only(
+    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine,
+    problem: Problem,
+    compiler: str,
+    status: str,
+    words: str,
+) -> None:
+    monkeypatch.setattr(measurers, "COMPILER", f"tests.api.faulty_compiler:{compiler}")
+    seconds = 0.5 if status == "timeout" else 60.0
+    monkeypatch.setattr(measurers, "COMPILE_SECONDS", {"cpu": seconds})
+    monkeypatch.setattr(measurers, "core_count", lambda: 2)
+    with Measurer(engine, "llvm") as made:
+        made.begin(problem)
+        trial = made.trial(plain(problem), None)
+    assert trial.status == status
+    assert words in trial.detail
+
+
+def test_what_another_process_compiles_is_loaded_and_right(
+    engine: Engine, problem: Problem
+) -> None:
+    source = engine.source(problem, plain(problem))
+    device = open_device()
+    assert device.compiler is not None
+    program = device.load(open_compiler(device.compiler).compiled(source))
+    a, b = np.random.default_rng(0).random((2, 64, 64), np.float32)
+    program(a, b, out := np.empty((64, 64), np.float32))
+    np.testing.assert_allclose(out, a.astype("f8") @ b, rtol=1e-5)
