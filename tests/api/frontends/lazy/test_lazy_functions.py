@@ -12,7 +12,7 @@ import mdtensor as mdt
 from mdtensor.errors import DTypeError, LazyError, MdtensorError
 
 CALLS: dict[str, tuple[Callable[[Any], Any], type[MdtensorError], str]] = {
-    "a method": (lambda u: u.std(), LazyError, "lazy arrays have no 'std', which arrays have"),
+    "a method": (lambda u: u.sort(), LazyError, "lazy arrays have no 'sort', which arrays have"),
     "a function": (np.sort, DTypeError, "np.sort takes no lazy arrays"),
     "too few arguments": (
         lambda u: np.where(u > 1),
