@@ -68,7 +68,7 @@ def conv(
     bias: Tensor | None = None,
     *,
     stride: PerAxis = 1,
-    padding: PerAxis = 0,
+    padding: PerAxis | str = 0,
     dilation: PerAxis = 1,
     groups: int = 1,
     layout: str | None = None,
@@ -78,7 +78,8 @@ def conv(
     """Convolves images with filters as torch does; options are those of `mdtensor.conv`.
 
     The layout is torch's by default: `NCHW,KCRS->NKPQ` for images, `NCW` and `NCDHW` likewise. Of
-    transposed convolutions, the filter has its axes in torch's order too, `CKRS`. Raises
+    transposed convolutions, the filter has its axes in torch's order too, `CKRS`. `padding` is a
+    number, one for each axis, twice as many (before and after each), "valid" or "same". Raises
     ShapeError for images of another rank without a layout, and what `mdtensor.conv` raises.
     """
     if layout is None:
@@ -93,6 +94,8 @@ def conv(
     def numbers(given: PerAxis) -> list[int]:
         return list(given) if is_iterable(given) else [given] * rank  # pyright: ignore
 
+    if isinstance(padding, str):
+        padding = _padding(padding, numbers(dilation), [flt.shape[n] for n in _window(layout)])
     return torch_operators.register().conv(
         img,
         flt,
@@ -105,6 +108,22 @@ def conv(
         transposed,
         numbers(output_padding),
     )
+
+
+def _window(layout: str) -> list[int]:
+    """The axes of a window in its filter: those that are neither channels nor filters."""
+    letters = layout.replace("->", ",").split(",")[1]
+    return [n for n, letter in enumerate(letters) if letter not in "KC"]
+
+
+def _padding(name: str, dilation: Sequence[int], window: Sequence[int]) -> list[int]:
+    """The zeros before and after each axis for torch's names; the odd one comes after."""
+    if name == "valid":
+        return [0] * len(window)
+    if name != "same":
+        raise ShapeError(f"padding is {name!r}", hint="'valid', 'same', or numbers")
+    totals = [step * (extent - 1) for step, extent in zip(dilation, window, strict=True)]
+    return [zeros for total in totals for zeros in (total // 2, total - total // 2)]
 
 
 def operator(what: Plan | Callable[..., Any]) -> Callable[..., Any]:

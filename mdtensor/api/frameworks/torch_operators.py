@@ -59,13 +59,20 @@ def _conv_text(img: Any, flt: Any, bias: Any, *rest: Any) -> str:
         "conv",
         bias=bias is not None,
         stride=_ints(stride),
-        padding=_ints(padding),
+        padding=_sides(_ints(padding), len(stride)),
         dilation=_ints(dilation),
         groups=int(groups),
         layout=layout,
         transposed=bool(transposed),
         output_padding=_ints(output_padding),
     )
+
+
+def _sides(padding: list[int], rank: int) -> list[Any]:
+    """Numbers for both sides, or pairs where there are twice as many numbers as axes."""
+    if rank and len(padding) == 2 * rank:
+        return [padding[n : n + 2] for n in range(0, 2 * rank, 2)]
+    return padding
 
 
 def _own_text(text: str, operands: Any) -> str:

@@ -1,0 +1,111 @@
+"""Operators of torch on tensors in a GPU's memory: on their device and stream, with gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mdtensor as mdt
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    import torch
+
+    import mdtensor.torch  # noqa: F401
+
+    return torch
+
+
+def randn(torch: Any, *shape: int, dtype: str = "float64", grad: bool = True) -> Any:
+    made = torch.randn(shape, dtype=getattr(torch, dtype), device="cuda")
+    return made.requires_grad_(grad)
+
+
+def product(a: Any, b: Any) -> Any:
+    import mdtensor.torch
+
+    return mdtensor.torch.einsum("ij,jk->ik", a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_results_and_gradients_stay_on_the_device(torch: Any, dtype: str) -> None:
+    a, b = randn(torch, 48, 32, dtype=dtype), randn(torch, 32, 40, dtype=dtype)
+    found = product(a, b)
+    assert (found.device, found.dtype) == (a.device, a.dtype)
+    due = a.double() @ b.double()
+    bound = 1e-5 if found.element_size() > 2 else 5e-2
+    torch.testing.assert_close(found.double(), due, rtol=bound, atol=10 * bound)
+    cotangent = torch.ones_like(found)
+    for_a, for_b = torch.autograd.grad(found, (a, b), cotangent)
+    assert for_a.dtype == a.dtype
+    expected = torch.autograd.grad(due, (a, b), cotangent.double())
+    torch.testing.assert_close(for_a.double(), expected[0].double(), rtol=bound, atol=10 * bound)
+    torch.testing.assert_close(for_b.double(), expected[1].double(), rtol=bound, atol=10 * bound)
+
+
+def test_kernels_run_on_the_current_stream(torch: Any) -> None:
+    a, b = randn(torch, 512, 512, grad=False), randn(torch, 512, 512, grad=False)
+    due = product(a, b)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        later = a
+        for _ in range(20):
+            later = later + 1.0
+        found = product(later - 20.0, b)
+    stream.synchronize()
+    torch.testing.assert_close(found, due)
+    event = torch.cuda.Event()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)
+        product(a, b)
+        event.record(stream)
+    assert not event.query()  # it waits behind what the stream does
+    stream.synchronize()
+
+
+def test_gradients_are_those_of_differences(torch: Any) -> None:
+    import mdtensor.torch as ours
+
+    assert torch.autograd.gradcheck(product, (randn(torch, 3, 4), randn(torch, 4, 2)))
+    assert torch.autograd.gradgradcheck(product, (randn(torch, 3, 4), randn(torch, 4, 2)))
+    convolution = (randn(torch, 1, 2, 5, 4), randn(torch, 2, 2, 3, 2), randn(torch, 2))
+    assert torch.autograd.gradcheck(lambda *given: ours.conv(*given, padding=1), convolution)
+    for combine in ("add", "max", "logaddexp"):
+        assert torch.autograd.gradcheck(
+            lambda a, combine=combine: ours.reduce("ij->i", a, combine=combine),
+            (randn(torch, 3, 4),),
+        )
+        assert torch.autograd.gradcheck(
+            lambda a, combine=combine: ours.scan("ij->ij", a, dim="j", combine=combine),
+            (randn(torch, 3, 4),),
+        )
+
+
+def test_operators_are_what_torch_asks_for(torch: Any) -> None:
+    ops = torch.ops.mdtensor
+    a, b = randn(torch, 3, 4), randn(torch, 4, 2)
+    torch.library.opcheck(ops.einsum.default, ("ij,jk->ik", [a, b]))
+    torch.library.opcheck(ops.reduce.default, ("ij->i", [a], "max"))
+
+
+def test_graphs_hold_calls(torch: Any) -> None:
+    import mdtensor.torch as ours
+
+    @mdt.stencil
+    def difference(u: Any) -> Any:
+        return u[1] - u[-1]
+
+    operator = ours.operator(difference)
+    compiled = torch.compile(
+        lambda a, b: operator(product(a * 2, b).sum(0)).sum(), fullgraph=True, backend="aot_eager"
+    )
+    a, b = randn(torch, 6, 4), randn(torch, 4, 9)
+    found, due = compiled(a, b), (a * 2 @ b).sum(0)
+    torch.testing.assert_close(found, (due[2:] - due[:-2]).sum())
+    found.backward()
+    assert a.grad.is_cuda
