@@ -7,6 +7,7 @@ import numpy as np
 from mdtensor.errors import LoweringError
 from mdtensor.kernels.fused_products import fused_terms
 from mdtensor.kernels.llvm.conversions import converted
+from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes
 from mdtensor.kernels.llvm.function_builder import FunctionBuilder
 from mdtensor.kernels.llvm.llvm_types import constant, mangled, type_of, vector
 from mdtensor.kernels.llvm.memory_access import gathered, loaded, packed, shuffled
@@ -185,6 +186,8 @@ class Values:
             return builder.call(
                 f"llvm.{_INTRINSICS[op]}.{mangled(calc.dtype, calc.lanes)}", kind, *typed
             )
+        if op in ELEMENTARY and calc.dtype in (F32, F64):
+            return ELEMENTARY[op](Lanes(builder, calc.dtype, calc.lanes), args[0])
         return self._by_library(calc, kind, args)
 
     def _by_library(self, calc: Calc, kind: str, args: list[str]) -> str:

@@ -1,0 +1,114 @@
+"""exp, log and tanh in LLVM IR against NumPy's longest floats, in units in the last place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.backends.llvm.jit_compiler import JitCompiler
+from mdtensor.kernels.llvm.elementary_functions import ELEMENTARY, Lanes
+from mdtensor.kernels.llvm.function_builder import FunctionBuilder
+from mdtensor.kernels.llvm.llvm_types import type_of
+
+COUNT = 1 << 14
+DTYPES = {"f4": np.dtype("f4"), "f8": np.dtype("f8")}
+BOUNDS = {"exp": 1.5, "log": 1.0, "tanh": 1.5}  # units in the last place
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
+_jit = cache(JitCompiler)
+
+
+@cache
+def compiled(name: str, dtype: str, lanes: int) -> tuple[Callable[[int, int, int], None], Any]:
+    """A function of the addresses of arguments and results and the number of vectors."""
+    builder, kind = FunctionBuilder(), type_of(DTYPES[dtype], lanes)
+    result = ELEMENTARY[name](Lanes(builder, DTYPES[dtype], lanes), "%x")
+    lines = "\n".join(builder.lines)
+    text = f"""
+define void @apply(ptr %from, ptr %to, i64 %count) {{
+entry:
+  br label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %m, %next ]
+  %a = getelementptr {kind}, ptr %from, i64 %n
+  %b = getelementptr {kind}, ptr %to, i64 %n
+  %x = load {kind}, ptr %a, align 4
+{lines}
+  store {kind} {result}, ptr %b, align 4
+  %m = add i64 %n, 1
+  %more = icmp ult i64 %m, %count
+  br i1 %more, label %next, label %done
+done:
+  ret void
+}}
+{chr(10).join(builder.declared.values())}
+"""
+    (address,), library = _jit().addresses(_jit().object_code(text), ["apply"])
+    words = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+    return ctypes.CFUNCTYPE(None, *words)(address), library
+
+
+def applied(name: str, x: np.ndarray, lanes: int) -> np.ndarray:
+    function, _ = compiled(name, x.dtype.str[1:], lanes)
+    result = np.empty_like(x)
+    function(x.ctypes.data, result.ctypes.data, len(x) // lanes)
+    return result
+
+
+def arguments(name: str, dtype: str) -> np.ndarray:
+    """Numbers of all sizes, and many where results are neither 0, 1 nor infinite."""
+    rng, facts = np.random.default_rng(0), np.finfo(dtype)
+    most = float(np.log(facts.max))
+    near = {"exp": rng.uniform(-1.2 * most, 1.1 * most, COUNT // 2)}.get(name)
+    if near is None:
+        near = rng.uniform(0.4, 2.5, COUNT // 2) if name == "log" else rng.normal(0, 2, COUNT // 2)
+    logs = rng.uniform(np.log2(float(facts.smallest_subnormal)), facts.maxexp, COUNT // 2)
+    sizes = np.exp2(logs.astype("longdouble")) * (
+        1 if name == "log" else rng.choice((-1, 1), COUNT // 2)
+    )
+    x = np.concatenate([near, sizes]).astype(dtype)
+    x[: len(SPECIAL)] = SPECIAL
+    x[len(SPECIAL) : len(SPECIAL) + 2] = facts.smallest_subnormal, facts.max
+    return x
+
+
+def errors(name: str, x: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Distances from exact values, in the spacing of floats there."""
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x.astype("f8" if x.dtype == np.float32 else "longdouble"))
+        rounded = exact.astype(x.dtype)
+        ulp = np.abs(found - exact) / np.spacing(np.abs(rounded)).astype(exact.dtype)
+        return np.where((found == rounded) | (np.isnan(found) & np.isnan(rounded)), 0, ulp)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_errors_are_below_the_bounds_that_are_stated(name: str, dtype: str, lanes: int) -> None:
+    x = arguments(name, dtype)
+    found = errors(name, x, applied(name, x, lanes))
+    worst = int(np.argmax(np.where(np.isnan(found), np.inf, found)))
+    assert found[worst] < BOUNDS[name], (x[worst], found[worst])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_what_is_special_is_as_in_c(name: str, dtype: str) -> None:
+    x = np.array([*SPECIAL, 0.0], dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x)
+    found = applied(name, x, 4)
+    np.testing.assert_array_equal(found[:5], expected[:5])
+    if name == "tanh":
+        np.testing.assert_array_equal(np.signbit(found[:2]), [False, True])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_lanes_do_not_change_results(name: str, dtype: str) -> None:
+    x = arguments(name, dtype)
+    np.testing.assert_array_equal(applied(name, x, 1), applied(name, x, 8))
