@@ -15,9 +15,15 @@ from mdtensor.autotune.search.techniques import (
     Bandit,
     MakeTechnique,
 )
+from mdtensor.tuner.population import ParticleSwarm, Simplex
 
 # Those among which the bandit chooses.
-MEMBERS: dict[str, MakeTechnique] = {**MEMBERS_OF_KERNELS, "surrogate": Learned}
+MEMBERS: dict[str, MakeTechnique] = {
+    **MEMBERS_OF_KERNELS,
+    "particle_swarm": ParticleSwarm,
+    "simplex": Simplex,
+    "surrogate": Learned,
+}
 TECHNIQUES: dict[str, MakeTechnique] = {
     "exhaustive": TECHNIQUES_OF_KERNELS["exhaustive"],
     **MEMBERS,

@@ -17,6 +17,8 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 # Deviations of logarithms of times: of one measurement, and of a model at the least.
 _NOISE, _LEAST = 0.02, 0.05
+# Of more values of a parameter, several are taken to be the same.
+_MOST_VALUES = 128
 # Measurements count less the slower they are than the best: half at this logarithm.
 _NEAR = 0.4
 # Of what a model leaves open, the share that values of single parameters explain; the rest is of
@@ -47,9 +49,19 @@ class Features:
 
 
 def _vectors_of(domain: Sequence[Value]) -> dict[Value, Numbers]:
+    if len(domain) > _MOST_VALUES:
+        return _vectors_of_many(domain)
     alike = np.array([[_likeness(one, other) for other in domain] for one in domain])
     factor = np.linalg.cholesky(alike + 1e-9 * np.eye(len(domain)))
     return dict(zip(domain, factor, strict=True))
+
+
+def _vectors_of_many(domain: Sequence[Value]) -> dict[Value, Numbers]:
+    """Each value has the vector of one of a few, which lie evenly among them."""
+    few = [domain[n * (len(domain) - 1) // (_MOST_VALUES - 1)] for n in range(_MOST_VALUES)]
+    vectors = [*_vectors_of(few).values()]
+    last, most = len(domain) - 1, _MOST_VALUES - 1
+    return {value: vectors[(n * most + last // 2) // last] for n, value in enumerate(domain)}
 
 
 def _likeness(one: Value, other: Value) -> float:
