@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.combine import CC, Pointwise, named
+from mdtensor.translate.combine import CC, Pointwise, PrefixSum, named
 from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
@@ -174,7 +174,8 @@ def _carrier(fused: Fused) -> Read | None:
 
 
 def _dims(reduction: Reduction) -> tuple[Dim, ...]:
-    combine = Pointwise(named(reduction.op, [reduction.dtype]))
+    op = named(reduction.op, [reduction.dtype])
+    combine = PrefixSum(op) if reduction.scans else Pointwise(op)
     return tuple(
         Dim(dim_of(axis), extent, combine if axis in reduction.axes else CC)
         for axis, extent in enumerate(reduction.of.shape)

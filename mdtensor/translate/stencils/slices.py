@@ -31,15 +31,21 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A fused value whose axes are combined by the operator of that name."""
+    """A fused value whose axes are combined by the operator of that name.
+
+    Axes that it `scans` stay: each element is combined with all before it.
+    """
 
     of: Fused
     op: str
     axes: frozenset[int]
+    scans: bool = False
 
     @property
     def kept(self) -> tuple[int, ...]:
         """The axes that stay."""
+        if self.scans:
+            return tuple(range(len(self.of.shape)))
         return tuple(axis for axis in range(len(self.of.shape)) if axis not in self.axes)
 
     @property
@@ -265,6 +271,36 @@ def reduced(fused: Fused, op: str, axes: Sequence[int], *, keepdims: bool = Fals
         result,
         tuple(None if axis in axes else slice(None) for axis in range(len(fused.shape))),
     )
+
+
+def scanned(fused: Fused, op: str, axis: int) -> Fused:
+    """The value with each element along an axis combined with all before it.
+
+    Raises TranslationError for an operator that is not defined on the elements.
+    """
+    named(op, [fused.dtype])
+    return fused_from_source(Reduction(fused, op, frozenset((axis,)), scans=True))
+
+
+def stored(fused: Fused) -> Fused:
+    """The same value, computed once for all who read it; itself where it is read as it lies."""
+    if fused.expr.op == "param":
+        return fused
+    return fused_from_source(
+        Reduction(fused, "or" if fused.dtype.kind == "b" else "add", frozenset())
+    )
+
+
+def spread(fused: Fused, shape: Sequence[int], dims: Sequence[int]) -> Fused:
+    """The value on axes of a larger shape: its axis n runs along axis `dims[n]`.
+
+    Several axes along one are a diagonal; those of extent 1 are repeated.
+    """
+    places = [
+        AffineIndex() if extent == 1 else AffineIndex.of(dim_of(dim))
+        for extent, dim in zip(fused.shape, dims, strict=True)
+    ]
+    return _viewed(fused, shape, places)
 
 
 def renumbered(fused: Fused, numbers: Mapping[int, int] | Sequence[int]) -> Fused:

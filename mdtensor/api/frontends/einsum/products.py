@@ -23,6 +23,13 @@ from mdtensor.api.frontends.einsum.einsum_options import checked_casting, checke
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.originals import original
 from mdtensor.specs import as_dtype
+from mdtensor.translate.einsum.product_strings import (
+    check_summed,
+    letters,
+    text_of_dot,
+    text_of_inner,
+    text_of_matmul,
+)
 from mdtensor.translate.scalar import Expr
 
 _numpy = {name: original(f"numpy.{name}") for name in ("matmul", "dot", "inner", "vdot", "outer")}
@@ -61,16 +68,7 @@ def matmul(
     given = _Given.of("matmul", a, b, out)
     if given.reason:
         return given.by_numpy(a, b, out=out, casting=casting, order=order, dtype=dtype)
-    left, right = given.shapes
-    if not left or not right:
-        raise ShapeError(
-            "matmul multiplies no numbers", notes=given.notes, hint="a * b, or mdtensor.dot(a, b)"
-        )
-    given.check_summed(left[-1], right[-1 if len(right) == 1 else -2])
-    rows, columns = "i" * (len(left) > 1), "k" * (len(right) > 1)
-    # Axes that operands of one axis lack have no stack either.
-    stacks = ["..." * (len(shape) > 2) for shape in (left, right)]
-    text = f"{stacks[0]}{rows}j,{stacks[1]}j{columns}->{max(stacks)}{rows}{columns}"
+    text = text_of_matmul(*given.shapes)
     computed = given.common if dtype is None else as_dtype(dtype)
     options: dict[str, Any] = {"dtype": dtype, "casting": casting}
     options["order"] = "F" if column_major else "C"
@@ -104,15 +102,10 @@ def dot(a: Any, b: Any, out: Array | None = None) -> Array:
     if given.reason:
         return given.by_numpy(a, b, out=out)
     left, right = given.shapes
-    summed = "S" * bool(left and right)
-    if summed:
-        given.check_summed(left[-1], right[-1 if len(right) == 1 else -2])
-    rows, rest = _letters(len(left) - len(summed)), len(right) - len(summed)
-    columns = _letters(rest, len(rows))
-    behind = columns[-1:] * (rest > 0 and bool(summed))
-    before = columns.removesuffix(behind)
-    given.check_out(out, (*left[: len(rows)], *_without(right, summed, behind)))
-    text = f"{rows}{summed},{before}{summed}{behind}->{rows}{columns}"
+    text = text_of_dot(left, right)
+    summed = bool(left and right)
+    of_right = right[:-2] + right[-1:] if len(right) > 1 else ()
+    given.check_out(out, (*left[: len(left) - summed], *(of_right if summed else right)))
     return _whole(einsum(text, *given.arrays, out=out, order="C"), out)
 
 
@@ -128,13 +121,7 @@ def inner(a: Any, b: Any, /) -> Array:
     given = _Given.of("inner", a, b)
     if given.reason:
         return given.by_numpy(a, b)
-    left, right = given.shapes
-    summed = "S" * bool(left and right)
-    if summed:
-        given.check_summed(left[-1], right[-1])
-    rows = _letters(len(left) - len(summed))
-    columns = _letters(len(right) - len(summed), len(rows))
-    text = f"{rows}{summed},{columns}{summed}->{rows}{columns}"
+    text = text_of_inner(*given.shapes)
     return einsum(text, *given.arrays, order="C")
 
 
@@ -153,9 +140,9 @@ def vdot(a: Any, b: Any, /) -> Any:
         return given.by_numpy(a, b)
     left, right = given.arrays
     if left.shape != right.shape:
-        given.check_summed(left.size, right.size)
+        check_summed("vdot", left.shape, right.shape, left.size, right.size)
         left, right = left.reshape(-1), right.reshape(-1)
-    axes = _letters(left.ndim)
+    axes = letters(left.ndim)
     if given.common.kind != "c":
         return einsum(f"{axes},{axes}->", left, right)
     return einsum(f"{axes},{axes}->", left, right, f=_conjugated_product, combine="add")
@@ -218,12 +205,6 @@ class _Given:
         return tuple(left.shape), tuple(right.shape)
 
     @property
-    def notes(self) -> list[str]:
-        """The operands' shapes, as errors tell them."""
-        left, right = self.shapes
-        return [f"a: {left}    b: {right}"]
-
-    @property
     def common(self) -> np.dtype:
         """The type of the operands' products."""
         return np.result_type(*(array.dtype for array in self.arrays))
@@ -233,13 +214,6 @@ class _Given:
         count_for_numpy(self.types, self.reason)
         own = _numpy[self.name]
         return computed_by_numpy(lambda: own(*args, **options), self.reason, self.arrays)
-
-    def check_summed(self, left: int, right: int) -> None:
-        """Raises ShapeError where the extents that are summed over differ."""
-        if left != right:
-            raise ShapeError(
-                f"{self.name} sums over {left} elements of a but {right} of b", notes=self.notes
-            )
 
     def check_out(self, out: Any, shape: _Shape) -> None:
         """Raises ShapeError or DTypeError for an `out` that NumPy's dot does not take."""
@@ -258,22 +232,6 @@ class _Given:
 
 def _other_shape(out: Array, shape: _Shape) -> ShapeError:
     return ShapeError(f"out has shape {tuple(out.shape)} but the result {shape}")
-
-
-def _letters(count: int, first: int = 0) -> str:
-    """So many indices of an einsum string, none of them S."""
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRTUVWXYZ"
-    if first + count > len(letters):
-        raise ShapeError(f"the result has more than {len(letters)} axes")
-    return letters[first : first + count]
-
-
-def _without(shape: _Shape, summed: str, behind: str) -> _Shape:
-    """The extents of dot's right operand that its result has."""
-    if not summed:
-        return shape
-    place = len(shape) - 1 - len(behind)
-    return (*shape[:place], *shape[place + 1 :])
 
 
 def _whole(result: Array, out: Any) -> Array:

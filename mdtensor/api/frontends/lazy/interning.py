@@ -69,6 +69,24 @@ def reduced(value: Fused, op: str, axes: tuple[int, ...], keepdims: bool) -> Fus
     return slices.reduced(value, op, axes, keepdims=keepdims)
 
 
+@_remembered
+def scanned(value: Fused, op: str, axis: int) -> Fused:
+    """The value with each element combined with all before it along an axis."""
+    return slices.scanned(value, op, axis)
+
+
+@_remembered
+def stored(value: Fused) -> Fused:
+    """The value, computed once for all who read it."""
+    return slices.stored(value)
+
+
+@_remembered
+def spread(value: Fused, shape: tuple[int, ...], dims: tuple[int, ...]) -> Fused:
+    """The value on axes of a larger shape."""
+    return slices.spread(value, shape, dims)
+
+
 def sliced(value: Fused, key: object) -> Fused:
     """The value at a basic index of NumPy."""
     items = [_hashable(item) for item in _listed(key)]

@@ -15,6 +15,7 @@ from mdtensor.api.calls.computation import Computation, Step, call
 from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.interning import FUNCTIONS, Converted, Divided, OfUfunc
 from mdtensor.errors import AxisError, DTypeError, LazyError, ShapeError, shown
+from mdtensor.originals import original
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 from mdtensor.translate.scalar import Expr, as_expr, is_number, truth
@@ -191,6 +192,26 @@ class LazyArray(NDArrayOperatorsMixin):
         variance = elementwise(Divided(max(count - ddof, 0), squares.dtype), total)
         return finish(variance).astype(result)
 
+    def dot(self, b: Any, out: Any = None) -> Any:
+        """The dot product with another array."""
+        return FUNCTIONS[original("numpy.dot")](self, b, out)
+
+    def cumsum(self, axis: int | None = None, dtype: object = None, out: Any = None) -> Any:
+        """The sums of each element and all before it along an axis."""
+        return FUNCTIONS[np.cumsum](self, axis, dtype, out)
+
+    def cumprod(self, axis: int | None = None, dtype: object = None, out: Any = None) -> Any:
+        """The products of each element and all before it along an axis."""
+        return FUNCTIONS[np.cumprod](self, axis, dtype, out)
+
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """The position of the first largest element along an axis."""
+        return FUNCTIONS[np.argmax](self, axis, out, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """The position of the first smallest element along an axis."""
+        return FUNCTIONS[np.argmin](self, axis, out, keepdims=keepdims)
+
     def _reduced(self, op: str, axis: Axis, out: Any, keepdims: bool, dtype: np.dtype) -> Any:
         total = self._total(op, axes_of(axis, self.ndim), keepdims, dtype)
         return into(elementwise(Converted((dtype,)), total), out)
@@ -248,6 +269,8 @@ class LazyArray(NDArrayOperatorsMixin):
             axis = options.pop("axis", 0)
             target = None if out is None else out[0]
             return getattr(as_lazy(inputs[0]), _REDUCTIONS[ufunc])(axis, out=target, **options)
+        if method == "__call__" and ufunc in FUNCTIONS and not options:
+            return FUNCTIONS[ufunc](*inputs, out=None if out is None else out[0])
         if method != "__call__" or options or ufunc.signature is not None:
             what = f".{method}" if method != "__call__" else "".join(f" with {o}=" for o in options)
             raise DTypeError(f"np.{ufunc.__name__}{what} takes no lazy arrays", hint=_EVALUATE)

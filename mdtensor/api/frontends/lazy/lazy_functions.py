@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.array_spec import spec
+from mdtensor.api.frontends.lazy import lazy_products
 from mdtensor.api.frontends.lazy.interning import Rounded
 from mdtensor.api.frontends.lazy.lazy_array import (
     Axis,
@@ -19,6 +20,7 @@ from mdtensor.api.frontends.lazy.lazy_array import (
     into,
 )
 from mdtensor.errors import ShapeError
+from mdtensor.originals import original
 from mdtensor.translate.scalar import Expr, select, truth
 from mdtensor.translate.stencils.slices import broadcast
 
@@ -87,6 +89,22 @@ def _broadcast_to(array: LazyArray, shape: Any) -> LazyArray:
     return array._like(broadcast(array._value, spec(shape).shape))  # pyright: ignore[reportPrivateUsage]
 
 
+def _cumsum(a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
+    return lazy_products.running("cumsum", as_lazy(a), axis, dtype, out)
+
+
+def _cumprod(a: Any, axis: Any = None, dtype: object = None, out: Any = None) -> Any:
+    return lazy_products.running("cumprod", as_lazy(a), axis, dtype, out)
+
+
+def _argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    return lazy_products.position(as_lazy(a), axis, out, keepdims, "max")
+
+
+def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    return lazy_products.position(as_lazy(a), axis, out, keepdims, "min")
+
+
 def _method(name: str) -> Callable[..., Any]:
     def called(a: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(as_lazy(a), name)(*args, **kwargs)
@@ -115,6 +133,16 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.any: _method("any"),
     np.all: _method("all"),
     np.mean: _method("mean"),
+    np.cumsum: _cumsum,
+    np.cumprod: _cumprod,
+    np.argmax: _argmax,
+    np.argmin: _argmin,
+    original("numpy.einsum"): lazy_products.einsum,
+    original("numpy.tensordot"): lazy_products.tensordot,
+    original("numpy.matmul"): lazy_products.matmul,
+    original("numpy.dot"): lazy_products.dot,
+    original("numpy.inner"): lazy_products.inner,
+    original("numpy.outer"): lazy_products.outer,
     np.var: _method("var"),
     np.std: _method("std"),
     np.real: operator.attrgetter("real"),
