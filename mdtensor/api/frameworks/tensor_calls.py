@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,23 +34,22 @@ def run_on(text: str, tensors: Sequence[Tensor]) -> list[Tensor]:
     """
     torch = importlib.import_module("torch")
     device = _device_of(tensors)
+    if device.type not in ("cpu", "cuda"):
+        raise DeviceError(f"a tensor is on {device}", hint="move it to the processor, or to CUDA")
     given = [_plain(tensor.detach()) for tensor in tensors]
     due = results_on(text, given)
+    given = [tensor.float() if is_bfloat16(tensor) else tensor for tensor in given]
+    results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in due]
+    written = [each.float() if is_bfloat16(each) else each for each in results]
     if device.type == "cpu":
-        given = [tensor.float() if is_bfloat16(tensor) else tensor for tensor in given]
-        results = [torch.empty(shape, dtype=dtype) for shape, dtype in due]
-        written = [each.float() if is_bfloat16(each) else each for each in results]
         arrays = [tensor.numpy() for tensor in given]
         _run_into(text, arrays, [each.numpy() for each in written])
-        for result, computed in zip(results, written, strict=True):
-            if result is not computed:
-                result.copy_(computed)
-        return results
-    if device.type != "cuda":
-        raise DeviceError(f"a tensor is on {device}", hint="move it to the processor, or to CUDA")
-    with _on_stream_of(torch, device, given[0]):
-        results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in due]
-        _run_into(text, given, results)
+    else:
+        with _on_stream_of(torch, device, given[0]):
+            _run_into(text, given, written)
+    for result, computed in zip(results, written, strict=True):
+        if result is not computed:
+            result.copy_(computed)
     return results
 
 
@@ -76,7 +76,7 @@ def forget_results() -> None:
 
 
 def specs_of(tensors: Sequence[Tensor]) -> tuple[TensorSpec, ...]:
-    """The specs of tensors as kernels see them: on processors, bfloat16 is brought to float32."""
+    """The specs of tensors as kernels see them: bfloat16 is brought to float32."""
     return tuple(_spec(tensor) for tensor in tensors)
 
 
@@ -87,7 +87,7 @@ def is_bfloat16(tensor: Tensor) -> bool:
 
 def _spec(tensor: Tensor) -> TensorSpec:
     shape = tuple(map(int, tensor.shape))
-    if is_bfloat16(tensor) and not tensor.is_cuda:
+    if is_bfloat16(tensor):
         return TensorSpec.of(shape, np.float32)
     try:
         dtype = dtype_of(tensor.dtype)
@@ -136,5 +136,23 @@ def _on_stream_of(torch: Any, device: Any, tensor: Tensor) -> AbstractContextMan
     if device.index != invalidation.current_device():
         scope.enter_context(cupy.cuda.Device(device.index))
     if handle != invalidation.current_stream():
-        scope.enter_context(cupy.cuda.ExternalStream(handle, device.index))
+        scope.enter_context(_stream_at(cupy, handle, device.index))
     return scope
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A stream of CUDA, by the protocol that libraries pass them by."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def _stream_at(cupy: Any, handle: int, device: int) -> Any:
+    """CuPy's stream of that handle; older versions know no protocol."""
+    from_external = getattr(cupy.cuda.Stream, "from_external", None)
+    if from_external is None:
+        return cupy.cuda.ExternalStream(handle, device)
+    return from_external(_Stream(handle))

@@ -171,7 +171,8 @@ def _register(torch: Any, operator: _Operator) -> None:
 
     def backward(ctx: Any, *grads: Any) -> Any:
         listed = grads if operator.has_one_result else grads[0]
-        return _placed(operator, ctx, _cotangents(torch, ctx, operator, listed))
+        placed = _placed(operator, ctx, _cotangents(torch, ctx, operator, listed))
+        return placed[: len(ctx.needs_input_grad)]  # older ones want none for defaults
 
     def batch(info: Any, in_dims: Any, *arguments: Any) -> Any:
         pairs = zip(operator.operands(arguments), _dims(operator, arguments, in_dims), strict=True)

@@ -6,13 +6,14 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.api.frameworks import torch_operators
+from mdtensor.api.frameworks import tensor_calls, torch_operators
 from mdtensor.errors import DeviceError, DTypeError, ShapeError
 from tests.api.frameworks.torch_stand_in import Context, Tensor, torch  # noqa: F401 — a fixture
 
@@ -97,6 +98,23 @@ def test_results_are_kept_where_a_gradient_reads_them(torch: Any) -> None:  # no
     _, (found,), _ = gradient(ops.reduce, ("ij->i", [a], "logaddexp"), (False, [True], False), grad)
     weights = np.exp(a.host) / np.exp(a.host).sum(1, keepdims=True)
     np.testing.assert_allclose(found.host, weights * grad.host[:, None], rtol=1e-12)
+
+
+def test_defaults_that_are_left_out_have_no_gradient(torch: Any) -> None:  # noqa: F811
+    ops = torch_operators.register()
+    found = gradient(ops.reduce, ("ij->i", [tensor(3, 4)], "add"), (False, [True]), tensor(3))
+    assert len(found) == 2
+
+
+def test_streams_are_passed_by_their_protocol() -> None:
+    made = tensor_calls._stream_at(
+        SimpleNamespace(cuda=SimpleNamespace(Stream=SimpleNamespace(from_external=lambda s: s))),
+        7,
+        0,
+    )
+    assert made.__cuda_stream__() == (0, 7)
+    old = SimpleNamespace(cuda=SimpleNamespace(Stream=object, ExternalStream=lambda *given: given))
+    assert tensor_calls._stream_at(old, 7, 1) == (7, 1)
 
 
 def test_gradients_of_a_convolution_stand_where_its_tensors_do(torch: Any) -> None:  # noqa: F811

@@ -102,7 +102,7 @@ class Device:
         return self.type
 
 
-def empty(shape: tuple[int, ...], dtype: DType) -> Tensor:
+def empty(shape: tuple[int, ...], dtype: DType, device: object = None) -> Tensor:
     if dtype == SHORT:
         return Tensor(np.empty(shape, np.float32), short=True)
     return Tensor(np.empty(shape, dtype.removeprefix("torch.")))
