@@ -289,6 +289,14 @@ def test_opt_einsum_contracts_by_kernels() -> None:
     assert not any(isinstance(function, Replacement) for function in functions.values())
 
 
+def test_opt_einsum_has_mdtensor_as_a_backend() -> None:
+    contract = importlib.import_module("opt_einsum").contract
+    mdt.stats(reset=True)
+    result = contract("ij,kj,kl->li", A, A, A, backend="mdtensor")
+    assert mdt.stats().generated == {"float": 2}
+    np.testing.assert_array_equal(result, (A @ A.T @ A).T)
+
+
 def test_another_library_is_refused() -> None:
     with pytest.raises(ArgumentError) as raised:
         mdt.replacing("scipy")  # type: ignore[arg-type]

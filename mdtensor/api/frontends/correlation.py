@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from mdtensor.translate.convolutions.convolution_axes import Axis, strided
 from mdtensor.translate.convolutions.md_hom_from_convolution import Convolution, Operand
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
 
+Mode = Literal["full", "valid", "same"]
+Method = Literal["auto", "direct", "fft"]
+
 # NumPy's numbers for its modes are their positions.
 _MODES = ("valid", "same", "full")
 _METHODS = ("auto", "direct", "fft")
@@ -39,7 +42,7 @@ _numpy = {name: original(f"numpy.{name}") for name in _NAMES}
 
 
 @recalled
-def convolve(a: Any, v: Any, mode: str | int = "full", method: str | None = None) -> Array:
+def convolve(a: Any, v: Any, mode: Mode | int = "full", method: Method | None = None) -> Array:
     """The convolution of two arrays, as `numpy.convolve` and `scipy.signal.convolve` define it.
 
     `mode` is "full" (every overlap), "valid" (whole overlaps only) or "same". Arrays of one axis
@@ -61,7 +64,7 @@ def convolve(a: Any, v: Any, mode: str | int = "full", method: str | None = None
 
 
 @recalled
-def correlate(a: Any, v: Any, mode: str | int = "valid", method: str | None = None) -> Array:
+def correlate(a: Any, v: Any, mode: Mode | int = "valid", method: Method | None = None) -> Array:
     """The cross-correlation, as `numpy.correlate` and `scipy.signal.correlate` define it.
 
     `c[k] = sum over n of a[n + k] · conj(v[n])`. Options and errors are those of `convolve`.

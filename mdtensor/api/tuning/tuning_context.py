@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Literal, get_args
 
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.budget import seconds_of
@@ -11,11 +12,12 @@ from mdtensor.api.engine.tuning_mode import Recorded, Recording
 from mdtensor.errors import TuningError, shown
 from mdtensor.options import is_one_of
 
-MODES = ("off", "cached", "record", "tune")
+Mode = Literal["off", "cached", "record", "tune"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @contextmanager
-def tuning(mode: str, *, budget: float | str = 30.0) -> Generator[Recording]:
+def tuning(mode: Mode, *, budget: float | str = 30.0) -> Generator[Recording]:
     """Sets the tuning mode for the calls inside.
 
     A mode belongs to its context, as those of `decimal` do: to the thread that enters it, or to the
