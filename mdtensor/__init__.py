@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mdtensor.api.plans.compile import compile  # noqa: A004
     from mdtensor.api.plans.plan import Plan
     from mdtensor.api.replacing import replacing
+    from mdtensor.api.streaming.stream_plan import stream
     from mdtensor.api.tuning.tune import tune
     from mdtensor.api.tuning.tuning_context import tuning
 
@@ -102,6 +103,7 @@ __all__ = [
     "stats",
     "std",
     "stencil",
+    "stream",
     "sum",
     "tensordot",
     "trace",
@@ -158,6 +160,7 @@ _HOMES = {
     "stats": "api.calls.statistics",
     "std": "api.frontends.axes.axis_reductions",
     "stencil": "api.frontends.stencil",
+    "stream": "api.streaming.stream_plan",
     "sum": "api.frontends.axes.axis_reductions",
     "tensordot": "api.frontends.einsum.tensordot",
     "trace": "api.calls.call_trace",

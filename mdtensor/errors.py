@@ -167,6 +167,10 @@ class TuningError(MdtensorError):
     """Tuning could not be carried out."""
 
 
+class MemoryLimitError(MdtensorError, ValueError):
+    """A memory limit is no number of bytes, or less than a computation in parts takes."""
+
+
 class StoreError(MdtensorError):
     """The store of tuning results cannot be read or written."""
 

@@ -1,13 +1,8 @@
-"""Calls on Dask arrays: planned on placeholders, then made into graphs of tasks.
-
-A front end gets arrays of the right shapes and types whose memory nobody touches. The computations
-that it would run are seen instead by the hook through which plans see them, and become graphs.
-"""
+"""Calls on Dask arrays: planned on placeholders, then made into graphs of tasks."""
 
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,18 +10,10 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.operands import COMPUTED
-from mdtensor.api.calls import call_trace, computation
 from mdtensor.api.calls.computation import Computation
 from mdtensor.api.dask.dask_graph import DaskArray, dask_arrays, dask_module
+from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError
-
-# Bytes from which memory is reserved in the address space alone.
-_LARGE = 1 << 26
-_NO_RESERVE = 0x4000  # MAP_NORESERVE, of Linux, for which older Pythons have no name
-
-
-class DaskStandIn(np.ndarray):
-    """A placeholder for a Dask array; calls on it bypass the call cache."""
 
 
 def called(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -42,21 +29,16 @@ def called(function: Callable[..., Any], args: Sequence[Any], options: Mapping[s
     call = _Call()
     given = [call.stand_in(argument) for argument in args]
     named = {name: call.stand_in(argument) for name, argument in options.items()}
-    token = computation.planner.set(call.plan)
-    try:
-        with call_trace.not_noted():
-            returned = function(*given, **named)
-    finally:
-        computation.planner.reset(token)
+    with planned_by(call.plan):
+        returned = function(*given, **named)
     return call.arrays_of(returned)
 
 
 @dataclass(slots=True)
 class _Call:
-    """The Dask arrays of a call by the places of what stands for them."""
+    """A call, with placeholders for its Dask arrays."""
 
-    arrays: dict[int, DaskArray] = field(default_factory=dict[int, Any])
-    held: list[np.ndarray] = field(default_factory=list[np.ndarray])
+    placeholders: Placeholders = field(default_factory=Placeholders)
 
     def stand_in(self, argument: Any) -> Any:
         """An argument with placeholders for Dask arrays in it, also in tuples and lists."""
@@ -80,13 +62,13 @@ class _Call:
                 f"no kernels compute with {argument.dtype}",
                 hint="convert the Dask array by astype, or call dask.array's own function",
             )
-        return self._placed(argument.shape, argument.dtype, argument)
+        return self.placeholders.of(argument)
 
     def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
         """Makes the graph of a computation, and gives placeholders for its results."""
         given = [self._operand(operand) for operand in operands]
         results = dask_arrays(planned, given)
-        placed = tuple(self._placed(result.shape, result.dtype, result) for result in results)
+        placed = tuple(map(self.placeholders.of, results))
         return placed[0] if len(placed) == 1 else placed
 
     def arrays_of(self, returned: Any) -> Any:
@@ -97,8 +79,8 @@ class _Call:
 
     def array_of(self, value: Any) -> DaskArray:
         """The Dask array for which a placeholder was returned."""
-        found = self.arrays.get(_place(value)) if hasattr(value, "__array_interface__") else None
-        if found is None or found.shape != value.shape:
+        found = self.placeholders.array_of(value)
+        if found is None:
             raise DTypeError(
                 "a call on Dask arrays with these arguments is more than kernels on them",
                 hint="call it on the arrays in chunks: x.map_blocks(…)",
@@ -107,29 +89,9 @@ class _Call:
 
     def _operand(self, operand: Any) -> DaskArray:
         array = np.asarray(operand)
-        found = self.arrays.get(_place(array))
-        if found is None:
-            return dask_module("dask.array").from_array(array, chunks=-1)
-        return found if found.shape == array.shape else self.array_of(array)
-
-    def _placed(self, shape: Sequence[int], dtype: np.dtype, array: DaskArray) -> np.ndarray:
-        """Zeros that stand for an array."""
-        count = math.prod(shape)
-        if count * dtype.itemsize < _LARGE:
-            place = np.zeros(shape, dtype)
-        else:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            memory = mmap.mmap(-1, count * dtype.itemsize, flags=flags)
-            place = np.frombuffer(memory, dtype).reshape(shape)
-        place = place.view(DaskStandIn)
-        self.held.append(place)
-        self.arrays[_place(place)] = array
-        return place
+        found = self.placeholders.array_of(array)
+        return dask_module("dask.array").from_array(array, chunks=-1) if found is None else found
 
 
 def _is_dask(argument: object) -> bool:
     return hasattr(argument, "__dask_graph__") and hasattr(argument, "chunks")
-
-
-def _place(array: Any) -> int:
-    return array.__array_interface__["data"][0]

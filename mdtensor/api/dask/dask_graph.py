@@ -53,6 +53,7 @@ class _Executor:
 
     slots: dict[int, ChunkedArray]
     tasks: _Tasks
+    in_turn: bool = False
 
     def read(self, slot: int, box: Box) -> Key:
         """The key of a box of an array."""

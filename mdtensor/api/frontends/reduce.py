@@ -13,6 +13,7 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, call, single
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.structured_arrays import by_columns
+from mdtensor.api.streaming.stream_plan import stream
 from mdtensor.errors import DTypeError, TranslationError, shown
 from mdtensor.options import flag
 from mdtensor.specs import TensorSpec, as_dtype
@@ -43,6 +44,7 @@ def reduce(
     extents: Mapping[str, int] | None = None,
     epilogue: Callable[..., Any] | str | None = None,
     check: bool = False,
+    memory_limit: int | str | None = None,
 ) -> Any:
     """Applies `f` at every point of the dims of a string, and combines what the output lacks.
 
@@ -78,6 +80,9 @@ def reduce(
     operators are associative, and that one of several dims may be applied in any order, unless a
     dict says the order.
 
+    `memory_limit`, such as "1GB", has operands read part by part, from maps of files larger than
+    memory too (see `mdtensor.stream`).
+
     Raises SubscriptError, DTypeError, ShapeError and TranslationError; OperatorError, with a
     counter-example, where `check` finds one.
 
@@ -94,6 +99,11 @@ def reduce(
     >>> reduce("ij,j->i; i", a, np.ones(3), np.ones(2), epilogue=lambda t, b: 2 * t - b)
     array([ 5., 23.])
     """
+    if memory_limit is not None:
+        options = {"f": f, "combine": combine, "identity": identity, "dtype": dtype}
+        options |= {"acc_dtype": acc_dtype, "extents": extents, "epilogue": epilogue}
+        options |= {"check": check, "out": out}
+        return stream(reduce, subscripts, *operands, memory_limit=memory_limit, **options)()
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), epilogue
     )
@@ -114,6 +124,7 @@ def scan(
     acc_dtype: object = None,
     extents: Mapping[str, int] | None = None,
     check: bool = False,
+    memory_limit: int | str | None = None,
 ) -> Any:
     """Combines every element along a dim with all elements before it.
 
@@ -123,7 +134,7 @@ def scan(
 
     An `exclusive` scan leaves out the element itself, and begins with the operator's identity. A
     scan in `reverse` begins at the last element; its element n is x[n] ⊗ x[n+1] ⊗ …, so operators
-    meet their operands in the order of the array here, too.
+    meet their operands in the order of the array here, too. `memory_limit` is that of `reduce`.
 
     Raises what `reduce` raises, and TranslationError where an exclusive scan has an operator
     without identity.
@@ -137,6 +148,11 @@ def scan(
     array([[1, 5],
            [4, 5]])
     """
+    if memory_limit is not None:
+        options = {"f": f, "combine": combine, "identity": identity, "dtype": dtype}
+        options |= {"acc_dtype": acc_dtype, "extents": extents, "exclusive": exclusive}
+        options |= {"reverse": reverse, "check": check, "out": out}
+        return stream(scan, subscripts, *operands, memory_limit=memory_limit, **options)()
     reduction = Reduction(
         subscripts, f, combine, _tuple(identity), dtype, acc_dtype, extents_of(extents), scans=True
     )

@@ -24,7 +24,15 @@ Tuple = tuple[N, ...]
 
 
 class Executor(Protocol[N]):
-    """What is done with the parts: tasks are made for later, or arrays are computed now."""
+    """What is done with the parts: tasks are made for later, or arrays are computed now.
+
+    Where parts are computed `in_turn`, carries are applied as they come, and no part waits.
+    """
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether carries are applied as they come."""
+        ...
 
     def read(self, slot: int, box: Box) -> N:
         """The elements of an operand, of a result or of a temporary array in a box."""
@@ -106,6 +114,9 @@ class _Parts(Generic[N]):
                 for span in along
             ]
             shapes = [[high - low for low, high in kept.values()] for kept in placed]
+            if self.executor.in_turn:
+                self._scan_in_turn(placed, shapes, axis, operator)
+                continue
             local = [self.computed(part_of(md_hom, p), self.step.operands) for p in placed]
             totals = [
                 tuple(self.executor.last(value, axis, shape) for value in values)
@@ -118,6 +129,23 @@ class _Parts(Generic[N]):
             for carry, values, kept, shape in rest:
                 carried = self._combined(combination(operator, shape, axis))(carry, values)
                 self._finish(last.md_hom, last.inputs, kept, carried)
+
+    def _scan_in_turn(
+        self,
+        placed: Sequence[Mapping[str, Range]],
+        shapes: Sequence[Sequence[int]],
+        axis: int,
+        operator: Operator,
+    ) -> None:
+        """A scan whose parts are combined with the last elements of those before at once."""
+        first, last = finished_apart(self.step.md_hom)
+        carry: Tuple[N] | None = None
+        for kept, shape in zip(placed, shapes, strict=True):
+            values = self.computed(part_of(first.md_hom, kept), self.step.operands)
+            if carry is not None:
+                values = self._combined(combination(operator, shape, axis))(carry, values)
+            carry = tuple(self.executor.last(value, axis, shape) for value in values)
+            self._finish(last.md_hom, last.inputs, kept, values)
 
     def _combined(self, md_hom: MDHom) -> Callable[[Tuple[N], Tuple[N]], Tuple[N]]:
         return lambda left, right: self.executor.compute(md_hom, (*left, *right), ())

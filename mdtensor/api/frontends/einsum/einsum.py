@@ -45,6 +45,7 @@ from mdtensor.api.frontends.einsum.einsum_options import (
     checked_precision,
 )
 from mdtensor.api.frontends.einsum.einsum_planner import computation_dtype
+from mdtensor.api.streaming.stream_plan import stream
 from mdtensor.errors import SubscriptError
 from mdtensor.originals import original
 from mdtensor.specs import TensorSpec
@@ -91,6 +92,7 @@ def einsum(
     combine: Any = None,
     epilogue: Callable[..., Any] | str | None = None,
     extents: Mapping[str, int] | None = None,
+    memory_limit: int | str | None = None,
 ) -> Array:
     """Evaluate the Einstein summation convention, as `numpy.einsum` does.
 
@@ -106,6 +108,9 @@ def einsum(
     operations in the places of product and sum: `min_plus`, `max_plus`, `max_times`, `logsumexp`
     (sums of values combined by logaddexp) or `bool` (whether any pair has no 0); so do `f` and
     `combine`, as for `mdtensor.reduce`.
+
+    `memory_limit`, such as "1GB", has operands read part by part, from maps of files larger than
+    memory too (see `mdtensor.stream`).
 
     A single operand without summation gives NumPy's view. Types without kernels (object,
     longdouble, other byte orders and the like) are handed to NumPy; `stats()` counts them.
@@ -124,6 +129,11 @@ def einsum(
     >>> einsum("ij,jk->ik", a, b, semiring="max_plus")[:, 0]
     array([3., 6.])
     """
+    if memory_limit is not None:
+        options = {"dtype": dtype, "order": order, "casting": casting, "optimize": optimize}
+        options |= {"acc_dtype": acc_dtype, "precision": precision, "semiring": semiring, "f": f}
+        options |= {"combine": combine, "epilogue": epilogue, "extents": extents, "out": out}
+        return stream(einsum, *operands, memory_limit=memory_limit, **options)()
     if semiring is f is combine is epilogue is extents is None:
         return _einsum(operands, out, dtype, order, casting, optimize, acc_dtype, precision)
     from mdtensor.api.frontends.einsum.generalized_einsum import Said, einsum_reduction

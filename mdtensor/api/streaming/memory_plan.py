@@ -1,0 +1,244 @@
+"""Parts of a computation that fit within a memory limit, and what they move."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mdtensor.api.async_steps import Step
+from mdtensor.api.calls.computation import Computation
+from mdtensor.api.parts.cuts import Edges, allowed
+from mdtensor.translate.combine import Concat, Pointwise
+from mdtensor.translate.md_hom import MDHom
+from mdtensor.translate.rewrites.parts import Box, part_of
+
+# Parts of an input that are in memory at a time: one is read while another is computed.
+AT_ONCE = 2
+
+# Combinations of sizes that are tried before dims are cut one after the other.
+_MOST_TRIED = 1000
+
+# How many indices of each dim a part has.
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A step in parts of these sizes: bytes of memory at most, and bytes that are moved."""
+
+    step: Step
+    sizes: Sizes
+    held: int
+    moved: int
+
+    @property
+    def cuts(self) -> dict[str, Edges]:
+        """Where dims are cut."""
+        extents = self.step.md_hom.extents
+        whole = {
+            name: (*range(0, extent, max(1, self.sizes[name])), extent) if extent else (0, 0)
+            for name, extent in extents.items()
+        }
+        return allowed(self.step.md_hom, whole)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts."""
+        return math.prod(len(edges) - 1 for edges in self.cuts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """All steps in parts: `limit`, `peak` and `moved` are bytes."""
+
+    steps: tuple[StepPlan, ...]
+    limit: int
+    peak: int
+    moved: int
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of all steps."""
+        return sum(step.parts for step in self.steps)
+
+
+def memory_plan(
+    computation: Computation, streamed: Sequence[bool], limit: int, allocated: int
+) -> MemoryPlan:
+    """The parts that move the fewest bytes among those that fit.
+
+    `streamed` tells which operands are read part by part; others are in memory, and the caller's.
+    `allocated` are the bytes of results that are. The plan's peak is above the limit where nothing
+    fits: it is then the least there can be.
+    """
+    first = computation.operands
+    between = len(computation.results)
+    sizes = [spec.dtype.itemsize * math.prod(spec.shape) for spec in computation.temporaries]
+    plans: list[StepPlan] = []
+    peak = allocated
+    for number, step in enumerate(computation.steps):
+        live = allocated + sum(
+            size
+            for n, size in enumerate(sizes)
+            if _is_live(computation.steps, first + between + n, number)
+        )
+        read = [slot < first and streamed[slot] for slot in step.operands]
+        plan = _planned(step, read, _converted(computation, step), limit - live)
+        plans.append(plan)
+        peak = max(peak, live + plan.held)
+    return MemoryPlan(tuple(plans), limit, peak, sum(plan.moved for plan in plans))
+
+
+def _is_live(steps: Sequence[Step], slot: int, now: int) -> bool:
+    uses = [n for n, step in enumerate(steps) if slot in (*step.operands, *step.results)]
+    return bool(uses) and uses[0] <= now <= uses[-1]
+
+
+def _converted(computation: Computation, step: Step) -> list[int]:
+    """Bytes of an element as it is read besides, of operands that are converted."""
+    converted = {number for number, _ in computation.converted}
+    # No type that kernels compute with has more.
+    return [16 if slot in converted else 0 for slot in step.operands]
+
+
+def _planned(step: Step, read: Sequence[bool], besides: Sequence[int], room: int) -> StepPlan:
+    """The step in parts that hold no more than the room, or in those that hold the least."""
+    md_hom = step.md_hom
+
+    def plan(sizes: Sizes) -> StepPlan:
+        held, moved = _costs(md_hom, sizes, read, besides)
+        return StepPlan(step, sizes, held, moved)
+
+    fixed = {
+        name: len(edges) == md_hom.extents[name] + 1 and md_hom.extents[name] > 1
+        for name, edges in allowed(md_hom, {d.name: (0, d.extent) for d in md_hom.dims}).items()
+    }
+    best = plan({name: 1 if fixed[name] else n for name, n in md_hom.extents.items()})
+    dims = [name for name in _cuttable(md_hom) if not fixed[name]]
+    far = _farthest(md_hom)
+    tried = [(best.sizes[name], *_halves(best.sizes[name])[1::2]) for name in dims]
+    if best.held > room and math.prod(map(len, tried)) <= _MOST_TRIED:
+        plans = [
+            plan({**best.sizes, **dict(zip(dims, sizes, strict=True))})
+            for sizes in itertools.product(*tried)
+        ]
+        # Elements far apart are cut first, so that parts are long runs of memory.
+        near = sorted(dims, key=far.__getitem__)
+        best = min(
+            [each for each in plans if each.held <= room] or [best],
+            key=lambda p: (p.moved, *(-p.sizes[name] for name in near)),
+        )
+    while best.held > room:
+        # The first cut may take more memory than it saves, since results then wait to be combined.
+        smaller = [
+            plan({**best.sizes, name: size}) for name in dims for size in _halves(best.sizes[name])
+        ]
+        smaller = [each for each in smaller if each.held < best.held]
+        if not smaller:
+            return best
+        held = best.sizes
+        best = min(smaller, key=lambda p: (p.moved, -_distance(p.sizes, held, far), p.held))
+    for name in dims:
+        for size in (md_hom.extents[name], *_halves(md_hom.extents[name])):
+            larger = plan({**best.sizes, name: max(size, best.sizes[name])})
+            if larger.held <= room and larger.moved <= best.moved:
+                best = larger
+                break
+    return best
+
+
+def _farthest(md_hom: MDHom) -> dict[str, int]:
+    """The largest stride of each dim in the inputs: parts along it are long runs of memory."""
+    found = dict.fromkeys(md_hom.extents, 0)
+    for access in md_hom.inp_view:
+        strides = md_hom.inputs[access.buffer].spec.strides
+        for index, stride in zip(access.index, strides, strict=True):
+            for dim in index.dims:
+                found[dim] = max(found[dim], abs(stride))
+    return found
+
+
+def _distance(sizes: Sizes, before: Sizes, far: Mapping[str, int]) -> int:
+    """The stride of the dim that is cut more than before."""
+    return max(far[name] for name, size in sizes.items() if size != before[name])
+
+
+def _halves(size: int) -> list[int]:
+    """A size halved until it is 1.
+
+    >>> _halves(10)
+    [5, 3, 2, 1]
+    """
+    found: list[int] = []
+    while size > 1:
+        size = (size + 1) // 2
+        found.append(size)
+    return found
+
+
+def _cuttable(md_hom: MDHom) -> list[str]:
+    """The dims that may be cut."""
+    if 0 in md_hom.extents.values():
+        return []
+    tried = allowed(md_hom, {d.name: (0, *range(1, d.extent), d.extent) for d in md_hom.dims})
+    return [dim.name for dim in md_hom.dims if dim.extent > 1 and len(tried[dim.name]) > 2]
+
+
+def _costs(
+    md_hom: MDHom, sizes: Sizes, read: Sequence[bool], besides: Sequence[int]
+) -> tuple[int, int]:
+    """Bytes that parts of these sizes hold at a time, and those that all of them move."""
+    counts = {dim.name: -(-dim.extent // max(1, sizes[dim.name])) for dim in md_hom.dims}
+    middle = {
+        name: ((n // 2) * sizes[name], min((n // 2 + 1) * sizes[name], md_hom.extents[name]))
+        for name, n in counts.items()
+    }
+    # The last one may be shorter; the one before it is whole.
+    middle = {
+        name: (low, high) if high - low == sizes[name] else (0, sizes[name])
+        for name, (low, high) in middle.items()
+    }
+    part = part_of(md_hom, middle)
+    order = [*(d.name for d in md_hom.kept), *(d.name for d in md_hom.reduced)]
+    between = () if md_hom.epilogue is None else md_hom.epilogue.view
+    accesses = (*md_hom.inp_view, *between)
+    held, moved = 0, 0
+    for number, box in enumerate(part.reads):
+        if not read[number]:
+            continue
+        used = {dim for a in accesses if a.buffer == number for dim in a.dims}
+        last = max((order.index(dim) for dim in used if counts[dim] > 1), default=-1)
+        # Along a dim that it has, an input is read once, but for what parts have in common.
+        times = math.prod(
+            md_hom.extents[name] / sizes[name] if name in used else counts[name]
+            for name in order[: last + 1]
+        )
+        size = _points(box) * (md_hom.inputs[number].spec.dtype.itemsize + besides[number])
+        held += AT_ONCE * size
+        moved += round(times * size)
+    written = sum(
+        _points(box) * buffer.spec.dtype.itemsize
+        for box, buffer in zip(part.writes, md_hom.outputs, strict=True)
+    )
+    moved += sum(math.prod(b.spec.shape) * b.spec.dtype.itemsize for b in md_hom.outputs)
+    return held + AT_ONCE * written + _combined(md_hom, sizes, counts), moved
+
+
+def _combined(md_hom: MDHom, sizes: Sizes, counts: Mapping[str, int]) -> int:
+    """Bytes of partial results that wait to be combined."""
+    cut = [dim for dim in md_hom.dims if counts[dim.name] > 1]
+    combined = [dim for dim in cut if not isinstance(dim.combine, Concat)]
+    if not combined:
+        return 0
+    partial = math.prod(sizes[dim.name] for dim in md_hom.kept)
+    partial *= sum(dtype.itemsize for dtype in md_hom.scalar.result_dtypes)
+    if isinstance(combined[0].combine, Pointwise):
+        parts = math.prod(counts[dim.name] for dim in combined)
+        return (parts.bit_length() + 2) * partial
+    return 4 * partial
+
+
+def _points(box: Box) -> int:
+    return math.prod(len(range(axis.start, axis.stop, axis.step)) for axis in box)

@@ -1,0 +1,266 @@
+"""`stream`: a call within a memory limit, planned before anything is read."""
+
+from __future__ import annotations
+
+import logging
+import math
+import mmap
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import COMPUTED, Array, allocate, read_only
+from mdtensor.api.calls import call_cache
+from mdtensor.api.calls.computation import Computation, planner
+from mdtensor.api.parts.parted_step import run_in_parts
+from mdtensor.api.parts.placeholders import Placeholders, planned_by
+from mdtensor.api.streaming.memory_plan import MemoryPlan, memory_plan
+from mdtensor.api.streaming.stream_executor import StreamExecutor
+from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError, shown
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_log = logging.getLogger("mdtensor.streaming")
+
+
+def bytes_of(limit: int | str) -> int:
+    """A number of bytes, as a number or in words.
+
+    Raises MemoryLimitError for what is none.
+
+    >>> bytes_of("1.5 GB"), bytes_of("64MiB"), bytes_of(4096)
+    (1500000000, 67108864, 4096)
+    """
+    count = limit if type(limit) is int else 0
+    pattern = r"\s*(\d+\.?\d*)\s*([kmgt]i|[kmgt]?)b?\s*"
+    if isinstance(limit, str) and (found := re.fullmatch(pattern, limit.lower())):
+        count = int(float(found[1]) * {**_UNITS, **_BINARY}[found[2]])
+    if count <= 0:
+        raise MemoryLimitError(
+            f"memory_limit is {shown(limit)}, which is no number of bytes",
+            hint="memory_limit='1GB', '512MiB', or a whole number",
+        )
+    return count
+
+
+def in_words(count: int) -> str:
+    """A number of bytes with its unit.
+
+    >>> in_words(1_234_567), in_words(12)
+    ('1.23 MB', '12 B')
+    """
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """A call in parts that fit within a memory limit; `plan()` computes it.
+
+    `peak` is what the parts, what waits to be combined and the results that the call allocates
+    take of memory at most; `moved` is what is read of operands and written of results. Both are
+    bytes. The caller's own arrays in memory do not count.
+    """
+
+    label: str
+    memory: MemoryPlan
+    _run: Callable[[], Any] = field(repr=False)
+
+    @property
+    def peak(self) -> int:
+        """Bytes of memory that are taken at most."""
+        return self.memory.peak
+
+    @property
+    def moved(self) -> int:
+        """Bytes that are read and written."""
+        return self.memory.moved
+
+    @property
+    def parts(self) -> int:
+        """Number of parts."""
+        return self.memory.parts
+
+    def __call__(self) -> Any:
+        """Computes the results."""
+        return self._run()
+
+    def __repr__(self) -> str:
+        peak = f"peak {in_words(self.peak)} of {in_words(self.memory.limit)}"
+        lines = [f"{self.label}: {self.parts} parts, {peak}, {in_words(self.moved)} moved"]
+        for step in self.memory.steps:
+            sizes = step.sizes.items()
+            cut = ", ".join(
+                f"{name} by {n}" for name, n in sizes if n < step.step.md_hom.extents[name]
+            )
+            lines.append(f"  {step.step.md_hom!r}: {cut or 'whole'}")
+        return "\n".join(lines)
+
+
+def stream(
+    function: Callable[..., Any], *args: Any, memory_limit: int | str, **options: Any
+) -> StreamPlan:
+    """Plans a call whose operands may be larger than memory; nothing is read before it is run.
+
+    `function` is one of mdtensor's: `einsum`, `tensordot`, `reduce`, `scan`, `conv`, a stencil.
+    Operands are NumPy's arrays, maps of files (`numpy.memmap`), or what has a shape and a dtype and
+    gives NumPy's arrays for slices, such as arrays of Zarr and HDF5. What lies in memory already
+    is read where it is. Results are new arrays, which count, or go to `out`, which may be a map.
+
+    Raises MemoryLimitError with the least limit that will do, where this one will not, and
+    TranslationError for a call that runs more than one computation.
+
+    >>> import numpy as np
+    >>> from mdtensor.api.frontends.reduce import reduce
+    >>> plan = stream(reduce, "ij->i", np.ones((4, 3)), memory_limit="1MB")
+    >>> plan
+    reduce: 1 parts, peak 96 B of 1 MB, 32 B moved
+      md_hom[i:4, j:3](id, (cc, pw(add))): whole
+    >>> plan()
+    array([3., 3., 3., 3.])
+    """
+    limit = bytes_of(memory_limit)
+    if planner.get() is not None:
+        raise TranslationError(
+            "memory_limit= is neither for plans nor for Dask arrays",
+            hint="mdtensor.stream plans calls within a limit; Dask's own limits are its workers'",
+        )
+    out: Any = options.pop("out", None)
+    call_cache.in_full()
+    call = _Call()
+    with planned_by(call.plan):
+        returned = function(*map(call.placed, args), **_each(call.placed, options))
+    if len(call.seen) != 1 or returned is None:
+        raise TranslationError(
+            f"this call runs {len(call.seen)} computations, not one",
+            hint="memory_limit= is for calls that run kernels on their operands and nothing else",
+        )
+    [(planned, operands)] = call.seen
+    streamed = [_is_elsewhere(array) for array in operands]
+    given: tuple[Any, ...] = () if out is None else out if type(out) is tuple else (out,)  # pyright: ignore[reportUnknownVariableType]
+    _check_out(planned, given, operands)
+    spare = sum(math.prod(s.shape) * s.dtype.itemsize for s in planned.results)
+    memory = memory_plan(planned, streamed, limit, 0 if given else spare)
+    if memory.peak > limit:
+        results = "" if given else f"; the results take {in_words(spare)}"
+        raise MemoryLimitError(
+            f"memory_limit is {in_words(limit)}, and the least that will do is"
+            f" {in_words(memory.peak)} ({memory.peak} bytes){results}",
+            hint="raise the limit" + ("" if given else ", or write to a map of a file: out=memmap"),
+        )
+    label = getattr(function, "__name__", "call")
+
+    def run() -> Any:
+        results = _computed(planned, operands, streamed, memory, given)
+        if given:
+            return given[0] if len(given) == 1 else given
+        several: Any = tuple([result if result.ndim else result[()] for result in results])
+        return several[0] if len(results) == 1 else several
+
+    plan = StreamPlan(label, memory, run)
+    _log.info("%s", plan)
+    return plan
+
+
+@dataclass(slots=True)
+class _Call:
+    """What a front end would run, and the arrays that it would run it on."""
+
+    placeholders: Placeholders = field(default_factory=Placeholders)
+    seen: list[tuple[Computation, list[Any]]] = field(
+        default_factory=list[tuple[Computation, list[Any]]]
+    )
+
+    def placed(self, argument: Any) -> Any:
+        """An argument, or what stands for an array that is not NumPy's."""
+        if _is_numpys(argument) or not hasattr(argument, "shape"):
+            return np.asarray(argument) if type(argument) is np.memmap else argument
+        dtype: Any = getattr(argument, "dtype", None)
+        is_sliced = hasattr(argument, "__getitem__") and isinstance(dtype, np.dtype)
+        if not is_sliced or dtype.char not in COMPUTED or hasattr(argument, "__dask_graph__"):
+            raise DTypeError(
+                f"an operand is a {type(argument).__name__}, which memory_limit= cannot stream",
+                hint="NumPy's arrays, maps of files, or arrays whose slices are NumPy's",
+            )
+        return self.placeholders.of(argument)
+
+    def plan(self, planned: Computation, operands: Sequence[Any], out: Any) -> Any:
+        """Notes a computation; gives what stands for its results."""
+        found = [self.placeholders.array_of(each) for each in operands]
+        pairs = zip(found, operands, strict=True)
+        arrays = [np.asarray(each) if array is None else array for array, each in pairs]
+        self.seen.append((planned, arrays))
+        results = tuple(map(self.placeholders.of, planned.results))
+        return results[0] if len(results) == 1 else results
+
+
+def _each(function: Callable[[Any], Any], options: dict[str, Any]) -> dict[str, Any]:
+    return {name: function(value) for name, value in options.items()}
+
+
+def _is_elsewhere(array: Any) -> bool:
+    """Whether an array's elements are not in memory, but in a file."""
+    base: Any = array
+    while _is_numpys(base):
+        base = getattr(base, "base", None)
+    base = base.obj if isinstance(base, memoryview) else base
+    return base is array or isinstance(base, mmap.mmap)
+
+
+def _is_numpys(array: Any) -> bool:
+    return isinstance(array, np.ndarray | np.generic)
+
+
+def _check_out(planned: Computation, given: Sequence[Array], operands: Sequence[Any]) -> None:
+    if not given:
+        return
+    if len(given) != len(planned.results):
+        raise ShapeError(f"{len(given)} arrays in out for {len(planned.results)} results")
+    for target, spec in zip(given, planned.results, strict=True):
+        if tuple(target.shape) != spec.shape:
+            raise ShapeError(f"out has shape {tuple(target.shape)} but the result {spec.shape}")
+        if not np.can_cast(spec.dtype, target.dtype, "same_kind"):
+            raise DTypeError(f"the result is {spec.dtype}, which does not go into {target.dtype}")
+        if _is_numpys(target) and not target.flags.writeable:
+            raise read_only("out")
+        held = [array for array in operands if _is_numpys(array)]
+        if _is_numpys(target) and any(np.may_share_memory(target, array) for array in held):
+            raise ShapeError(
+                "out shares memory with an operand, whose parts are read later",
+                hint="write to another array or file",
+            )
+
+
+def _computed(
+    planned: Computation,
+    operands: Sequence[Any],
+    streamed: Sequence[bool],
+    memory: MemoryPlan,
+    given: Sequence[Array],
+) -> list[Array]:
+    """The results of a computation in the parts of its plan."""
+    results = [*given] or [allocate(spec, np) for spec in planned.results]
+    for fill, result in zip(planned.fills, results, strict=False):
+        if fill is not None:
+            result[...] = fill
+    arrays: list[Any] = [*operands, *results, *(None for _ in planned.temporaries)]
+    last_use = {slot: n for n, s in enumerate(planned.steps) for slot in (*s.operands, *s.results)}
+    first = len(operands) + len(results)
+    with ThreadPoolExecutor(1, "mdtensor-stream") as pool:
+        executor = StreamExecutor(arrays, streamed, dict(planned.converted), pool)
+        for number, step in enumerate(memory.steps):
+            for slot in step.step.results:
+                if arrays[slot] is None:
+                    arrays[slot] = allocate(planned.temporaries[slot - first], np)
+            run_in_parts(step.step, step.cuts, executor)
+            executor.wait()
+            for slot in range(first, len(arrays)):
+                if last_use.get(slot) == number:
+                    arrays[slot] = None
+    return results

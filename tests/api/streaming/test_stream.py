@@ -1,0 +1,172 @@
+import logging
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdtensor as mdt
+from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError
+from tests.api.dask.random_calls import KINDS
+
+MB = 10**6
+
+
+class Sliced:
+    """An array whose slices alone are NumPy's, as those of Zarr and HDF5."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.largest = 0
+
+    def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
+        section = self.array[box]
+        self.largest = max(self.largest, section.size)
+        return section
+
+
+def mapped(folder: Path, *shape: int, seed: int = 0) -> np.ndarray:
+    array = np.memmap(folder / f"{seed}", np.float64, "w+", shape=shape)
+    array[...] = np.random.default_rng(seed).standard_normal(shape)
+    return array
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_calls_by_small_parts(seed: int) -> None:
+    drawn = KINDS[seed % len(KINDS)](np.random.default_rng(1000 + seed))
+    given = [Sliced(array) for array in drawn.arrays]
+    plan = mdt.stream(drawn.call, *given, memory_limit="1GB")
+    np.testing.assert_allclose(plan(), drawn.expected, atol=1e-3, rtol=1e-4)
+    with pytest.raises(MemoryLimitError) as raised:
+        mdt.stream(drawn.call, *given, memory_limit=1)
+    least = int(str(raised.value).split(" bytes)")[0].split("(")[1])
+    assert mdt.stream(drawn.call, *given, memory_limit=least).peak <= least
+    limit = least + (plan.peak - least) // 3
+    plan = mdt.stream(drawn.call, *given, memory_limit=limit)
+    assert plan.peak <= limit
+    np.testing.assert_allclose(plan(), drawn.expected, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("ij->", {"combine": "add"}, lambda x: x.sum()),
+        ("ij->j", {"combine": "max"}, lambda x: x.max(0)),
+        ("ij->i", {"combine": lambda _, after: after}, lambda x: x[:, -1]),
+    ],
+    ids=["sum", "max", "last"],
+)
+def test_reductions_stay_below_their_limit(tmp_path, text, options, expected) -> None:
+    x = mapped(tmp_path, 2500, 1000)
+    mdt.reduce(text, x, memory_limit=4 * MB, **options)  # compiles
+    tracemalloc.start()
+    result = mdt.reduce(text, x, memory_limit=4 * MB, **options)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_allclose(result, expected(x), rtol=1e-9)
+    assert peak < 4 * MB
+
+
+def test_a_product_of_maps_goes_to_a_map(tmp_path: Path) -> None:
+    a, b = mapped(tmp_path, 1500, 1200), mapped(tmp_path, 1200, 1000, seed=1)
+    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(1500, 1000))
+    plan = mdt.stream(mdt.einsum, "ij,jk->ik", a, b, out=out, memory_limit="6MB")
+    assert plan.peak <= 6 * MB
+    assert plan.parts > 4
+    plan()
+    tracemalloc.start()
+    assert mdt.einsum("ij,jk->ik", a, b, out=out, memory_limit="6MB") is out
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_allclose(out, a @ b, atol=1e-9)
+    assert peak < 8 * MB  # what Python keeps of kernels that are compiled meanwhile included
+
+
+def test_a_scan_carries_over_its_parts(tmp_path: Path) -> None:
+    x = mapped(tmp_path, 200_000)
+    out = np.memmap(tmp_path / "out", np.float64, "w+", shape=x.shape)
+    mdt.scan("i->i", x, out=out, memory_limit="300kB")
+    np.testing.assert_allclose(out, np.cumsum(x), atol=1e-9)
+    assert mdt.scan("i->i", x, out=out, reverse=True, exclusive=True, memory_limit="300kB") is out
+    np.testing.assert_allclose(out, np.cumsum(x[::-1])[::-1] - x, atol=1e-8)
+
+
+def test_parts_of_a_stencil_overlap(tmp_path: Path) -> None:
+    x = mapped(tmp_path, 400, 300)
+    blur = mdt.stencil(lambda u: u[-1, 0] + u[1, 0] + u[0, -2], border="nearest")
+    padded = np.pad(x, ((1, 1), (2, 0)), "edge")
+    out = np.zeros((400, 300))
+    mdt.stream(blur, x, out=out, memory_limit="100kB")()
+    np.testing.assert_allclose(out, padded[:-2, 2:] + padded[2:, 2:] + padded[1:-1, :-2])
+
+
+def test_slices_are_all_that_is_read() -> None:
+    x = Sliced(np.random.default_rng(0).random((500, 100)))
+    total = mdt.reduce("ij->j", x, memory_limit="100kB")
+    np.testing.assert_allclose(total, x.array.sum(0))
+    assert x.largest < 100 * 1000 / 2 / 8
+
+
+def test_the_plan_is_told_before_it_runs(caplog: pytest.LogCaptureFixture) -> None:
+    x = Sliced(np.ones((4000, 10)))
+    with caplog.at_level(logging.INFO, "mdtensor.streaming"):
+        plan = mdt.stream(mdt.reduce, "ij->j", x, memory_limit="50kB")
+    assert x.largest == 0
+    assert plan.moved == 4000 * 10 * 8 + 10 * 8
+    assert repr(plan).startswith("reduce: 16 parts, peak 4")
+    assert "320 kB moved" in repr(plan)
+    assert "i by 250" in repr(plan)
+    assert caplog.messages == [repr(plan)]
+
+
+def test_a_limit_that_cannot_be_met_is_refused() -> None:
+    x = Sliced(np.ones((1000, 1000)))
+    with pytest.raises(MemoryLimitError) as raised:
+        mdt.einsum("ij->ji", x, memory_limit="1MB")
+    assert str(raised.value) == (
+        "memory_limit is 1 MB, and the least that will do is 8 MB (8000032 bytes);"
+        " the results take 8 MB\n"
+        "  hint: raise the limit, or write to a map of a file: out=memmap"
+    )
+
+
+@pytest.mark.parametrize("limit", ["many", "1 XB", 0, -1, "", 1.5, True])
+def test_limits_that_are_none(limit) -> None:
+    with pytest.raises(MemoryLimitError, match="which is no number of bytes"):
+        mdt.einsum("i->", np.ones(3), memory_limit=limit)
+
+
+def test_out_is_no_operand() -> None:
+    x = np.ones(8)
+    with pytest.raises(ShapeError, match="out shares memory with an operand"):
+        mdt.scan("i->i", x, out=x, memory_limit="1kB")
+
+
+def test_objects_are_not_streamed() -> None:
+    x = Sliced(np.array([1, "a"], object))
+    with pytest.raises(DTypeError, match="an operand is a Sliced, which memory_limit= cannot"):
+        mdt.reduce("i->", x, memory_limit="1kB")
+
+
+def test_a_plan_has_no_memory_limit() -> None:
+    with pytest.raises(TranslationError, match="memory_limit= is neither for plans nor for Dask"):
+        mdt.compile(mdt.reduce, "i->", mdt.spec((3,)), memory_limit="1kB")
+
+
+def test_what_goes_wrong_while_parts_run_is_raised() -> None:
+    class Broken(Sliced):
+        def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        mdt.reduce("i->", Broken(np.ones(100)), memory_limit=200)
+
+
+def test_a_disk_that_is_full_is_raised() -> None:
+    class Full(Sliced):
+        def __setitem__(self, box: tuple[slice, ...], value: np.ndarray) -> None:
+            raise OSError("no space left")
+
+    out = Full(np.ones(100))
+    with pytest.raises(OSError, match="no space left"):
+        mdt.scan("i->i", Sliced(np.ones(100)), out=out, memory_limit="1kB")
