@@ -1,7 +1,7 @@
 """Operators of torch beside torch's own checks: opcheck, gradcheck, and the samples of OpInfo.
 
-`python -m bench.torch_ops [--quick] [--out FILE]` needs torch, and prints what passed, what failed,
-and what is out of scope, by operator. It ends with 1 where something failed.
+`python -m bench.torch_ops [--quick] [--only NAME] [--out FILE]` needs torch, and prints what
+passed, what failed, and what is out of scope, by operator. It ends with 1 where something failed.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def by_ours(torch: Any) -> dict[str, Callable[..., Any]]:
         def reduced(a: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
             a = a if dtype is None else a.to(dtype)
             if not a.dtype.is_floating_point and combine == "logaddexp":
-                a = a.to(torch.get_default_dtype())
+                a = a.to(torch.float32)
             if a.dim() == 0:
                 return ours.reduce("a->", a[None], combine=combine)
             if dim == () or dim == []:
@@ -333,7 +333,7 @@ def outcome(check: Callable[[], Any]) -> Outcome:
     return "passed", ""
 
 
-def report(torch: Any, device: str, quick: bool) -> Iterator[str]:
+def report(torch: Any, device: str, quick: bool, only: str = "") -> Iterator[str]:
     """The lines of the report; the last one counts."""
     torch.manual_seed(0)
     total = Counter[str]()
@@ -346,6 +346,8 @@ def report(torch: Any, device: str, quick: bool) -> Iterator[str]:
         counts: dict[str, Counter[str]] = {}
         notes: list[str] = []
         for name, check in checks:
+            if not name.startswith(only):
+                continue
             found, reason = outcome(check)
             group = name.split()[0].rstrip(",")
             counts.setdefault(group, Counter())[found] += 1
@@ -366,6 +368,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the first samples, in float64 alone")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", default="", help="checks whose names begin so")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(arguments)
     import torch
@@ -377,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{time.strftime('%Y-%m-%d')}, {where}; Python {platform.python_version()}, "
         + ", ".join([*versions, f"torch {torch.__version__}"])
     ]
-    for line in report(torch, asked.device, asked.quick):
+    for line in report(torch, asked.device, asked.quick, asked.only):
         print(line, flush=True)
         lines.append(line)
     lines.append(f"in {time.perf_counter() - began:.0f} s")
