@@ -128,11 +128,12 @@ def is_traced(argument: object) -> bool:
     return tracer.get() is not None and hasattr(type(argument), "evaluate")
 
 
-def is_collection(argument: Any) -> bool:
+def is_collection(argument: Any, depth: int = 2) -> bool:
     """Whether an argument is a Dask array, or holds one; Dask is not imported for that."""
     kind = _type_of(argument)
-    if kind is tuple or kind is list:
-        return len(argument) <= _LONGEST and any(map(is_collection, argument))
+    if kind is tuple or kind is list:  # which may hold itself
+        is_short = depth and len(argument) <= _LONGEST
+        return bool(is_short) and any(is_collection(each, depth - 1) for each in argument)
     return hasattr(kind, "__dask_graph__")
 
 
