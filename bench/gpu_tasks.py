@@ -16,10 +16,12 @@ from bench.gpu_profile import falling_short
 _MODULE = (sys.executable, "-m")
 # Tests that need a GPU, by file: others may import what a machine with a GPU does not have.
 TESTS = (
+    "tests/api/frameworks/test_torch_on_gpu.py",
     "tests/api/test_cupy.py",
     "tests/api/test_cupy_kernels.py",
     "tests/api/test_tensors_on_gpu.py",
     "tests/api/test_tune_cuda.py",
+    "tests/tuner/test_kernels_cuda.py",
 )
 # Tests of the front ends that compute with generated CUDA what they compute on processors.
 FRONTS = (

@@ -20,8 +20,10 @@ class Lock(Protocol):
         """Give it back."""
 
 
-# It takes a lock in forks, too, and must not begin to while one of them waits.
+# They take locks in forks, too, and must not begin to while one of them waits: what a module gives
+# back after a fork that began before the module was imported, nobody has taken.
 importlib.import_module("logging")
+importlib.import_module("concurrent.futures.thread")
 
 _LONGEST_IMPORT_S = 10.0
 _UNTIL_FORKED_S = 0.5

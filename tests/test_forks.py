@@ -123,3 +123,36 @@ def test_threads_that_fork_at_once_leave_the_interpreter_as_it_was() -> None:
         check=False,
     )
     assert done.stdout.split() == ["{0}", "80", "True"], done.stderr
+
+
+# What takes locks of its own in forks, imported by a thread while a fork waits for that import.
+IMPORTED_BESIDE = """
+import mdtensor
+from mdtensor import forks
+import os, threading
+begun = threading.Event()
+waits = forks._is_importing
+def imports_beside():
+    if not begun.is_set():
+        begun.set()
+        thread = threading.Thread(target=__import__, args=("concurrent.futures.thread",))
+        thread.start()
+        thread.join()
+    return waits()
+forks._is_importing = imports_beside
+child = os.fork()
+if child == 0:
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_no_pool_of_threads_is_imported_first_while_a_fork_waits() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORTED_BESIDE],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")

@@ -186,6 +186,10 @@ def no_kernels(reason: str, more: str = "") -> DTypeError:
     return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
 
 
+# What NumPy raises where it refuses elements, or has no such function of them.
+_NUMPYS = (AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
 def computed_by_numpy(
     compute: Callable[[], Any], reason: str, operands: Sequence[object], whose: str = "NumPy"
 ) -> Any:
@@ -197,9 +201,9 @@ def computed_by_numpy(
     try:
         with stage("run"):
             return compute()
-    except (IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+    except _NUMPYS as error:
         are_objects = any(isinstance(each, np.ndarray) and _has_objects(each) for each in operands)
-        is_an_elements = type(error) is TypeError and are_objects
+        is_an_elements = type(error) in (AttributeError, TypeError) and are_objects
         if is_an_elements or any(answers_itself(each) and not is_ours(each) for each in operands):
             raise
         raise no_kernels(reason, f", and {whose} says: {error}") from error

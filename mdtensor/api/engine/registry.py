@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -158,8 +159,6 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
 
     What fails here fails again, with its error, where the kernel is asked for.
     """
-    from concurrent.futures import ThreadPoolExecutor  # which calls of one program do without
-
     engine = engine_for(arrays)
     use_store, generation = tuning_mode.uses_store(), invalidation.generation()
     unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), use_store, m) not in _programs]

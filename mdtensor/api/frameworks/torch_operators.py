@@ -200,7 +200,7 @@ def _save(ctx: Any, operator: _Operator, inputs: Any, results: Sequence[Tensor])
 
 
 def _number_of(given: Any) -> int | None:
-    """The length of a list, None for what is none."""
+    """The length of a list, or None where no list was given."""
     return len(given) if isinstance(given, list | tuple) else None  # pyright: ignore
 
 

@@ -24,6 +24,7 @@ from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, Translatio
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_MOST = 2.0**63
 _log = logging.getLogger("mdtensor.streaming")
 
 
@@ -38,7 +39,7 @@ def bytes_of(limit: int | str) -> int:
     count = limit if type(limit) is int else 0
     pattern = r"\s*(\d+\.?\d*)\s*([kmgt]i|[kmgt]?)b?\s*"
     if isinstance(limit, str) and (found := re.fullmatch(pattern, limit.lower())):
-        count = int(float(found[1]) * {**_UNITS, **_BINARY}[found[2]])
+        count = int(min(float(found[1]), _MOST) * {**_UNITS, **_BINARY}[found[2]])
     if count <= 0:
         raise MemoryLimitError(
             f"memory_limit is {shown(limit)}, which is no number of bytes",
@@ -114,7 +115,8 @@ def stream(
     is read where it is. Results are new arrays, which count, or go to `out`, which may be a map.
 
     Raises MemoryLimitError with the least limit that will do, where this one will not, and
-    TranslationError for a call that runs more than one computation.
+    TranslationError for a call that runs more than one computation, and DTypeError where `function`
+    is no function.
 
     >>> import numpy as np
     >>> from mdtensor.api.frontends.reduce import reduce
@@ -126,6 +128,11 @@ def stream(
     array([3., 3., 3., 3.])
     """
     limit = bytes_of(memory_limit)
+    if not callable(function):
+        raise DTypeError(
+            f"stream takes a function of mdtensor, not {shown(function)}",
+            hint="stream(mdtensor.einsum, 'ij,jk->ik', a, b, memory_limit='1GB')",
+        )
     if planner.get() is not None:
         raise TranslationError(
             "memory_limit= is neither for plans nor for Dask arrays",

@@ -28,7 +28,7 @@ from mdtensor.directive import (
     out,
     pw_custom_func,
 )
-from tests.api.malformed.odd import ANYTHING, NUMBERS, WORDS, OwnError, odd, odd_key
+from tests.api.malformed.odd import ANYTHING, NUMBERS, WORDS, OwnError, as_callers, odd, odd_key
 
 
 @dataclass(frozen=True)
@@ -236,6 +236,83 @@ def _conv(rng: random.Random) -> Call:
     return Call("conv", mdt.conv, (array(1, 6, 6, 2), array(4, 3, 3, 2)), some(rng, options))
 
 
+def _product(rng: random.Random) -> Call:
+    name = rng.choice(("matmul", "dot", "inner", "vdot", "outer"))
+    shapes = {
+        "matmul": [((2, 3), (3, 4)), ((2, 2, 3), (3, 4)), ((3,), (3, 4))],
+        "dot": [((2, 3), (3, 4)), ((3,), (3,)), ((), (3,))],
+        "inner": [((2, 3), (4, 3)), ((3,), (3,))],
+        "vdot": [((3,), (3,)), ((2, 3), (3, 2))],
+        "outer": [((2,), (3,)), ((2, 2), (3,))],
+    }[name]
+    options = {
+        "matmul": {"out": array(2, 4), "dtype": "f8", "casting": "same_kind"},
+        "dot": {"out": array(2, 4)},
+        "outer": {"out": array(2, 3)},
+    }.get(name, {})
+    args = tuple(array(*shape) for shape in rng.choice(shapes))
+    return Call(name, getattr(mdt, name), args, some(rng, options))
+
+
+def _along_axes(rng: random.Random) -> Call:
+    name = rng.choice(("sum", "prod", "max", "min", "mean", "var", "std", "argmax", "argmin"))
+    axis: Any = rng.choice((None, 0, -1) if name.startswith("arg") else (None, 0, (0, 1), [-1]))
+    options = {"axis": axis, "keepdims": True, "out": array(3)}
+    if name in ("sum", "prod", "mean", "var", "std"):
+        options["dtype"] = "f8"
+    if name in ("var", "std"):
+        options["ddof"] = 1
+    return Call(name, getattr(mdt, name), (array(2, 3),), some(rng, options))
+
+
+def _normalised(rng: random.Random) -> Call:
+    name = rng.choice(("softmax", "logsumexp", "layer_norm"))
+    options = {"axis": rng.choice((0, -1, (0, 1))), "out": array(2, 3)}
+    if name == "logsumexp":
+        options["keepdims"] = True
+    if name == "layer_norm":
+        options |= {"weight": array(3), "bias": array(3), "eps": 1e-3}
+    return Call(name, getattr(mdt, name), (array(2, 3),), some(rng, options))
+
+
+def _pooled(rng: random.Random) -> Call:
+    name = rng.choice(("max_pool", "avg_pool"))
+    window: Any = rng.choice((2, (2, 3), (2,)))
+    count = 2 if isinstance(window, int) else len(window)
+    options = {
+        "stride": rng.choice((1, 2)),
+        "padding": 1,
+        "axes": tuple(range(count)),
+        "out": array(3, 2),
+    }
+    return Call(name, getattr(mdt, name), (array(6, 5), window), some(rng, options))
+
+
+def _stream(rng: random.Random) -> Call:
+    function, *args = rng.choice(
+        [
+            (mdt.einsum, "ij,jk->ik", array(6, 5), array(5, 4)),
+            (mdt.reduce, "ij->i", array(6, 5)),
+            (mdt.scan, "i->i", array(6)),
+            (mdt.tensordot, array(6, 5), array(5, 4), 1),
+        ]
+    )
+
+    def streamed(function: Any, *args: Any, **named: Any) -> Any:
+        return mdt.stream(as_callers(function), *args, **named)()
+
+    limit = {"memory_limit": rng.choice(("1MB", 100_000))}
+    return Call("stream", streamed, (function, *args), limit)
+
+
+def _replacing(rng: random.Random) -> Call:
+    def entered(library: Any) -> None:
+        with mdt.replacing(library):
+            pass
+
+    return Call("replacing", entered, (rng.choice(("numpy", "opt_einsum")),))
+
+
 def _conv_capsule(rng: random.Random) -> Call:
     options = {"stride": 2, "padding": "same", "dilation": 1, "dtype": "f8", "acc_dtype": "f8"}
     args = (array(1, 6, 6, 2, 2, 2), array(3, 2, 2, 2, 2, 2))
@@ -255,7 +332,11 @@ def _gradient(rng: random.Random) -> Call:
 
     if rng.random() < 0.5:
         args = ("ij,jk->ik", array(2, 3), array(3, 4))
-        return Call("vjp", mdt.vjp, (mdt.einsum, *args), some(rng, {"dtype": "f8"}))
+
+        def pulled(function: Any, *args: Any, **options: Any) -> Any:
+            return mdt.vjp(as_callers(function), *args, **options)
+
+        return Call("vjp", pulled, (mdt.einsum, *args), some(rng, {"dtype": "f8"}))
 
     def gradient(function: Any, given: Any, **options: Any) -> Any:
         return mdt.grad(function, **options)(given)
@@ -559,6 +640,12 @@ CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
     (3, _interleaved),
     (2, _einsum_path),
     (3, _tensordot),
+    (3, _product),
+    (5, _along_axes),
+    (3, _normalised),
+    (3, _pooled),
+    (2, _stream),
+    (1, _replacing),
     (8, _reduce),
     (3, _records),
     (4, _scan),

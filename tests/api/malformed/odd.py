@@ -23,6 +23,17 @@ from mdtensor.directive import Buffer, fp64
 Make = Callable[[random.Random], Any]
 
 
+def as_callers(function: Any) -> Any:
+    """A function of NumPy or Python as one of the caller's, which calls it; others as they are."""
+    if not callable(function) or "mdtensor" in str(getattr(function, "__module__", "")):
+        return function
+
+    def called(*args: Any, **named: Any) -> Any:
+        return function(*args, **named)
+
+    return called
+
+
 class OwnError(Exception):
     """What a caller's own code raises."""
 

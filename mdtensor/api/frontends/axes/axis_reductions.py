@@ -10,7 +10,7 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray, axes_of
 from mdtensor.api.frontends.reduce import reduce
-from mdtensor.errors import DTypeError
+from mdtensor.errors import DTypeError, ShapeError, shown
 from mdtensor.options import flag
 
 Axis = int | Sequence[int] | None
@@ -167,13 +167,20 @@ def _position(name: str, a: Any, axis: int | None, out: Array | None, keepdims: 
     gone = axes_of(axis, array.ndim)
     letters = [f"i{n}" for n in range(array.ndim)]
     kept = " ".join(letter for n, letter in enumerate(letters) if n not in gone)
-    result = reduce(f"{' '.join(letters)} -> {kept}", array, combine=name)
-    if keepdims:
-        shape = [1 if n in gone else extent for n, extent in enumerate(array.shape)]
-        result = array_module([array]).reshape(result, shape)
+    text = f"{' '.join(letters)} -> {kept}"
+    if not keepdims:
+        return reduce(text, array, combine=name, out=out)
+    shape = tuple(1 if n in gone else extent for n, extent in enumerate(array.shape))
     if out is None:
-        return result
-    out[...] = result
+        return array_module([array]).reshape(reduce(text, array, combine=name), shape)
+    if getattr(out, "shape", None) != shape:
+        raise ShapeError(f"out is {shown(out)}, and the result has shape {shape}")
+    reduce(
+        text,
+        array,
+        combine=name,
+        out=out[tuple(0 if n in gone else slice(None) for n in range(array.ndim))],
+    )
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy_array import axes_of
 from mdtensor.api.frontends.reduce import reduce
 from mdtensor.errors import DTypeError, ShapeError, shown
+from mdtensor.options import whole
 from mdtensor.translate.scalar import Expr
 
 Several = int | Sequence[int]
@@ -111,7 +111,7 @@ class _Windows:
         axes: Sequence[int] | None,
     ) -> _Windows:
         """The windows that a caller describes."""
-        count = len(axes) if axes is not None else 2 if isinstance(window, int) else len(window)
+        count = _length("window", window, 2) if axes is None else _length("axes", axes)
         listed = axes_of(tuple(range(-count, 0)) if axes is None else tuple(axes), array.ndim)
         sizes = _several("window", window, count, least=1)
         strides = sizes if stride is None else _several("stride", stride, count, least=1)
@@ -141,10 +141,22 @@ class _Windows:
         return array_module([array]).pad(array, self._around, constant_values=value)
 
 
+def _length(name: str, given: Any, of_number: int | None = None) -> int:
+    """How many numbers were given: those of a list, or so many for a single one."""
+    if of_number is not None and isinstance(given, int):
+        return of_number
+    try:
+        return len(given)
+    except TypeError:
+        raise DTypeError(f"{name} is {shown(given)}", hint="a number for each axis") from None
+
+
 def _several(name: str, given: Several, count: int, *, least: int) -> tuple[int, ...]:
     """A number for each axis."""
     try:
-        listed = tuple(map(operator.index, (given,) * count if isinstance(given, int) else given))
+        listed = tuple(
+            whole(name, n) for n in ((given,) * count if isinstance(given, int) else given)
+        )
     except TypeError:
         raise DTypeError(
             f"{name} is {shown(given)}", hint="a number, or one for each axis"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -186,6 +187,8 @@ class LazyArray(NDArrayOperatorsMixin):
         squares = np.square(distances.real)
         if made.kind == "c":
             squares = squares + np.square(distances.imag)
+        if not isinstance(ddof, numbers.Real):
+            raise DTypeError(f"ddof is {shown(ddof)}, not a number")
         count = int(np.prod([self.shape[n] for n in axes], dtype=np.int64))
         total = squares._total("add", axes, keepdims, squares.dtype)
         result = _REAL.get(made.char, made)
