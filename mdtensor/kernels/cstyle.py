@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from mdtensor.kernels.dialect import Dialect
@@ -251,7 +252,10 @@ class _Renderer(ValueText):
         before = [*self.dialect.before_loops]
         if _stores_what_may_be_absent(loop):
             before += self.dialect.before_partial_scans
-        return [*before, f"for ({begin}; {bounds}) {{", *self._block(loop.body), "}"]
+        body = self._block(loop.body)
+        if _repeats(loop, body):
+            before += self.dialect.before_repetitions
+        return [*before, f"for ({begin}; {bounds}) {{", *body, "}"]
 
     def _pointer(self, pointer: Pointer) -> str:
         where = self.dialect.regions[pointer.region]
@@ -331,6 +335,13 @@ class _Renderer(ValueText):
         if store.memory != store.value.dtype:
             text = f"({self.dialect.types[store.memory.name]})({text})"
         return [f"{store.buffer}[{index!r}] = {text};"]
+
+
+def _repeats(loop: Loop, body: Sequence[str]) -> bool:
+    """Whether a loop does nothing but combine the same values again and again."""
+    if not all(isinstance(s, Declare | Let | Pointer | Set) for s in loop.body):
+        return False
+    return not any(re.search(rf"\b{loop.var}\b", line) for line in body)
 
 
 def _stores_what_may_be_absent(loop: Loop) -> bool:

@@ -322,5 +322,7 @@ CUDA = Dialect(
     hidden_remainder="remainder_of({number}, {by})",
     remainder_functions=_REMAINDER_FUNCTIONS,
     # Else its assembler takes what is set under a condition for what was set before (ADR 4).
+    # NVRTC writes such loops out and looks for a closed form of all turns, at times for ever.
+    before_repetitions=("#pragma unroll 1",),
     no_value="{}",
 )

@@ -117,9 +117,11 @@ class Dialect:
     # store in loops and behind them; and its functions.
     hidden_remainder: str = ""
     remainder_functions: str = ""
-    # Lines before every loop, and before loops that scan and store elements that may be absent.
+    # Lines before every loop, before loops that scan and store elements that may be absent, and
+    # before loops all of whose turns are the same.
     before_loops: tuple[str, ...] = ()
     before_partial_scans: tuple[str, ...] = ()
+    before_repetitions: tuple[str, ...] = ()
     # What follows the name of a variable that is declared without a value.
     no_value: str = ""
     # A fence that publishes local memory to copies from there; waits for these copies, and until

@@ -54,9 +54,11 @@ def test_random_kernels_compile(kind):
     assert count > 30
 
 
-@pytest.mark.parametrize("name", ["51/gpu/583" + fuzz.MD_HOM, "62/gpu/272"])
-def test_what_crashed_the_compiler_compiles(name):
-    """In a process of its own, which the compiler ended (docs/adr/0004)."""
+@pytest.mark.parametrize(
+    "name", ["51/gpu/583" + fuzz.MD_HOM, "62/gpu/272", "612/gpu/1174" + fuzz.MD_HOM]
+)
+def test_what_the_compiler_did_not_end_well_on_compiles(name):
+    """In a process of its own, which the compiler ended or never left (docs/adr/0004)."""
     assert alone(compiled_case, name, 60) == "compiled"
 
 
