@@ -96,6 +96,11 @@ def render(
     )
 
 
+def kernel_text(nest: LoopNest, dialect: Dialect) -> str:
+    """One kernel alone, for people: without what a program has before it."""
+    return _Renderer(dialect, streaming=False).kernel(nest)
+
+
 class _Renderer(ValueText):
     def __init__(self, dialect: Dialect, streaming: bool) -> None:
         super().__init__(dialect)

@@ -16,6 +16,7 @@ from mdtensor.lower.codegen.fuse_kernels import Wired, joined
 from mdtensor.lower.codegen.lowering import lowered
 from mdtensor.lower.gpu.candidates.unaligned import for_any_alignment
 from mdtensor.lower.ir.loop_nest import LoopNest
+from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.stage_timer import stage
@@ -39,11 +40,9 @@ def program_of(
     fragile = problem.operator is not None and forgets(problem.operator)
 
     def rendered(nests: Sequence[LoopNest]) -> KernelSource:
-        may_be_narrow = language.narrow_index and not schedule.long_indices
-        narrow = may_be_narrow and have_narrow_indices(problem, schedule, nests)
-        spelled = language.narrowed() if narrow else language
+        spelled = NARROW_INDICES(language, problem, schedule, nests)
         with stage("render"):
-            source = _rendered(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
+            source = RENDER(nests, spelled, inline=schedule.inline, streaming=schedule.streaming)
         return replace(source, fragile=fragile)
 
     def nests_of(schedule: Schedule, *, aligned: bool) -> tuple[LoopNest, ...]:
@@ -83,9 +82,18 @@ def joined_program_of(
         parts.append(Wired(kernel, arrays))
     fragile = any(p.operator is not None and forgets(p.operator) for p, _, _ in steps)
     return replace(
-        _rendered([joined(parts, inputs, outputs, between)], language, inline=True),
+        RENDER([FUSE(parts, inputs, outputs, between)], language, inline=True),
         fragile=fragile,
     )
+
+
+def _narrowed(
+    language: Language, problem: Problem, schedule: Schedule, nests: Sequence[LoopNest]
+) -> Language:
+    """The language with indices of 32 bits, where it has such, and all indices fit."""
+    may_be_narrow = language.narrow_index and not schedule.long_indices
+    narrow = may_be_narrow and have_narrow_indices(problem, schedule, nests)
+    return language.narrowed() if narrow else language
 
 
 def _rendered(
@@ -94,3 +102,8 @@ def _rendered(
     if isinstance(language, LLVM):
         return llvm_renderer.render(nests, language, inline=inline, streaming=streaming)
     return cstyle.render(nests, language, inline=inline, streaming=streaming)
+
+
+NARROW_INDICES = Pass("narrow indices", _narrowed)
+FUSE = Pass("fuse kernels", joined)
+RENDER = Pass("render", _rendered)

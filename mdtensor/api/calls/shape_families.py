@@ -19,7 +19,7 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.generic_kernels import Reference
 from mdtensor.api.engine.kernel_choice import Kernels, Unseen
 from mdtensor.bounded import Bounded
-from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.specs import TensorSpec
 
@@ -131,7 +131,7 @@ def family_of(
         if not again.steps or any(0 in step.md_hom.extents.values() for step in again.steps):
             return None
         problems = tuple([engine.problem_of(step.md_hom) for step in again.steps])
-        named = tuple(map(generalised, problems))
+        named = tuple(map(GENERALISE, problems))
         is_same = tuple([general for general, _ in named]) == generals
         results = tuple([of_step for _, of_step in named]), _layouts(again)
         numbers, by_name = watch.program(results), watch.by_name()
@@ -161,7 +161,7 @@ def _generalised(
     computation: Computed, engine: Engine
 ) -> tuple[tuple[Problem, ...], tuple[tuple[int, ...], ...]]:
     """The structures of all steps, and their sizes."""
-    found = [generalised(engine.problem_of(step.md_hom)) for step in computation.steps]
+    found = [GENERALISE(engine.problem_of(step.md_hom)) for step in computation.steps]
     return tuple([general for general, _ in found]), tuple([sizes for _, sizes in found])
 
 

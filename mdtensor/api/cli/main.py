@@ -144,7 +144,13 @@ def tune(
 
 @app.command()
 def explain(
-    subscripts: Subscripts, shapes: Shapes, dtype: DType = "f4", semiring: Semiring = None
+    subscripts: Subscripts,
+    shapes: Shapes,
+    dtype: DType = "f4",
+    semiring: Semiring = None,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Show what every pass of the lowering changes.")
+    ] = False,
 ) -> None:
     """Show what EXPR becomes on these shapes.
 
@@ -155,7 +161,7 @@ def explain(
 
     expression = expression_from_words([subscripts, *shapes], dtype, semiring)
     plan = mdtensor.compile(expression.subscripts, *expression.specs, **expression.options)
-    typer.echo(plan.explain())
+    typer.echo(plan.explain(passes=passes))
 
 
 @app.command(

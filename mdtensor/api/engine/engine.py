@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property, partial
 
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
@@ -46,14 +45,12 @@ from mdtensor.errors import CompileError, LoweringError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.cpu.parallelism import WORTH_THREADS
-from mdtensor.lower.problem.generic_problem import generalised
-from mdtensor.lower.problem.narrow_tuples import with_narrow_places
-from mdtensor.lower.problem.problem import Problem, points, problem_from_md_hom
+from mdtensor.lower.problem.generic_problem import GENERALISE
+from mdtensor.lower.problem.problem import Problem, points
 from mdtensor.lower.problem.problem_key import CODE_GENERATION, problem_key
-from mdtensor.lower.problem.widen_comparisons import with_compared_words
+from mdtensor.lower.problem.problem_of_device import problem_of_device
 from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.lower.schedule.default_schedule import plain
-from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.translate.md_hom import MDHom
 
@@ -116,16 +113,8 @@ class Engine:
         return self.target.kind == "gpu" and _is_worth_constants(problem)
 
     def problem_of(self, md_hom: MDHom) -> Problem:
-        """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
-
-        Places of tuples are as narrow as they can be; what has no vectors compares words.
-        """
-        problem = problem_from_md_hom(md_hom)
-        if not self.target.matrices:
-            scalar = problem.scalar.exact()
-            problem = problem if scalar is problem.scalar else replace(problem, scalar=scalar)
-        narrow = with_narrow_places(problem)
-        return narrow if asm_of(self.target.kind).vectors else with_compared_words(narrow)
+        """The problem of an `md_hom`, as the device computes it."""
+        return problem_of_device(md_hom, self.target)
 
     def fills_with_zeros(self, md_hom: MDHom) -> bool:
         """Whether kernels for the device read zeros outside of arrays, where an `md_hom` guards."""
@@ -183,6 +172,13 @@ class Engine:
         """The text of a problem's kernels by a schedule."""
         return source_of(problem, schedule, self.target)
 
+    def source_again(self, md_hom: MDHom, choice: Choice) -> KernelSource:
+        """The text of a chosen kernel, made once more, for who watches the passes."""
+        problem = self.problem_of(md_hom)
+        if choice.variant is None:
+            return self.source(problem, choice.schedule)
+        return self.source(GENERALISE(problem)[0], choice.variant)
+
     def untuned(self, problem: Problem) -> Choice:
         """The best general kernel that is compiled; for a new structure, the best there is.
 
@@ -195,7 +191,7 @@ class Engine:
                 return own
         if (own := self.improvement.own.get(problem)) is not None:
             return own
-        general, sizes = generalised(problem)
+        general, sizes = GENERALISE(problem)
         structure = self.structure(general)
         if not structure.variants:
             with self._first:
@@ -217,10 +213,10 @@ class Engine:
         launch = launch_sizes(sizes, schedule, schedule.parts)
         bound = program.bound((*sizes, *launch), schedule.inline)
         if served is None:
-            return Choice(problem, schedule, GENERAL, seconds, source, bound)
+            return Choice(problem, schedule, GENERAL, seconds, source, bound, variant=variant)
         bound = self.improvement.counted(served, bound)
         improves = partial(self.improvement.improves, served)
-        return Choice(problem, schedule, GENERAL, seconds, source, bound, improves)
+        return Choice(problem, schedule, GENERAL, seconds, source, bound, improves, variant)
 
     def structure(self, general: Problem) -> Structures:
         """The structure of that problem with names."""
@@ -274,10 +270,11 @@ class Engine:
         """What was chosen for a shape whose problem was not looked at."""
         structure, decision = served.structure, served.decision
         schedule = spread(structure, served.sizes, decision, self.target)
-        source, _ = structure.variants[decision.variant]
+        variant, seconds = decision.variant, decision.seconds
+        source, _ = structure.variants[variant]
         improves = partial(self.improvement.improves, served)
         problem = served.problem()
-        return Choice(problem, schedule, GENERAL, decision.seconds, source, program, improves)
+        return Choice(problem, schedule, GENERAL, seconds, source, program, improves, variant)
 
     def _is_apart(
         self,

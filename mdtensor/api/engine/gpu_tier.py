@@ -21,7 +21,7 @@ from mdtensor.backends.host.binary_cache import Compiled
 from mdtensor.backends.protocol import Device, Program
 from mdtensor.bounded import Bounded
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.lower.problem.generic_problem import generalised
+from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule
 
@@ -114,7 +114,7 @@ class GpuKernels:
 
     def _stand_in(self, problem: Problem) -> Choice | None:
         """A general kernel for a problem; None where none is compiled, or it would take long."""
-        general, sizes = generalised(problem)
+        general, sizes = GENERALISE(problem)
         structure = self._structure_of(general)
         self._load_general(structure)
         variants = self._best_of(problem, (*structure.variants,))
@@ -135,7 +135,7 @@ class GpuKernels:
             self.device.is_captured,
         )
         improves = partial(self._background.has, problem)
-        choice = Choice(problem, schedule, GENERAL, seconds, source, stand_in, improves)
+        choice = Choice(problem, schedule, GENERAL, seconds, source, stand_in, improves, variant)
         self.standing.keep(problem, choice)
         return choice
 
@@ -157,7 +157,7 @@ class GpuKernels:
         self._tell()
 
     def _ask_for_general(self, problem: Problem) -> None:
-        general, _ = generalised(problem)
+        general, _ = GENERALISE(problem)
         self._background.ask(general, partial(self._make_general, general, problem), must=True)
 
     def _make_general(self, general: Problem, problem: Problem) -> None:

@@ -36,7 +36,8 @@ Structures = Structure[Kernels]
 class Choice:
     """A chosen kernel: its schedule, program and source, and where the schedule came from.
 
-    `improves` tells whether the background is looking for a better one.
+    `improves` tells whether the background is looking for a better one, `variant` is the schedule
+    of the general kernel where it is one.
     """
 
     problem: Problem
@@ -46,6 +47,7 @@ class Choice:
     source: KernelSource
     program: Program
     improves: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
+    variant: Schedule | None = None
 
 
 @dataclass(frozen=True, slots=True)

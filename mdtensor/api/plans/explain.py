@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.problem.work import bytes_moved, flops
 from mdtensor.translate.md_hom import MDHom
 
 
-def explained(md_hom: MDHom, choice: Choice) -> str:
-    """One `md_hom` and the kernel that was chosen for it, for people."""
+def explained(md_hom: MDHom, choice: Choice, watched: Engine | None = None) -> str:
+    """One `md_hom` and the kernel that was chosen for it, for people.
+
+    With the engine that chose it, to be `watched`, all passes that made it.
+    """
     problem, seconds = choice.problem, choice.seconds
     kind = "measured" if choice.origin == "tuned" else "estimated"
     work, moved = flops(problem), bytes_moved(problem)
@@ -24,10 +30,21 @@ def explained(md_hom: MDHom, choice: Choice) -> str:
             "cost",
             f"  {kind} {seconds * 1e6:.1f} µs: {work / seconds / 1e9:.1f} GFLOP/s",
             f"  {moved / seconds / 1e9:.1f} GB/s of the fewest bytes",
-            "source",
-            *_indented(choice.source.text),
+            *(_source(choice) if watched is None else _passes(md_hom, choice, watched)),
         )
     )
+
+
+def _source(choice: Choice) -> list[str]:
+    return ["source", *_indented(choice.source.text)]
+
+
+def _passes(md_hom: MDHom, choice: Choice, engine: Engine) -> list[str]:
+    from mdtensor.api.plans.explain_passes import passes_of, passes_text
+
+    ran = passes_of(partial(engine.source_again, md_hom, choice))
+    lines = passes_text(ran, engine.target.dialect)
+    return ["passes", *_indented("\n".join(lines))]
 
 
 def _indented(text: str) -> list[str]:

@@ -196,12 +196,18 @@ class Plan(PlanLaunches):
     def calls(self) -> list[Steps]:
         """The steps of the computations that a call of the plan runs."""
 
-    def explain(self) -> str:
-        """What runs: every `md_hom`, the schedule and where it is from, cost and source."""
+    def explain(self, *, passes: bool = False) -> str:
+        """What runs: every `md_hom`, the schedule and where it is from, cost and source.
+
+        With `passes`, all passes of the lowering in order instead of the source alone: each with
+        what it changed, from the `md_hom` to the source.
+        """
         if not self.md_homs:
             return f"nothing is computed: {listed(self.results)} is empty, or filled with zeros"
+        with at(self.device):
+            engine = registry.engine_for(self.arrays) if passes else None
         pairs = zip(self.md_homs, self.choices(), strict=True)
-        return "\n\n".join(explained(md_hom, choice) for md_hom, choice in pairs)
+        return "\n\n".join(explained(md_hom, choice, engine) for md_hom, choice in pairs)
 
     def __repr__(self) -> str:
         return f"Plan({self._call})"

@@ -49,6 +49,7 @@ from mdtensor.lower.codegen.tma.wgmma_store import validate_results
 from mdtensor.lower.ir.index import Index, as_index, product
 from mdtensor.lower.ir.loop_nest import Argument, LoopNest
 from mdtensor.lower.ir.statements import Allocate, Block, Statement
+from mdtensor.lower.pass_runner import Pass, run
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scatter_pattern import selected, selecting
 from mdtensor.lower.schedule.machine_model import asm_of
@@ -56,27 +57,39 @@ from mdtensor.lower.schedule.rules.valid import validate
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 
+LoopNests = tuple[LoopNest, ...]
 _COUNTERS = Argument("counters", np.dtype(np.uint32), "counters")
 
 
 def lowered(
     problem: Problem, schedule: Schedule, head: str = "", *, aligned: bool = False
-) -> tuple[LoopNest, ...]:
+) -> LoopNests:
     """The kernels of a problem, to be run one after the other with the same arguments.
 
     Those for `aligned` buffers, which begin at multiples of 16 bytes, may access several elements
     at once. `head` is a comment at the beginning of each. Raises LoweringError where the schedule
     does not fit the problem.
     """
+    computed = run(schedule.rewrites(problem), problem)
+    kernels = EMIT(computed, schedule, head, aligned=aligned)
+    return run(NEST_PASSES, kernels) if asm_of(schedule.asm).vectors else kernels
+
+
+def _emitted(problem: Problem, schedule: Schedule, head: str, *, aligned: bool) -> LoopNests:
     kernels = _kernels(_frame(problem, schedule, aligned=aligned))
-    if asm_of(schedule.asm).vectors:
-        kernels = [replace(kernel, body=interleaved(kernel.body)) for kernel in kernels]
     return tuple(replace(kernel, name=f"kernel_{n}", head=head) for n, kernel in enumerate(kernels))
 
 
-def _frame(guarded: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
+def _interleaved(kernels: LoopNests) -> LoopNests:
+    return tuple(replace(kernel, body=interleaved(kernel.body)) for kernel in kernels)
+
+
+EMIT = Pass("emit loops", _emitted)
+NEST_PASSES = (Pass("interleave vectors", _interleaved),)
+
+
+def _frame(problem: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
     """Checks a schedule; returns the tiled problem with the layouts of its staged inputs."""
-    problem = schedule.computed(guarded)
     validate(problem, schedule)
     if schedule.tensor:
         validate_tensor(problem, schedule)
@@ -91,7 +104,7 @@ def _frame(guarded: Problem, schedule: Schedule, *, aligned: bool) -> Frame:
     return Frame(problem, schedule, tilings, layouts, aligned)
 
 
-def _kernels(frame: Frame) -> tuple[LoopNest, ...]:
+def _kernels(frame: Frame) -> LoopNests:
     if frame.schedule.scatter:
         return _scattered(frame)
     if frame.schedule.resident and frame.problem.scanned >= 0:
@@ -104,7 +117,7 @@ def _kernels(frame: Frame) -> tuple[LoopNest, ...]:
     return _reduced_in_parts(frame, partials)
 
 
-def _reduced_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
+def _reduced_in_parts(frame: Frame, partials: Partials) -> LoopNests:
     """A split reduction: groups leave partial results, which are combined afterwards."""
     if frame.schedule.cluster:
         partials = cluster_reduction.partials_of_cluster(frame.problem, frame.tilings, partials)
@@ -117,7 +130,7 @@ def _reduced_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
     return first, _second_stage(frame, partials)
 
 
-def _scanned_in_parts(frame: Frame, partials: Partials) -> tuple[LoopNest, ...]:
+def _scanned_in_parts(frame: Frame, partials: Partials) -> LoopNests:
     """A scan in three phases: totals of the parts, a scan of the totals, a scan of each part."""
     first, last = _totals(frame, partials), kernel_of(frame, partials)
     if not frame.schedule.in_turn:

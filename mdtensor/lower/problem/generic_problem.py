@@ -15,6 +15,7 @@ import numpy as np
 
 from mdtensor.bounded import Bounded
 from mdtensor.lower.ir.index import Index, as_index, name
+from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.problem import Computed, Finish, Problem, Read, Write
 from mdtensor.lower.problem.simd_lanes import MOST_APART
 from mdtensor.translate.graphs import folded
@@ -54,6 +55,7 @@ def generalised(problem: Problem) -> tuple[Problem, tuple[int, ...]]:
     return general, sizes
 
 
+GENERALISE = Pass("generalise", generalised)
 # Structures by what tells them apart: to look one up takes less than to make it again.
 _known = Bounded[tuple[object, ...], Problem](1024)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mdtensor.errors import LoweringError
 from mdtensor.lower.ir.index import Index, as_index
+from mdtensor.lower.pass_runner import Pass, run
 from mdtensor.lower.problem.merge_dims import Merging
 from mdtensor.lower.problem.signed_zeros import beginning_with_zero, with_scans_from_minus_zero
 from mdtensor.lower.problem.split_complex import real_from_complex
@@ -227,7 +228,11 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
     combination: `translate.rewrites.stages` gives a chain of md_homs without those; and where there
     are more points than 64 bits count.
     """
-    real = real_from_complex(with_total_operators(with_lifted_operators(md_hom)))
+    return FLATTEN(run(MD_HOM_PASSES, md_hom))
+
+
+def _flattened(real: MDHom) -> Problem:
+    """The problem of an MDHom without complex numbers, whose operators are total."""
     _check_one_kernel(real)
     dims = [dim for dim in real.dims if dim.extent != 1]
     labels = [dim.name for dim in dims]
@@ -271,6 +276,14 @@ def problem_from_md_hom(md_hom: MDHom) -> Problem:
         finish=None if len(functions) == 1 else Finish(functions[1], between),
         reaches=tuple([_reach(buffer) for buffer in real.inputs]),
     )
+
+
+MD_HOM_PASSES = (
+    Pass("lift operators", with_lifted_operators),
+    Pass("make operators total", with_total_operators),
+    Pass("split complex numbers", real_from_complex),
+)
+FLATTEN = Pass("flatten", _flattened)
 
 
 def _check_one_kernel(md_hom: MDHom) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from mdtensor.errors import LoweringError
+from mdtensor.lower.pass_runner import Pass
 from mdtensor.lower.problem.minmax_operators import with_extremes
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.zero_padding import zero_filled
@@ -35,6 +36,10 @@ MOST_OF_CLUSTER = 8  # groups, on every device that has clusters
 MOST_VECTORS, MOST_POINTS = 1 << 10, 1 << 14
 _MOST_CHARACTERS = 1 << 16  # of a text
 TAILS = ("split", "pad", "overlap")
+SCHEDULED_PASSES: tuple[Pass[Problem, [], Problem], ...] = (
+    Pass("fill with zeros", zero_filled),
+    Pass("use extremes", with_extremes),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,15 @@ class Schedule:
 
     def computed(self, problem: Problem) -> Problem:
         """The problem as it is computed: guarded streams are zero outside, extremes functions."""
+        for each in self.rewrites(problem):
+            problem = each.does(problem)
+        return problem
+
+    def rewrites(self, problem: Problem) -> tuple[Pass[Problem, [], Problem], ...]:
+        """The passes that rewrite a problem for the schedule: where accumulators stay, on GPUs."""
         stays = self.resident and not self.scatter and problem.scanned < 0
         fills = asm_of(self.asm).cooperative and stays and bool(problem.contracted)
-        return with_extremes(zero_filled(problem)) if fills else problem
+        return SCHEDULED_PASSES if fills else ()
 
     def block(self, d: int) -> int:
         """Points of a dim that a group computes at once."""

@@ -152,6 +152,14 @@ def test_explain_shows_all_stages() -> None:
     assert "__kernel" in shown
 
 
+def test_explain_shows_all_passes() -> None:
+    shown = run("explain", "--passes", "ij,jk->ik", "64,128", "128,32")
+    headings = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
+    assert headings == ["md_hom", "problem", "schedule", "cost", "passes"]
+    assert "\n  split complex numbers: changes nothing\n  flatten: MDHom -> Problem\n" in shown
+    assert "    dims i:64 j:128+ k:32\n" in shown
+
+
 def test_explain_takes_types() -> None:
     shown = run("explain", "ij,jk->ik", "4,5:i4", "5,6", "--dtype", "f8")
     assert "A: int32[4, 5]" in shown

@@ -607,6 +607,7 @@ def _facts(rng: random.Random) -> Call:
 
 _COMMANDS: Sequence[Sequence[str]] = [
     ("explain", "ij,jk->ik", "4,5", "5,6"),
+    ("explain", "ij,jk->ik", "4,5", "5,6", "--passes"),
     ("explain", "i h+r -> h", "4,5", "r=2"),
     ("tune", "ij,jk->ik", "4,5:f8", "5,6", "--budget", "2s", "--quiet"),
     ("tune", "--file", "list.txt"),

@@ -1,0 +1,59 @@
+"""Passes: named steps from value to value, which may be watched while the lowering runs them.
+
+`kernels.passes` lists all of them in the order in which they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+Before = TypeVar("Before")
+After = TypeVar("After")
+Given = ParamSpec("Given")
+
+Watcher = Callable[["Pass[Any, ..., Any]", Any, Any], None]
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Generic[Before, Given, After]):
+    """A named step of the lowering: from a value, and facts beside it, to the next value.
+
+    One that changes nothing returns the value itself, or an equal one.
+    """
+
+    name: str
+    does: Callable[Concatenate[Before, Given], After]
+
+    def __call__(self, value: Before, *args: Given.args, **options: Given.kwargs) -> After:
+        """Does it, and tells who watches."""
+        after = self.does(value, *args, **options)
+        if (watcher := _watcher.get()) is not None:
+            watcher(self, value, after)
+        return after
+
+
+def run(
+    passes: Sequence[Pass[Before, Given, Before]],
+    value: Before,
+    *args: Given.args,
+    **options: Given.kwargs,
+) -> Before:
+    """The value after all passes, one after the other."""
+    for each in passes:
+        value = each(value, *args, **options)
+    return value
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Generator[None]:
+    """Tells `watcher` of the passes that this thread runs: each with the values around it."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)

@@ -1,0 +1,36 @@
+"""(MDHom, Target) -> Problem: the problem of a formal object as one kind of device computes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mdtensor.lower.pass_runner import Pass
+from mdtensor.lower.problem.narrow_tuples import with_narrow_places
+from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
+from mdtensor.lower.problem.widen_comparisons import with_compared_words
+from mdtensor.specs import Target
+from mdtensor.translate.md_hom import MDHom
+
+
+def problem_of_device(md_hom: MDHom, target: Target) -> Problem:
+    """The problem of an `md_hom`; a device that rounds no factors has that of exact ones.
+
+    Places of tuples are as narrow as they can be; what has no vectors compares words. Raises
+    LoweringError where one kernel cannot compute it (see `problem_from_md_hom`).
+    """
+    problem = problem_from_md_hom(md_hom)
+    if not target.matrices:
+        problem = EXACT(problem)
+    problem = NARROW(problem)
+    return WIDEN(problem) if target.kind == "gpu" else problem
+
+
+def _with_exact_factors(problem: Problem) -> Problem:
+    scalar = problem.scalar.exact()
+    return problem if scalar is problem.scalar else replace(problem, scalar=scalar)
+
+
+EXACT = Pass("keep factors exact", _with_exact_factors)
+NARROW = Pass("narrow tuples", with_narrow_places)
+WIDEN = Pass("widen comparisons", with_compared_words)
+DEVICE_PASSES = (EXACT, NARROW, WIDEN)
