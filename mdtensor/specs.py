@@ -138,6 +138,23 @@ def _whole(number: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class CoreLimits:
+    """What the groups of one core of a GPU share; the defaults are NVIDIA's since Ampere's A100.
+
+    A core has so many `registers` of 32 bits, `threads` (work-items) and `groups` at one time; each
+    of its `schedulers` begins one instruction of a warp in a cycle. The system takes
+    `reserved_bytes` of local memory for each group. Under load it runs at `sustained` of its clock.
+    """
+
+    registers: int = 65536
+    threads: int = 2048
+    groups: int = 32
+    schedulers: int = 4
+    reserved_bytes: int = 1024
+    sustained: float = 0.86
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """The facts about a device that constraints and the cost model read.
 
@@ -148,7 +165,8 @@ class Target:
     `clusters` whether some that run at one time reach each other's local memory.
     `matrices` tells whether warps multiply matrices of half floats, `bulk_copies` whether four
     warps do so together, and boxes of arrays copy themselves to local memory. `units` is the number
-    of vectors whose products and sums a core computes in one cycle.
+    of vectors whose products and sums a core computes in one cycle; on GPUs, where vectors have one
+    element, that of work-items. `core` is what groups share on GPUs.
     """
 
     kind: str
@@ -173,6 +191,17 @@ class Target:
     matrices: bool = False
     bulk_copies: bool = False
     units: int = 1
+    core: CoreLimits = CoreLimits()
+
+    @property
+    def clock(self) -> float:
+        """Cycles of a core per second: in each, every unit does one multiply-add."""
+        return self.rate * 4 / self.vector_bytes / self.units
+
+    @property
+    def sustained_clock(self) -> float:
+        """Cycles of a GPU's core per second, under load."""
+        return self.clock * self.core.sustained
 
     def lanes(self, dtype: np.dtype) -> int:
         """Elements of `dtype` in one vector register; 1 on a device without vectors."""

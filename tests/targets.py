@@ -37,6 +37,7 @@ H200 = Target(
     max_threads=1024,
     warp=32,
     rate=1.98e9 * 128,
+    units=128,
     bandwidth=4.8e12,
     launch_seconds=5e-6,
     counts_groups=True,

@@ -14,11 +14,14 @@ from mdtensor.backends.cuda.nvrtc import INSTALL_HINT, Nvrtc
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode
 from mdtensor.errors import NoDeviceError
 from mdtensor.kernels.kernel_source import KernelSource
-from mdtensor.specs import Target
+from mdtensor.specs import CoreLimits, Target
 
 # Numbers of cudaDeviceAttr: kHz of cores and of memory, bits of the bus between them, and bytes of
-# shared memory that a block can have if it asks for them.
+# shared memory that a block can have if it asks for them; what the blocks of a core share: threads,
+# registers, their number, and bytes of shared memory that the system takes for each.
 _CLOCK, _MEMORY, _WIDTH, _LOCAL = 13, 36, 37, 97
+_THREADS, _REGISTERS, _BLOCKS, _RESERVED = 39, 82, 106, 111
+_UNITS = 128  # multiply-adds of float32 that a core begins in a cycle
 # The first capability whose own instructions need an architecture with an "a".
 _SPECIFIC = 9
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
@@ -84,14 +87,23 @@ class CupyDevice:
             local_bytes=int(cuda.runtime.deviceGetAttribute(_LOCAL, number)),
             max_threads=int(facts["maxThreadsPerBlock"]),
             warp=int(facts["warpSize"]),
-            rate=clock * 128,
+            rate=clock * _UNITS,
+            units=_UNITS,
             bandwidth=bandwidth,
             launch_seconds=5e-6,
             counts_groups=True,
             clusters=facts["major"] >= _SPECIFIC,
             matrices=facts["major"] >= 8,
             bulk_copies=facts["major"] == _SPECIFIC,
+            core=self._core(),
         )
+
+    def _core(self) -> CoreLimits:
+        """What the blocks of a core share, by the driver's word."""
+        attribute = self.cupy.cuda.runtime.deviceGetAttribute
+        numbers = (_REGISTERS, _THREADS, _BLOCKS, _RESERVED)
+        registers, threads, groups, reserved = (int(attribute(n, self.number)) for n in numbers)
+        return CoreLimits(registers, threads, groups, reserved_bytes=reserved)
 
     def _rates(self) -> tuple[float, float]:
         """Cycles and bytes of memory per second, by the driver's word."""

@@ -59,7 +59,7 @@ def _gpu(device: Any) -> Target:
         max_threads=int(device.max_work_group_size),
         warp=_WARP,
         rate=max(1, int(device.max_clock_frequency)) * 1e6 * _LANES,
-        units=1,
+        units=_LANES,
         bandwidth=_BANDWIDTH,
         launch_seconds=5e-6,
         has_fp64=bool(device.double_fp_config),

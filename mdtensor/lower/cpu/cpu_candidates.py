@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mdtensor.lower.cpu.candidates_two_dims import tiles_of_two
-from mdtensor.lower.cpu.cost.cache_traffic import PAGE
 from mdtensor.lower.cpu.cost.cpu_cost import runs_along_lanes
 from mdtensor.lower.cpu.cost.cpu_facts import reads_around
 from mdtensor.lower.ir.index import as_index
@@ -26,6 +25,7 @@ from mdtensor.lower.schedule.default_schedule import (
     scattering,
     short_reductions,
 )
+from mdtensor.lower.schedule.machine_model import PAGE
 from mdtensor.lower.schedule.rules.row_stores import rows_across, unlike_rows
 from mdtensor.lower.schedule.rules.valid import is_valid
 from mdtensor.lower.schedule.schedule import MOST_AHEAD, Schedule

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 
 from mdtensor.errors import LoweringError
 
-WARP = 32  # work-items that can exchange values without local memory
+# Facts that all devices of a kind share, for which code is generated. Of GPUs: work-items that can
+# exchange values without local memory, and bytes of a line of memory and of a sector of it.
+WARP, GPU_LINE, GPU_SECTOR = 32, 128, 32
+# Of processors: bytes of a line of their caches and of a page; bytes between lines that map to one
+# set of L1; L2 and L3 have so many ways.
+CPU_LINE, PAGE, WAY_BYTES, L2_WAYS = 64, 4096, 4096, 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ from mdtensor.lower.ir.tma_statements import (
     TensorMap,
 )
 from mdtensor.lower.problem.problem import Axis
+from mdtensor.lower.schedule.machine_model import WARP
 
-WARP = 32
 _FULL, _EMPTY = "full", "empty"
 _STAGE, _PHASE, _BEFORE, _FOUR_WARPS = "stage", "phase", "before", "four_warps"
 _U64 = np.dtype(np.uint64)

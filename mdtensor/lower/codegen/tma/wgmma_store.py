@@ -22,13 +22,13 @@ from mdtensor.lower.ir.statements import Allocate, If, IndexCalc, LetIndex, Stat
 from mdtensor.lower.ir.tma_statements import AwaitStores, BulkStore, TensorMap, WarpBarrier
 from mdtensor.lower.ir.values import Pack, Ref
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.machine_model import WARP
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 
 _PANELS, _MAP = "R", "TR"
 _ROW = 128  # bytes of a panel's row
 _ROWS = 16  # of a warp
-_WARP = 32
 _GROUP = 8  # rows, or columns, of which a work-item has one, or two
 
 
@@ -61,7 +61,7 @@ def validate_results(problem: Problem, schedule: Schedule) -> None:
 def panels_of_results(frame: Frame) -> list[Statement]:
     """Declares the panels in local memory through which results leave."""
     memory = _memory(frame)
-    warps = frame.items // _WARP
+    warps = frame.items // WARP
     elements = _ROWS * _ROW // memory.itemsize
     return [Allocate(_PANELS, memory, "local", warps * _buffers(frame) * elements)]
 

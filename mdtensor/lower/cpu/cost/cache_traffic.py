@@ -14,22 +14,21 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from mdtensor.lower.problem.problem import Problem, Stream, Write
+from mdtensor.lower.schedule.machine_model import CPU_LINE, L2_WAYS, PAGE, WAY_BYTES
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
-LINE = 64
 # Of a cache, what a working set may take; of the last one, which others use too, a half.
 FILLED = (0.9, 0.9, 0.5)
-# Bytes between lines that map to one set of L1; L2 and L3 have so many ways.
-WAY_BYTES = 4096
-L2_WAYS = 16
+READ_AND_WRITTEN = 2.0  # times that a result is moved which does not pass the caches
+FILLED_WAYS = 0.75  # of the ways of the sets that rows fall into
 # Bytes per cycle and core, from L2, L3 and main memory.
 BYTES_PER_CYCLE = (40.0, 28.0, 10.0)
 # Start-up cost of a run, in bytes that L2, L3 and memory could have delivered meanwhile; and the
 # factor on it where memory is prefetched.
 STARTING, STARTING_AHEAD = (0.0, 200.0, 200.0), 0.1
 # Pages that a core walks through side by side, each fetched ahead.
-PAGE, PAGES = 4096, 96
+PAGES = 96
 
 
 # The loops from the register tile outwards: each dim, and the extents covered inside.
@@ -123,9 +122,9 @@ class Footprint:
             return size
         gap, nearest = self.steps[0]
         length = min(covered[nearest], self.extents[nearest])
-        if nearest != next_dim and length * gap < LINE:
-            return size * max(1.0, LINE / (max(1, length) * self.itemsize))
-        return size * max(1.0, min(gap, LINE) / self.itemsize)
+        if nearest != next_dim and length * gap < CPU_LINE:
+            return size * max(1.0, CPU_LINE / (max(1, length) * self.itemsize))
+        return size * max(1.0, min(gap, CPU_LINE) / self.itemsize)
 
     def occupied(self, covered: tuple[int, ...]) -> float:
         """Bytes of cache that the covered extents take; unaligned rows take a line more.
@@ -134,11 +133,15 @@ class Footprint:
         """
         size = self.bytes(covered)
         spans = self.spans(covered)
-        if len(spans) < 2 or spans[0][0] != self.itemsize or spans[0][1] * self.itemsize <= LINE:
+        if (
+            len(spans) < 2
+            or spans[0][0] != self.itemsize
+            or spans[0][1] * self.itemsize <= CPU_LINE
+        ):
             return size
-        if all(step % LINE == 0 for step, _ in spans[1:]):
+        if all(step % CPU_LINE == 0 for step, _ in spans[1:]):
             return size
-        return size + math.prod([count for _, count in spans[1:]]) * (LINE - self.itemsize)
+        return size + math.prod([count for _, count in spans[1:]]) * (CPU_LINE - self.itemsize)
 
     def pieces(self, covered: tuple[int, ...], size: int) -> float:
         """Lines or pages, of `size` bytes, touched in the covered extents."""
@@ -159,25 +162,25 @@ class Footprint:
         )
         length = self.itemsize
         for step, count in self.spans(walked):
-            if step > max(length, LINE):
+            if step > max(length, CPU_LINE):
                 break
             length += step * (count - 1)
         return float(length)
 
     def is_held(self, covered: tuple[int, ...], cache: Cache) -> bool:
         """Whether the covered lines fit into the cache sets that they map to."""
-        lines, places, together = self.pieces(covered, LINE), 1.0, cache.way
+        lines, places, together = self.pieces(covered, CPU_LINE), 1.0, cache.way
         if lines <= cache.ways // 2:
             return True
         for step, count in self.spans(covered):
-            if step < LINE:
-                places *= max(1.0, min(count * step, cache.way) / LINE)
-                together = math.gcd(together, LINE)
+            if step < CPU_LINE:
+                places *= max(1.0, min(count * step, cache.way) / CPU_LINE)
+                together = math.gcd(together, CPU_LINE)
             else:
                 places *= min(count, cache.way // math.gcd(step, cache.way))
                 together = math.gcd(together, step)
-        sets = min(places, cache.way / max(together, LINE))
-        return lines <= sets * cache.ways * 0.75
+        sets = min(places, cache.way / max(together, CPU_LINE))
+        return lines <= sets * cache.ways * FILLED_WAYS
 
 
 def footprint_of(
@@ -284,7 +287,7 @@ def _traffic(
     # as written, the first time too unless they pass the caches.
     finished = [(d, _finished(problem, shape, covered)) for d, covered in levels]
     passes = math.prod(-(-shape.extents[d] // shape.tiles[d]) for d in problem.contracted)
-    ways = 1.0 if schedule.streaming and passes == 1 else 2.0
+    ways = 1.0 if schedule.streaming and passes == 1 else READ_AND_WRITTEN
     for footprint in writes:
         waits = 1.0 + cache.starting / footprint.run(beside, next_dim, part)
         total += ways * waits * _moved(footprint, shape, finished, fitting)

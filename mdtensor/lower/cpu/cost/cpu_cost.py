@@ -12,7 +12,7 @@ import math
 from functools import lru_cache
 from heapq import heapreplace
 
-from mdtensor.lower.cpu.cost.cache_traffic import BYTES_PER_CYCLE, PAGE, Shape, transfer_cycles
+from mdtensor.lower.cpu.cost.cache_traffic import BYTES_PER_CYCLE, Shape, transfer_cycles
 from mdtensor.lower.cpu.cost.cpu_facts import Case, Facts, Walk, facts_of, reads_around
 from mdtensor.lower.cpu.cost.register_tile_cost import (
     LATENCY,
@@ -22,12 +22,15 @@ from mdtensor.lower.cpu.cost.register_tile_cost import (
 from mdtensor.lower.cpu.cost.staging_cost import cycles_to_stage
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scatter_pattern import selected
+from mdtensor.lower.schedule.machine_model import PAGE
 from mdtensor.lower.schedule.rules.row_stores import unlike_rows
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
 # Combining an element with what is in its place, apart from waiting for the one before.
 SCATTER = 3.0
+OF_PLACE = 2.0  # cycles to begin and to combine a place of a copy
+TIMES_MOVED = 3.0  # that the bytes of partial results are written and read
 # Of computing and of waiting for each cache, what does not hide behind the longest; less where what
 # is read at several places is asked for ahead.
 APART, APART_AHEAD = 0.3, 0.15
@@ -61,7 +64,7 @@ def estimate(
     facts = facts_of(problem)
     shape = _shape(facts, schedule)
     case = Case(problem, schedule, target, facts, shape)
-    hertz = target.rate * 4 / target.vector_bytes / target.units
+    hertz = target.clock
     cycles, work = _work(case, general=general)
     groups = math.prod(shape.parts)
     if schedule.inline or groups == 1:
@@ -94,7 +97,7 @@ def least_seconds(
         return 0.0
     facts = facts_of(problem)
     case = Case(problem, schedule, target, facts, _shape(facts, schedule))
-    hertz = target.rate * 4 / target.vector_bytes / target.units
+    hertz = target.clock
     return ROUNDED * least_cycles_of_tiles(case, general=general) / hertz / target.cores
 
 
@@ -153,7 +156,7 @@ def _combining(problem: Problem, shape: Shape, target: Target) -> float:
     elements = math.prod(shape.extents[d] for d in problem.kept)
     nbytes = groups * elements * sum(t.itemsize for t in problem.scalar.result_dtypes)
     level = sum(nbytes > size for size in (target.l2_bytes, target.l3_bytes / 2))
-    return 3.0 * nbytes / BYTES_PER_CYCLE[level]
+    return TIMES_MOVED * nbytes / BYTES_PER_CYCLE[level]
 
 
 def _scattering(problem: Problem, shape: Shape) -> float:
@@ -163,7 +166,7 @@ def _scattering(problem: Problem, shape: Shape) -> float:
     copies = math.prod(shape.registers[d] * shape.parts[d] for d in problem.contracted)
     places = math.prod(shape.extents[d] for d in problem.kept) * copies
     waiting = LATENCY / math.prod(shape.registers[d] for d in problem.contracted)
-    return elements * (SCATTER + waiting) + places * 2.0
+    return elements * (SCATTER + waiting) + places * OF_PLACE
 
 
 def _shape(facts: Facts, schedule: Schedule) -> Shape:

@@ -6,10 +6,11 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
-from mdtensor.lower.cpu.cost.cache_traffic import LINE, WAY_BYTES, Shape
+from mdtensor.lower.cpu.cost.cache_traffic import Shape
 from mdtensor.lower.cpu.cost.cpu_facts import Case, Facts, Walk
 from mdtensor.lower.ir.register_types import BOOL
 from mdtensor.lower.problem.generic_problem import apart_along
+from mdtensor.lower.schedule.machine_model import CPU_LINE, WAY_BYTES
 
 # Loads that a core starts per cycle, and the cost of a gathered element relative to a load.
 LOADS_PER_CYCLE, GATHER_PER_ELEMENT = 2.0, 0.8
@@ -82,9 +83,9 @@ def _load_cycles(case: Case, walk: Walk, offsets: frozenset[int], *, staged: boo
     itemsize = walk.itemsize
     if staged or len({offset % width for offset in offsets}) < 2:
         steps = [stride for d, stride in enumerate(walk.strides) if d != lane]
-        uneven = not staged and any(step * itemsize % LINE for step in steps)
-        return LOAD + CROSSING * (uneven and width * itemsize / LINE)
-    cycles = LOAD + CROSSING * min(1.0, width * itemsize / LINE)
+        uneven = not staged and any(step * itemsize % CPU_LINE for step in steps)
+        return LOAD + CROSSING * (uneven and width * itemsize / CPU_LINE)
+    cycles = LOAD + CROSSING * min(1.0, width * itemsize / CPU_LINE)
     for d in case.facts.kept:
         stride = abs(walk.strides[d])
         if d != lane and stride and stride * itemsize % WAY_BYTES == 0:

@@ -36,6 +36,12 @@ ASKING = 0.2
 PEELED = 0.6
 # Cycles to join a vector from two, in rows that are not aligned.
 JOINING = 1.0
+# Cost of what is left of a dim, in whole steps or tiles: of a reduction along the lanes, for each
+# vector and for each single element; of a kept dim, for each smaller tile of a general kernel, in
+# any case and for a whole tile of others; along the lanes, for each narrower vector.
+NARROW_STEP, SINGLE_STEP, NARROW_TILE, REST, REST_PART, NARROW_VECTOR = 0.6, 0.5, 0.6, 0.3, 0.7, 0.8
+ADDED = 1.5  # times the cost of results that are added to those of the tile before
+SCANNED = 2.0  # operations of a scan inside a vector, for each doubling of its width
 
 
 class RegisterTile(NamedTuple):
@@ -91,7 +97,7 @@ def _all_tiles(case: Case, tile: RegisterTile, step: float, *, general: bool) ->
     elif schedule.lane in facts.contracted:
         finish = _combining_lanes(tile.rows, tile.vectors)
     passes = math.prod([-(-shape.extents[d] // shape.tiles[d]) for d in facts.contracted])
-    finish = (finish + TILE_OVERHEAD) * passes * (1.5 if passes > 1 else 1.0)
+    finish = (finish + TILE_OVERHEAD) * passes * (ADDED if passes > 1 else 1.0)
     tiles = 1.0
     for d in facts.kept:
         tiles *= _tiles_along(d, case, general=general)
@@ -166,8 +172,8 @@ def _steps(case: Case) -> float:
     for d in case.facts.contracted:
         extent, register = shape.extents[d], shape.registers[d]
         if d == schedule.lane:
-            steps *= extent // register + (extent % register) / schedule.width * 0.6
-            steps += extent % schedule.width * 0.5
+            steps *= extent // register + (extent % register) / schedule.width * NARROW_STEP
+            steps += extent % schedule.width * SINGLE_STEP
         else:
             steps *= extent
     return steps
@@ -189,7 +195,7 @@ def _scan_step(problem: Problem, schedule: Schedule, step: float, stores: float)
         combining = float(operations(*problem.operator.results))
     inside = 0.0
     if schedule.lane == problem.scanned:
-        inside = 2.0 * math.log2(schedule.width) * combining
+        inside = SCANNED * math.log2(schedule.width) * combining
     return max(step + inside, LATENCY * combining) + stores
 
 
@@ -204,11 +210,11 @@ def _tiles_along(d: int, case: Case, *, general: bool) -> float:
         return whole
     if d != schedule.lane:
         if general:
-            return whole + rest.bit_count() * 0.6
-        return whole + 0.3 + 0.7 * rest / register
+            return whole + rest.bit_count() * NARROW_TILE
+        return whole + REST + REST_PART * rest / register
     vectors = register // width
     pieces = rest // width
     if general:
-        return whole + pieces + (rest % width).bit_count() * 0.8
+        return whole + pieces + (rest % width).bit_count() * NARROW_VECTOR
     pieces += 1 if schedule.tail != "split" else (rest % width).bit_count()
-    return whole + max(0.3, pieces / vectors)
+    return whole + max(REST, pieces / vectors)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from mdtensor.lower.cpu.cost.cache_traffic import WAY_BYTES, Shape
+from mdtensor.lower.cpu.cost.cache_traffic import Shape
 from mdtensor.lower.problem.generic_problem import apart_along
 from mdtensor.lower.problem.problem import Problem, Stream
+from mdtensor.lower.schedule.machine_model import WAY_BYTES
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mdtensor.lower.cpu.cost.cache_traffic import LINE, Footprint, Shape, caches_of
+from mdtensor.lower.cpu.cost.cache_traffic import Footprint, Shape, caches_of
 from mdtensor.lower.problem.generic_problem import apart_along
 from mdtensor.lower.problem.problem import Problem, Write
+from mdtensor.lower.schedule.machine_model import CPU_LINE
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
@@ -38,7 +39,9 @@ def cycles_to_write(
             cycles = max(cycles, STORE + SHUFFLE)
         elif lane >= 0 and write.strides[lane].constant != 1:
             rows = _rows(write, schedule, shape, general) if schedule.transposed else 1
-            held = rows * footprint.itemsize >= LINE or _is_held(problem, footprint, shape, target)
+            held = rows * footprint.itemsize >= CPU_LINE or _is_held(
+                problem, footprint, shape, target
+            )
             cycles = max(cycles, _cycles_across(schedule.width, min(rows, schedule.width), held))
     return cycles
 

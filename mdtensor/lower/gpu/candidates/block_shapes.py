@@ -13,13 +13,13 @@ from functools import lru_cache
 
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.zero_padding import zero_filled
+from mdtensor.lower.schedule.machine_model import WARP
 from mdtensor.lower.schedule.schedule import Schedule
 
 POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # of a work-item along a kept dim
 UNROLLED = 8  # steps of reduced dims that a work-item computes between two tests for an end
 _STORED = 4  # results beside each other that one access stores
 _SECTOR = 8  # elements of what memory is read by
-_WARP = 32
 _LONG = 64  # extents of which nobody minds what is left over by whole steps
 _ABOVE = 1.75  # times what was asked for that a whole part of a short dim may have
 _WORTH_FETCHING = 8  # accesses to a tile of several dims, which wait in registers for their turn
@@ -396,7 +396,7 @@ def warp_of(threads: Sequence[int], kept: Sequence[int], lanes: int) -> list[int
 
 def _whole_warp(threads: Sequence[int], grown: Sequence[int], warp: list[int]) -> list[int]:
     """Doubles what a warp has of some dims, the least first; all work-items where that fails."""
-    while math.prod(warp) < _WARP:
+    while math.prod(warp) < WARP:
         even = [d for d in grown if threads[d] % (2 * warp[d]) == 0]
         if not even:
             return list(threads)

@@ -26,7 +26,7 @@ from mdtensor.lower.gpu.candidates.source_layout_candidates import by_steps_of_s
 from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_candidates
 from mdtensor.lower.gpu.candidates.tma_candidates import bulk_candidates
 from mdtensor.lower.gpu.cost.gpu_arithmetic import MUCH, cycles_of_point
-from mdtensor.lower.gpu.cost.gpu_cost import SCHEDULERS, gpu_estimate
+from mdtensor.lower.gpu.cost.gpu_cost import gpu_estimate
 from mdtensor.lower.gpu.cost.gpu_resources import REGISTERS, held_by, tile_elements
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.problem import Problem
@@ -198,7 +198,7 @@ def _teams(problem: Problem, target: Target) -> Iterator[Schedule]:
         warps = math.prod(schedule.parts) * -(-math.prod(schedule.threads) // WARP)
         tile = count * schedule.tiles[nearest]
         long = 0 < tile * _WORTH_STAGES <= problem.extent(nearest)
-        if not long or warps > _FEW_WARPS * SCHEDULERS * target.cores:
+        if not long or warps > _FEW_WARPS * target.core.schedulers * target.cores:
             continue
         if not all(schedule.staged[: problem.finish_streams]):
             continue

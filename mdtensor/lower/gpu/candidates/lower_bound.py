@@ -9,7 +9,6 @@ from mdtensor.lower.gpu.candidates.block_shapes import Block, Blocks
 from mdtensor.lower.gpu.cost.gpu_arithmetic import cycles_of_point
 from mdtensor.lower.gpu.cost.gpu_cost import (
     BASE,
-    CLOCK_UNDER_LOAD,
     COUNTING,
     GROUP,
     LEVEL,
@@ -17,7 +16,6 @@ from mdtensor.lower.gpu.cost.gpu_cost import (
     LOAD_OF_ONE_WARP,
     LOCAL_LOAD,
     POINT_OF_LEVEL,
-    SCHEDULERS,
     STEP,
 )
 from mdtensor.lower.schedule.machine_model import WARP
@@ -43,7 +41,8 @@ class LeastOfBlocks:
             )
             for stream in problem.streams[: problem.finish_streams]
         ]
-        self._cores, self._clock = target.cores, target.rate / 128 * CLOCK_UNDER_LOAD
+        self._cores, self._clock = target.cores, target.sustained_clock
+        self._schedulers = target.core.schedulers
         moved = sum(
             math.prod(blocks.extents[d] for d in used) * problem.inputs[stream.buffer].itemsize
             for used, stream in zip(problem.used, problem.streams, strict=True)
@@ -66,7 +65,7 @@ class LeastOfBlocks:
         held = math.prod([points[d] for d in self._kept])
         arithmetic = held * self._instructions
         steps = self._steps / block.sharing
-        step = max(arithmetic / SCHEDULERS, local * LOCAL_LOAD, direct * LINE_LOAD)
+        step = max(arithmetic / self._schedulers, local * LOCAL_LOAD, direct * LINE_LOAD)
         warps = groups * -(-math.prod(items) // WARP)
         together = max(self._moving, warps * steps / self._cores * step / self._clock)
         alone = steps * (arithmetic + local * LOAD_OF_ONE_WARP + STEP)

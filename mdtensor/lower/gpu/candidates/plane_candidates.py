@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from mdtensor.errors import LoweringError
 from mdtensor.lower.codegen.streaming.planes import Planes, marched_dim, plane_dim, planes_of
 from mdtensor.lower.gpu.candidates.block_shapes import kept_order
-from mdtensor.lower.gpu.cost.gpu_cost import GROUPS_OF_CORE, THREADS_OF_CORE
 from mdtensor.lower.gpu.cost.gpu_resources import local_bytes
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.work import bytes_moved, operations
 from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.schedule.machine_model import WARP
 from mdtensor.lower.schedule.schedule import MOST_STAGES, Schedule
 from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
 from mdtensor.specs import Target
@@ -35,7 +35,6 @@ _MOST_ITEMS, _LEAST_ITEMS = 1024, 128  # of a group
 _MOST_ITEMS_OF_RUNS, _MOST_POINTS_OF_RUNS = 256, 8
 _GROUPS = (1, 2, 4, 8, 16)  # that share the dim along which they march
 _AT_ONCE = (1, 2, 4)  # groups of a core
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,8 @@ IN_RUNS = Rates(0.96, 1.95e-6, 0.15, 0.1, 2.4, 0.38, 66.0, 0.18)
 L2 = 6.8  # the bandwidth of the cache behind all cores, in that of memory
 ODD_RESULTS = 1.12  # where no two results can be stored at once, since rows begin at odd places
 FEWEST_GROUPS = 0.9  # of a core, below which the others cannot read as fast
-CLOCK_UNDER_LOAD = 0.86
 BASE, NORM = 3.7e-6, 4.2
-REGISTERS_OF_CORE, REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 65536, 4, 24
+REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 4, 24
 
 
 def plane_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
@@ -177,7 +175,7 @@ def plane_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     moved *= ODD_RESULTS if _are_odd(problem) else 1
     moved *= max(1.0, FEWEST_GROUPS * target.cores / groups)
     warps = -(-math.prod(schedule.threads) // WARP)
-    each = groups * blocks * warps / target.cores / (target.rate / 128 * CLOCK_UNDER_LOAD)
+    each = groups * blocks * warps / target.cores / target.sustained_clock
     points = math.prod(schedule.registers)
     loads = sum(_local_loads(problem, tilings, each_of, d) for each_of in planes)
     computed = points * (operations(*problem.scalar.results) + 1) + loads + rates.of_block
@@ -200,10 +198,10 @@ def _groups_of_core(problem: Problem, schedule: Schedule, target: Target) -> int
     items = math.prod(schedule.threads)
     held = REGISTERS_OF_ITEM + REGISTERS_OF_POINT * math.prod(schedule.registers)
     return min(
-        GROUPS_OF_CORE,
-        THREADS_OF_CORE // items,
-        REGISTERS_OF_CORE // (items * max(32, min(255, held))),
-        target.l1_bytes // (local_bytes(problem, schedule) + 1024),
+        target.core.groups,
+        target.core.threads // items,
+        target.core.registers // (items * max(32, min(255, held))),
+        target.l1_bytes // (local_bytes(problem, schedule) + target.core.reserved_bytes),
     )
 
 

@@ -24,6 +24,7 @@ from mdtensor.lower.gpu.candidates.plane_candidates import plane_candidates, pla
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.problem import Problem, Read, Stream
 from mdtensor.lower.problem.work import bytes_moved, operations
+from mdtensor.lower.schedule.machine_model import GPU_LINE, WARP
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import DimTiling, tilings_of
 from mdtensor.specs import Target
@@ -32,16 +33,14 @@ _ITEMS = (128, 256)
 _MOST_POINTS = 32  # of a work-item
 _MOST_SPAN = 64  # of offsets along a dim; what lies further apart shares nothing
 _SIDE = 32  # elements along each side of a tile that is turned
-LINE, WARP = 128, 32
-CLOCK_UNDER_LOAD = 0.86
 # The constants were fitted to some 860 times of eight computations on an H200; see docs/adr/0010.
 # Parts of the bandwidth that the driver promises: of memory, of the cache behind all cores.
 MEMORY, L2 = 0.786, 1.69
 # Cycles of a core: of an access, of a line that one loads, of lines beyond two that a point stores.
 ACCESS, LOADED_LINE, STORED_LINE = 1.98, 0.92, 7.0
 INSTRUCTION, INSTRUCTIONS_OF_ITEM = 0.228, 60.0
+EVERY_LINE = 0.3  # of the cycles of a line beyond two, for every line that is stored
 NORM = 4.2  # how little of the shorter ones of these times hides behind the longest
-REGISTERS_OF_CORE, ITEMS_OF_CORE, GROUPS_OF_CORE = 65536, 2048, 32
 REGISTERS_OF_POINT, REGISTERS_OF_ITEM = 3.25, 24
 LATENCY, BASE, LAST_WAVE = 381e-9, 3.7e-6, 0.464
 GROUP_START = 0.6e-9  # seconds from the start of a group to that of the next
@@ -252,9 +251,11 @@ def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
         stored += _accesses(frame, as_stream, [as_read], problem.outputs[write.buffer])
     accesses = loaded.instructions + stored.instructions
     computed = points * operations(*problem.scalar.results)
-    scattered = max(0.0, stored.lines - 2 * points) + 0.3 * stored.lines
-    each = groups * blocks * warps / target.cores / (target.rate / 128 * CLOCK_UNDER_LOAD)
-    busy = max(1, min(GROUPS_OF_CORE, ITEMS_OF_CORE // items, _by_registers(points, items)))
+    scattered = max(0.0, stored.lines - 2 * points) + EVERY_LINE * stored.lines
+    each = groups * blocks * warps / target.cores / target.sustained_clock
+    core = target.core
+    by_registers = int(core.registers // (items * _registers(points)))
+    busy = max(1, min(core.groups, core.threads // items, by_registers))
     under_way = loaded.under_way * warps * min(busy * target.cores, groups)
     moved = bytes_moved(problem)
     terms = (
@@ -269,9 +270,9 @@ def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> floa
     return BASE + max(seconds * (1 + LAST_WAVE / rounds), groups * GROUP_START)
 
 
-def _by_registers(points: int, items: int) -> int:
-    needed = REGISTERS_OF_ITEM + REGISTERS_OF_POINT * points
-    return int(REGISTERS_OF_CORE // (items * max(32, min(255, needed))))
+def _registers(points: int) -> float:
+    """Registers of a work-item."""
+    return max(32, min(255, REGISTERS_OF_ITEM + REGISTERS_OF_POINT * points))
 
 
 def _accesses(frame: Frame, stream: Stream, reads: Sequence[Read], memory: np.dtype) -> _Work:
@@ -322,7 +323,7 @@ def _lines(frame: Frame, stream: Stream, itemsize: int) -> float:
         left = max(1, left // lanes)
         stride = abs(stream.strides[d].constant or 0)
         if lanes > 1 and stride:
-            lines *= max(1.0, lanes * min(1.0, stride * tiling.near * itemsize / LINE))
+            lines *= max(1.0, lanes * min(1.0, stride * tiling.near * itemsize / GPU_LINE))
     return lines
 
 

@@ -26,8 +26,9 @@ from mdtensor.specs import Target
 
 _MOST_POINTS = 64
 _ITEMS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-REGISTERS_OF_CORE, ITEMS_OF_CORE, GROUPS_OF_CORE = 65536, 2048, 32
 MEMORY = 0.87  # of the bandwidth that the driver promises
+APART = 0.3  # fraction of the shorter of moving and waiting that the longer one does not hide
+REGISTERS_OF_ITEM = 28  # besides those of its points
 # Seconds: of a launch, of loads and stores of a block, of a warp's turn in it, of looking back at
 # all, and at one window.
 BASE, BLOCK, TURN, LOOK_BACK, LOOK = 2.2e-6, 1.6e-6, 6e-9, 3e-6, 0.6e-6
@@ -119,8 +120,9 @@ def scan_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     part = tilings[d].part.constant or 1
     blocks = -(-part // tilings[d].block)
     words = sum(-(-register_dtype(t).itemsize // 4) for t in problem.scalar.result_dtypes)
-    registers = max(32, min(255, 28 + points * words))
-    busy = min(GROUPS_OF_CORE, ITEMS_OF_CORE // items, REGISTERS_OF_CORE // (items * registers))
+    registers = max(32, min(255, REGISTERS_OF_ITEM + points * words))
+    core = target.core
+    busy = min(core.groups, core.threads // items, core.registers // (items * registers))
     busy = max(1, min(busy, -(-groups // target.cores)))
     rounds = -(-groups // (busy * target.cores))
     turns = tilings[d].threads // tilings[d].row
@@ -128,7 +130,7 @@ def scan_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     wide = _wide(problem, schedule)
     moving = bytes_moved(problem) / (target.bandwidth * MEMORY * wide)
     waiting = rounds * blocks * block
-    work = max(moving, waiting) + 0.3 * min(moving, waiting)
+    work = max(moving, waiting) + APART * min(moving, waiting)
     work = max(work, groups * GROUP_START)
     if not tilings[d].is_split:
         return BASE + work

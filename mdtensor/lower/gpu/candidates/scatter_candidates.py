@@ -22,13 +22,14 @@ from mdtensor.specs import Target
 _ITEMS = (128, 256, 512, 1024)
 _CHUNKS = (1, 2, 4)
 _GROUPS_OF_CORE = (1, 2, 4)
-MEMORY, CLOCK_UNDER_LOAD = 0.87, 0.86
+MEMORY = 0.87
 # A cycle, where elements select points at random, by the most bytes that one combines. Those of 8
 # are loops of comparing and exchanging, those of 4 one instruction, of which no times are known.
 ATOMICS_OF_CORE = {4: 4.0, 8: 1.0}
 # Times as long where more than 512 work-items of a group combine, or fewer than 1024 of a core.
 MANY_ITEMS, FEW_ITEMS = 1.2, 1.2
-LATENCY, ITEMS_OF_CORE = 800e-9, 2048
+LATENCY = 800e-9  # of global memory, seconds
+ACCESS_BYTES, LOADS_AHEAD = 16, 2.0  # accesses that a work-item has under way
 
 
 def can_scatter_together(problem: Problem) -> bool:
@@ -92,10 +93,10 @@ def scatter_estimate(problem: Problem, schedule: Schedule, target: Target) -> fl
     groups = math.prod(tiling.parts.constant or 1 for tiling in tilings)
     selection = selected(problem)
     elements = math.prod(problem.extent(d) for d in problem.dims if d != selection.dim)
-    busy = min(ITEMS_OF_CORE // items, -(-groups // target.cores))
-    under_way = busy * min(groups, target.cores) * items * 16 * 2.0
+    busy = min(target.core.threads // items, -(-groups // target.cores))
+    under_way = busy * min(groups, target.cores) * items * ACCESS_BYTES * LOADS_AHEAD
     reading = bytes_moved(problem) / min(target.bandwidth * MEMORY, under_way / LATENCY)
-    clock = target.rate / 128 * CLOCK_UNDER_LOAD
+    clock = target.sustained_clock
     assert problem.operator is not None
     most = max(register_dtype(dtype).itemsize for dtype in problem.operator.dtypes)
     combining = elements / (target.cores * ATOMICS_OF_CORE[most] * clock)

@@ -21,7 +21,7 @@ from mdtensor.lower.codegen.register_blocking.tensor_core_tile import (
     matrices_of,
     validate_tensor,
 )
-from mdtensor.lower.gpu.cost.tensor_core_cost import RESERVED, matrix_bytes
+from mdtensor.lower.gpu.cost.tensor_core_cost import matrix_bytes
 from mdtensor.lower.ir.register_types import F32, F64
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.machine_model import WARP
@@ -96,7 +96,7 @@ def matrix_candidates(problem: Problem, target: Target) -> Iterator[Schedule]:
             validate_tensor(problem, schedule)
         except LoweringError:
             continue
-        if matrix_bytes(problem, schedule) <= target.l1_bytes - RESERVED:
+        if matrix_bytes(problem, schedule) <= target.l1_bytes - target.core.reserved_bytes:
             yield schedule
 
 

@@ -26,25 +26,21 @@ from mdtensor.lower.ir.index import Index
 from mdtensor.lower.ir.register_types import register_dtype
 from mdtensor.lower.problem.problem import Problem, Stream
 from mdtensor.lower.problem.scatter_pattern import selection_of
-from mdtensor.lower.schedule.machine_model import WARP
+from mdtensor.lower.schedule.machine_model import GPU_LINE, WARP
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 from mdtensor.specs import Target
 
-REGISTER_FILE = 65536
-THREADS_OF_CORE = 2048
-GROUPS_OF_CORE = 32
 # Instructions for a copy of 16 bytes, for one that is transposed through registers, and for the
 # address of a stream's tile where several dims are reduced.
 COPY, TURNED_COPY, TURN = 7.0, 20.0, 20.0
 # Slow-down by register bank conflicts, as a fraction of the multiply-adds; where a row takes
 # several steps in turn, only the first multiply-add of each row has one.
 IN_ONE_BANK = 0.125
-SCHEDULERS = 4  # of a core, each of which begins one instruction of a warp per cycle
-LINE = 128
 # Cycles of a core per wide load of a warp from local memory, per line loaded from global memory,
 # and per line copied to local memory.
 LOCAL_LOAD, LINE_LOAD, COPIED_LINE = 2.6, 1.1, 1.0
+WIDE_LINES = 4.0  # lines that a wide load of a warp touches at least
 # Fraction of the shorter of arithmetic, local and global loads that does not overlap the longest,
 # with one warp per scheduler.
 NOT_HIDDEN = 0.57
@@ -56,8 +52,8 @@ STAGED_TILE, DIRECT_TILE, LEVEL, GROUP = 507.0, 1810.0, 228.0, 3080.0
 AWAITED_TILE = 120.0
 POINT_OF_LEVEL = 0.1  # of a level, for each point that a work-item holds
 LATENCY = 867e-9  # of global memory, seconds
-CLOCK_UNDER_LOAD = 0.86
-LOADS_AHEAD = 5.0  # of 16 bytes, that a work-item has under way at most
+# Accesses, of so many bytes, that a work-item has under way: at most, and where tiles are staged.
+LOADS_AHEAD, COPIES_AHEAD, ACCESS_BYTES = 5.0, 4.0, 16
 BASE, SECOND_KERNEL = 2.2e-6, 3.25e-6
 # Of a last group: until it has counted itself, and bytes of results that it combines a second.
 COUNTING, COMBINED_BY_GROUP = 1.3e-6, 50e9
@@ -67,8 +63,9 @@ BEGIN_TOGETHER = 1e-6
 # core; n groups divide it by n ** GROUPS_APART.
 NOT_MOVED, GROUPS_APART = 0.3, 0.3
 # Contiguous bytes per warp below which stores slow down as (WRITTEN / bytes) ** SCATTERED; unstaged
-# loads slow down as (LINE / bytes) ** READ_APART.
+# loads slow down as (GPU_LINE / bytes) ** READ_APART.
 WRITTEN, SCATTERED, READ_APART = 64, 0.75, 0.5
+STORES = 0.75  # of the bandwidth, for what is stored
 AGAIN = 0.05  # of the bytes that groups read again, those that come from memory
 
 
@@ -96,8 +93,8 @@ def gpu_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     on_core = _groups_on_core(problem, schedule, target, shape)
     busy = min(on_core, -(-shape.groups // target.cores))
     rounds = -(-shape.groups // (target.cores * busy))
-    cycles = rounds * _cycles_of_group(problem, schedule, shape, busy)
-    computing = cycles / (target.rate / 128 * CLOCK_UNDER_LOAD)
+    cycles = rounds * _cycles_of_group(problem, schedule, target.core.schedulers, shape, busy)
+    computing = cycles / target.sustained_clock
     moving = _transfer(problem, schedule, target, shape, busy)
     longest, shortest = max(computing, moving), min(computing, moving)
     apart = NOT_MOVED / busy**GROUPS_APART
@@ -121,7 +118,7 @@ def _copied_lines(problem: Problem, schedule: Schedule) -> float:
                 if abs(stream.strides[d].constant or 0) == 1:
                     at_once = tilings[d].tile or length if problem.reduced[d] else length
                     run = max(run, min(at_once, problem.extent(d)))
-        found += elements / min(run, LINE // problem.inputs[stream.buffer].itemsize)
+        found += elements / min(run, GPU_LINE // problem.inputs[stream.buffer].itemsize)
     return found
 
 
@@ -134,8 +131,10 @@ def least_seconds(problem: Problem, schedule: Schedule, target: Target) -> float
     walked = [d for d in problem.dims if selection is None or d != selection.dim]
     points = math.prod(problem.extent(d) for d in walked)
     groups = math.prod(t.parts.constant or 1 for t in tilings_of(problem, schedule))
-    at_once = min(groups * math.prod(schedule.threads), target.cores * WARP * SCHEDULERS)
-    return points / at_once / (target.rate / 128)
+    at_once = min(
+        groups * math.prod(schedule.threads), target.cores * WARP * target.core.schedulers
+    )
+    return points / at_once / target.clock
 
 
 def _combining_groups(problem: Problem, schedule: Schedule) -> float:
@@ -163,7 +162,7 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
         at_once = math.prod(lengths)
     return _Shape(
         items,
-        -(-items // 32),
+        -(-items // WARP),
         math.prod(t.parts.constant or 1 for t in tilings),
         math.prod(schedule.registers[d] for d in problem.kept),
         sharing,
@@ -173,20 +172,22 @@ def _shape(problem: Problem, schedule: Schedule) -> _Shape:
 
 
 def _groups_on_core(problem: Problem, schedule: Schedule, target: Target, shape: _Shape) -> int:
-    held, local = held_by(problem, schedule)
-    registers = max(32, min(REGISTERS, held)) * shape.warps * 32
+    core, (held, local) = target.core, held_by(problem, schedule)
+    registers = max(32, min(REGISTERS, held)) * shape.warps * WARP
     return max(
         1,
         min(
-            REGISTER_FILE // registers,
-            THREADS_OF_CORE // (shape.warps * 32),
-            target.l1_bytes // (local + 1024),
-            GROUPS_OF_CORE,
+            core.registers // registers,
+            core.threads // (shape.warps * WARP),
+            target.l1_bytes // (local + core.reserved_bytes),
+            core.groups,
         ),
     )
 
 
-def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: int) -> float:
+def _cycles_of_group(
+    problem: Problem, schedule: Schedule, schedulers: int, shape: _Shape, busy: int
+) -> float:
     """Cycles from a group's beginning to its end, with others beside it on its core."""
     warps = busy * shape.warps
     local = direct = 0.0
@@ -195,7 +196,7 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         if schedule.staged[n]:
             local += loads
         elif any(stream.uses(d) for d in problem.contracted):  # others are read before the loops
-            direct += loads * max(4.0 if wide else 1.0, _lines(problem, schedule, stream))
+            direct += loads * max(WIDE_LINES if wide else 1.0, _lines(problem, schedule, stream))
     a_point = cycles_of_point(problem)
     arithmetic = shape.points * a_point
     by_steps = read_by_steps(problem, schedule)
@@ -203,12 +204,12 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         rows = [schedule.registers[d] for d in problem.kept if problem.streams[by_steps].uses(d)]
         arithmetic *= (1 + math.prod(rows) / shape.points) / (1 + IN_ONE_BANK)
     parts = (
-        arithmetic * max(ALONE if a_point > MUCH else 1.0, warps / SCHEDULERS),
+        arithmetic * max(ALONE if a_point > MUCH else 1.0, warps / schedulers),
         local * warps * LOCAL_LOAD,
         direct * warps * LINE_LOAD,
         _copied_lines(problem, schedule) / shape.steps * busy * COPIED_LINE,
     )
-    apart = NOT_HIDDEN * SCHEDULERS / max(SCHEDULERS, warps)
+    apart = NOT_HIDDEN * schedulers / max(schedulers, warps)
     together = max(parts) + apart * (sum(parts) - max(parts))
     step = max(together, arithmetic + local * LOAD_OF_ONE_WARP + STEP)
     tile = STAGED_TILE if any(schedule.staged) else DIRECT_TILE
@@ -216,7 +217,7 @@ def _cycles_of_group(problem: Problem, schedule: Schedule, shape: _Shape, busy: 
         tile = AWAITED_TILE
     cycles = shape.steps * step + shape.tiles * tile / busy + GROUP
     if len(problem.contracted) > 1:
-        cycles += shape.tiles * _copies(problem, schedule) * max(1.0, warps / SCHEDULERS)
+        cycles += shape.tiles * _copies(problem, schedule) * max(1.0, warps / schedulers)
     if shape.sharing > 1:
         cycles += LEVEL * math.log2(shape.sharing) * (1 + shape.points * POINT_OF_LEVEL)
     return cycles
@@ -258,8 +259,8 @@ def _lines(problem: Problem, schedule: Schedule, stream: Stream) -> float:
         lanes = min(left, schedule.threads[d])
         left = max(1, left // lanes)
         if lanes > 1 and stream.uses(d):
-            apart = abs(stream.strides[d].constant or LINE) * chunk_of(schedule, d) * itemsize
-            lines *= max(1.0, lanes * min(1.0, apart / LINE))
+            apart = abs(stream.strides[d].constant or GPU_LINE) * chunk_of(schedule, d) * itemsize
+            lines *= max(1.0, lanes * min(1.0, apart / GPU_LINE))
     return lines
 
 
@@ -271,7 +272,7 @@ def _side_by_side(
     for stride, d in sorted((abs(s.constant or 0), d) for d, s in enumerate(strides)):
         if stride == run:
             run *= min(lanes[d] * min(4, chunk_of(schedule, d)), problem.extent(d))
-    return min(LINE, run * itemsize)
+    return min(GPU_LINE, run * itemsize)
 
 
 def _lanes_of_warp(problem: Problem, schedule: Schedule) -> list[int]:
@@ -305,13 +306,13 @@ def _transfer(
         loaded = own * itemsize * (1 + (again - 1) * AGAIN)
         if not schedule.staged[n]:
             run = _side_by_side(problem, schedule, stream.strides, itemsize)
-            loaded *= (LINE / run) ** READ_APART if again == 1 else 1.0
+            loaded *= (GPU_LINE / run) ** READ_APART if again == 1 else 1.0
         total += loaded
         if n < problem.finish_streams and not schedule.staged[n]:
             direct += _loads(problem, schedule, n)[0]
     unrolled = math.prod(schedule.registers[d] for d in problem.contracted)
-    ahead = min(LOADS_AHEAD, max(1.0, direct * unrolled / 2)) if direct else 4.0
-    under_way = busy * min(target.cores, shape.groups) * shape.items * 16 * ahead
+    ahead = min(LOADS_AHEAD, max(1.0, direct * unrolled / 2)) if direct else COPIES_AHEAD
+    under_way = busy * min(target.cores, shape.groups) * shape.items * ACCESS_BYTES * ahead
     results = math.prod(problem.extent(d) for d in problem.kept)
     written = results * sum(problem.outputs[write.buffer].itemsize for write in problem.writes)
     parts = math.prod(schedule.parts[d] for d in problem.contracted)
@@ -322,4 +323,4 @@ def _transfer(
     )
     written *= max(1.0, WRITTEN / min(stored)) ** SCATTERED
     rate = min(target.bandwidth, under_way / LATENCY)
-    return total / rate + written / (0.75 * target.bandwidth)
+    return total / rate + written / (STORES * target.bandwidth)

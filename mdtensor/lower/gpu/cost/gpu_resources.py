@@ -19,6 +19,10 @@ REGISTERS = 255  # that a work-item can have
 ADDRESSES = 40  # registers of a work-item for addresses and counters
 ADDRESSES_BY_STEPS = 32  # the same, and for two rows, where rows take several steps together
 WIDE = 4  # steps, and elements of a wide access
+OPERANDS = 64  # registers for the operands of one stream, at most
+# Bytes beside a plane, elements beside a tile and beside a run, so that all are aligned; how many
+# times as long the rows of a tile may be.
+BESIDE_PLANE, BESIDE_TILE, BESIDE_RUN, LONGER_ROWS = 1024, 64, 32, (5, 4)
 MORE_OF_MATRICES = 1024  # bytes of local memory, since small tiles were seen to take 512 more
 
 
@@ -48,17 +52,19 @@ def local_bytes(problem: Problem, schedule: Schedule) -> int:
         planes = planes_of(problem, schedule, tilings)
         lengths = lengths_of_runs(problem, schedule, tilings)
         written = [problem.outputs[w.buffer].itemsize for w in problem.writes][: len(lengths)]
-        size = sum(p.elements * p.memory.itemsize + 1024 for p in planes)
+        size = sum(p.elements * p.memory.itemsize + BESIDE_PLANE for p in planes)
         runs = runs_of(schedule)
-        return size + sum(runs * (n + 32) * t for n, t in zip(lengths, written, strict=True))
+        along = zip(lengths, written, strict=True)
+        return size + sum(runs * (n + BESIDE_RUN) * itemsize for n, itemsize in along)
     for number, region in enumerate(schedule.staged):
         if region:
             padding = schedule.padding[number] if schedule.padding else 0
             if lies_as_source(schedule, number):
                 elements = places_as_source(problem, tilings, number, padding)[1].constant or 1
             else:  # rows may be longer
-                elements = tile_elements(problem, schedule, tilings, number) * 5 // 4
-            elements += 64
+                more, than = LONGER_ROWS
+                elements = tile_elements(problem, schedule, tilings, number) * more // than
+            elements += BESIDE_TILE
             itemsize = problem.inputs[problem.streams[number].buffer].itemsize
             size += elements * itemsize * max(1, schedule.stages)
     if any(schedule.threads[d] > 1 for d in problem.contracted):
@@ -124,11 +130,11 @@ def registers_of(problem: Problem, schedule: Schedule) -> int:
         own = math.prod(schedule.registers[d] for d in kept)
         if schedule.staged[n] and not kept:
             own = max(
-                (min(4, chunk_of(schedule, d)) for d in schedule.reduce_order[-1:]), default=1
+                (min(WIDE, chunk_of(schedule, d)) for d in schedule.reduce_order[-1:]), default=1
             )
         if not schedule.staged[n]:
             own *= math.prod(schedule.registers[d] for d in problem.contracted if stream.uses(d))
-        operands += min(own, 64)
+        operands += min(own, OPERANDS)
         waits = schedule.stages > 1 and not (schedule.padding and schedule.padding[n])
         if schedule.staged[n] and ahead and not waits:
             own = tile_elements(problem, schedule, tilings, n)

@@ -17,12 +17,14 @@ from mdtensor.specs import Target
 _MULTIPLIED_BYTES, _LOCAL_BYTES, _GROUP, _TILE = 2400.0, 100.0, 3000.0, 100.0
 # The same of float64, whose products take long: what fewer than eight warps of a core cannot hide.
 # Fitted to a thousand schedules of 1024^3 on an H200.
-_MULTIPLIED_BYTES_OF_DOUBLES, _SCHEDULERS = 1100.0, 4
+_MULTIPLIED_BYTES_OF_DOUBLES = 1100.0
 _HIDING, _NOT_HIDDEN = 8, 0.22
 _BASE = 2.5e-6
+# Cycles of a warp alone for each point and step, of half floats; the part of the shorter of
+# products and loads that the longer one does not hide; registers for factors and for addresses.
+_ALONE, _APART, _FACTORS, _ADDRESSES = 35.0 / 32, 0.3, 32, 32
 # What all takes over that; seconds per result. Fitted to half floats 1024^3 to 8192^3 on an H200.
 _ALL, _RESULT = 1.1, 5e-12
-RESERVED = 1024  # bytes of a core's local memory that the system takes for a group
 
 
 def _sides(problem: Problem, schedule: Schedule) -> tuple[int, int, int]:
@@ -49,32 +51,32 @@ def matrix_estimate(problem: Problem, schedule: Schedule, target: Target) -> flo
     warps = schedule.threads[row] // ROWS * (schedule.threads[column] // COLUMNS)
     factors = matrices_of(problem, schedule.tensor)
     points = schedule.registers[row] * schedule.registers[column]
-    registers = (points + 32) * problem.scalar.result_dtypes[0].itemsize // 4 + 32
+    registers = (points + _FACTORS) * problem.scalar.result_dtypes[0].itemsize // 4 + _ADDRESSES
     on_core = min(
-        65536 // (registers * 32 * warps),
-        target.l1_bytes // (matrix_bytes(problem, schedule) + RESERVED),
-        2048 // (32 * warps),
+        target.core.registers // (registers * WARP * warps),
+        target.l1_bytes // (matrix_bytes(problem, schedule) + target.core.reserved_bytes),
+        target.core.threads // (WARP * warps),
     )
     groups = math.prod(schedule.parts[d] for d in problem.kept)
     busy = max(1, min(on_core, -(-groups // target.cores)))
     itemsize, deep = factors.memory.itemsize, schedule.registers[along]
     steps = math.prod(problem.extent(d) for d in problem.contracted) / deep
     own = schedule.registers[row] * ROWS + schedule.registers[column] * COLUMNS
-    rate, alone = _MULTIPLIED_BYTES, 35.0 * points / 16 / 2
+    rate, alone = _MULTIPLIED_BYTES, _ALONE * points
     if factors.memory == F64:
         rate = _MULTIPLIED_BYTES_OF_DOUBLES
-        alone = _SCHEDULERS * WARP * points * deep * itemsize / rate
+        alone = target.core.schedulers * WARP * points * deep * itemsize / rate
     multiplying = busy * rows * columns * deep * itemsize / rate
     loading = busy * warps * own * deep * itemsize / _LOCAL_BYTES
     step = max(multiplying, loading, alone)
     if factors.memory == F64:
         step *= 1 + _NOT_HIDDEN * max(0.0, _HIDING / (busy * warps) - 1)
-    cycles = steps * (step + 0.3 * min(multiplying, loading)) + steps * deep / depth * _TILE
+    cycles = steps * (step + _APART * min(multiplying, loading)) + steps * deep / depth * _TILE
     rounds = -(-groups // (target.cores * busy))
     moved = sum(
         math.prod(problem.extent(d) for d in problem.dims if stream.uses(d)) * itemsize
         for stream in problem.streams
     )
-    computing = _ALL * rounds * (cycles + _GROUP) * 128 / target.rate
+    computing = _ALL * rounds * (cycles + _GROUP) / target.clock
     results = math.prod(problem.extent(d) for d in problem.kept)
     return max(computing, moved / target.bandwidth) + results * _RESULT + _BASE

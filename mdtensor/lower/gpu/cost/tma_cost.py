@@ -8,6 +8,7 @@ from mdtensor.lower.codegen.register_blocking.tensor_core_tile import is_held, m
 from mdtensor.lower.codegen.tma.tma_layout import ROW_BYTES, panel_of, steps_held
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.zero_padding import zero_filled
+from mdtensor.lower.schedule.machine_model import GPU_SECTOR
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.lower.schedule.tiling import tilings_of
 from mdtensor.specs import Target
@@ -28,7 +29,7 @@ _RESULTS = 64 * 64
 # product itself.
 _HELD = 129e-9
 # Times as many bytes that rows count for which begin inside of sectors.
-_SECTOR, _INSIDE = 32, 2.3
+_INSIDE = 2.3
 # Seconds until another kernel combines parts of a reduction, and bytes of these per second.
 _COMBINING, _PARTIALS = 3.5e-6, 1.6e12
 
@@ -71,7 +72,7 @@ def bulk_estimate(problem: Problem, schedule: Schedule, target: Target) -> float
     )
     on_core = max(1, target.l1_bytes // bulk_bytes(problem, schedule))
     busy = min(on_core, -(-groups // target.cores))
-    clock = target.rate / 128 * _LOAD
+    clock = target.clock * _LOAD
     multiplying = rows * columns * ROW_BYTES / _MULTIPLIED_BYTES * (1 + _PAUSE / columns) / clock
     slowly = _copied_bytes(problem, schedule, (rows, columns))
     copying = slowly * min(groups, target.cores) / _COPIED
@@ -97,6 +98,6 @@ def _copied_bytes(problem: Problem, schedule: Schedule, block: tuple[int, int]) 
     found = 0.0
     for number, length in zip((factors.rows, factors.columns), block, strict=True):
         strides = [stride.constant or 0 for stride in problem.streams[number].strides]
-        inside = any(stride * size % _SECTOR for stride in strides if stride != 1)
+        inside = any(stride * size % GPU_SECTOR for stride in strides if stride != 1)
         found += length * ROW_BYTES * (_INSIDE if inside else 1.0)
     return found
