@@ -6,6 +6,7 @@ import functools
 import hashlib
 import math
 import os
+import sys
 import types
 from array import array as array_of_numbers
 from collections import deque
@@ -50,8 +51,9 @@ def function_key(function: Any) -> Hashable:
     it, also those of functions called by these names. Arrays count by what they contain. What has
     no value of its own, or cannot be hashed, counts by identity, and by its attributes that the
     code names, however deep: `lambda x: model.scale.factor * x` is another function when the
-    factor is another. What refers to more than can be looked at, or to what may change unseen, has
-    a key that equals no other.
+    factor is another. Functions that mdtensor and Python's library have by name count by identity.
+    What refers to more than can be looked at, or to what may change unseen or changes now, has a
+    key that equals no other.
 
     >>> def scaled(factor):
     ...     return lambda x: factor * x
@@ -62,7 +64,7 @@ def function_key(function: Any) -> Hashable:
     """
     try:
         return _key(function, {})
-    except (RecursionError, _UnseenError):
+    except (RuntimeError, _UnseenError):  # too deep, or another thread changes a mapping
         return _Same(object())
 
 
@@ -219,13 +221,12 @@ def _behind(given: Any) -> Any:
 def _of_function(function: types.FunctionType, visited: Visited) -> Hashable:
     code = function.__code__
     _, names, is_own = _looked_up(code)
-    defaults, keywords, closure = (
-        function.__defaults__,
-        function.__kwdefaults__,
-        function.__closure__,
-    )
+    defaults, keywords = function.__defaults__, function.__kwdefaults__
+    closure = function.__closure__
     if not (names or closure or defaults or keywords):
         return (code,)
+    if is_own and _has_name_there(function):  # it may refer to tables that each call changes
+        return function
     if (place := id(function)) in visited:
         return ("again", visited[place][0])
     _visit(place, function, visited)
@@ -263,6 +264,14 @@ def _is_fixed(file: str) -> bool:
     """Whether code of a file is mdtensor's or of Python's library."""
     library = file.startswith(_OF_LIBRARY) and _INSTALLED not in file
     return library or file.startswith(_OWN)
+
+
+def _has_name_there(function: types.FunctionType) -> bool:
+    """Whether a module of mdtensor or of Python's library has a function by its own name."""
+    module = sys.modules.get(function.__module__)
+    if module is None or vars(module).get(function.__qualname__) is not function:
+        return False
+    return _is_fixed(getattr(module, "__file__", None) or "")
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import contextvars
 import enum
 import functools
 import os
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+import mdtensor as mdt
 from mdtensor.api.calls import function_fingerprint as module
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends import reduce as front_end
@@ -410,3 +412,42 @@ def test_what_functions_refer_to_is_looked_at_in_every_call(
     tripled = front_end.reduce("ij->i", a, f=calling, combine="max")
     np.testing.assert_array_equal(doubled, a.max(axis=1) * 2 + 1)
     np.testing.assert_array_equal(tripled, a.max(axis=1) * 3 + 1)
+
+
+def test_functions_of_mdtensor_are_what_they_are() -> None:
+    def summed(x: np.ndarray) -> Any:
+        return mdt.reduce("i->", x) + mdt.einsum("i->", x)
+
+    summed(np.ones(8))
+    before = function_key(summed)
+    for size in range(1, 5):  # which fills the tables of these functions
+        np.testing.assert_array_equal(summed(np.ones(size)), 2 * size)
+        mdt.reduce("i->", np.ones(size), f=lambda x: x * 2.0, combine="max")
+    assert function_key(summed) == before
+
+
+@contextlib.contextmanager
+def by_context(x: float) -> Iterator[Any]:
+    yield by_global(x)
+
+
+def test_what_pythons_library_made_of_a_function_counts_by_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = function_key(by_context)
+    assert function_key(by_context) == before
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    assert function_key(by_context) != before
+
+
+def test_what_is_changed_meanwhile_is_looked_at_in_every_call() -> None:
+    changing: dict[int, Any] = {}
+
+    class Adding(float):
+        def __repr__(self) -> str:
+            changing[len(changing)] = 1.0
+            return "2.0"
+
+    changing |= {0: Adding(2.0), 1: 3.0}
+    function = by_closure(changing)
+    assert function_key(function) != function_key(function)
