@@ -4,7 +4,11 @@
 something wrong into each. A call may be right after all; or it raises an MdtensorError, Python's
 own TypeError for a signature, NumPy's MemoryError, or what the caller's own code raised. Anything
 else fails, as does a call that takes longer than 50 ms whenever it is made, where nothing was
-compiled. A case is its seed and number: `--case 3/17` runs one again and shows its traceback.
+compiled. What counts is the processor's time of the thread without the garbage collector's last
+generation, which goes through all that earlier calls left; where the caller's own function calls
+itself a thousand times, a thousand times as many operations are made, and each level may take a
+hundredth of that. A case is its seed and number: `--case 3/17` runs one again and shows its
+traceback.
 
 Most calls stop where kernels would run; one in ten runs them.
 """
@@ -36,11 +40,13 @@ import numpy as np
 from mdtensor.errors import MdtensorError, shown
 from tests.api.malformed import calls, odd
 from tests.api.malformed.calls import Call
+from tests.api.malformed.watches import Compilations, FullCollections
 
 ROOT = Path(__file__).parents[2]
 TRIES = 3  # of a call that seems slow: others may be at work
 LONGEST = 0.05  # seconds of the processor that a call may take that compiles nothing
 LONGEST_WAIT = 1.0  # seconds until it returns, on a machine where others are at work
+LEVELS = 100  # of a caller's function that calls itself, which may take that long together
 HUNG = 60  # seconds after which a call is given up
 REAL = 1 / 10  # share of calls that run their kernels
 
@@ -57,7 +63,8 @@ _CALLERS = (odd.__file__, calls.__file__)
 class Outcome:
     """What came of a call: its kind, what it took, and the words of the error.
 
-    `seconds` are those of the calling thread on the processor, `waited` those until it returned.
+    `seconds` are those of the calling thread on the processor, without full collections of garbage,
+    `waited` those until it returned. So many `levels` deep were the caller's own functions.
     """
 
     name: str
@@ -66,6 +73,7 @@ class Outcome:
     waited: float
     compiled: bool
     words: str = ""
+    levels: int = 0
 
 
 @dataclass
@@ -132,15 +140,16 @@ def outcome(case: str) -> Outcome:
 
 def _is_slow(found: Outcome) -> bool:
     """Whether this alone makes a call fail."""
-    takes_long = found.seconds > LONGEST or found.waited > LONGEST_WAIT
+    longest = LONGEST * max(1, found.levels / LEVELS)
+    takes_long = found.seconds > longest or found.waited > LONGEST_WAIT
     return takes_long and not found.compiled and found.kind not in FAILED
 
 
 def _made(case: str) -> Outcome:
     call, is_real = drawn(case)
-    compiles = _Compiles()
+    compiles, collections = Compilations(), FullCollections()
     error: BaseException | None = None
-    with compiles, contextlib.nullcontext() if is_real else not_computed():
+    with compiles, collections, contextlib.nullcontext() if is_real else not_computed():
         begun, at_work = time.perf_counter(), time.thread_time()
         try:
             returned = call()
@@ -149,14 +158,22 @@ def _made(case: str) -> Outcome:
             if isinstance(raised, MdtensorError):
                 str(raised)
         seconds, waited = time.thread_time() - at_work, time.perf_counter() - begun
+    levels = 0
     if error is None:
         is_result = _is_result(returned, call)
         kind, words = (RIGHT, "") if is_result else (UNTYPED, f"returned {returned!r}")
     else:
         kind = kind_of(error)
         words = f"{type(error).__name__}: {_words(error)}" if kind == UNTYPED else ""
+        levels = sum(file in _CALLERS for file in _files(error))
         traceback.clear_frames(error.__traceback__)
-    return Outcome(call.name, kind, seconds, waited, compiles.count > 0, words)
+    seconds -= collections.seconds
+    return Outcome(call.name, kind, seconds, waited, compiles.count > 0, words, levels)
+
+
+def _files(error: BaseException) -> list[str]:
+    """The files of the frames that an error went through, from the outermost on."""
+    return [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)]
 
 
 def _words(error: BaseException) -> str:
@@ -181,7 +198,7 @@ def kind_of(error: BaseException) -> str:
         return OWN
     if "released memoryview" in str(error):  # whatever is asked of one
         return OWN
-    files = [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)]
+    files = _files(error)
     if not any(_OURS in file for file in files):  # NumPy was called, and nothing of mdtensor
         return OWN
     if files[-1] in _CALLERS or sum(file in _CALLERS for file in files) > 50:
@@ -221,29 +238,6 @@ def _flat(values: Any) -> Iterator[Any]:
 def _has_objects(array: Any) -> bool:
     dtype = getattr(array, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.hasobject
-
-
-class _Compiles:
-    """Counts what compilers are asked for while a call is made."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> None:
-        from mdtensor.backends.opencl.opencl_device import OpenCLDevice
-
-        self._build = OpenCLDevice.build
-
-        def build(device: Any, *args: Any, **named: Any) -> Any:
-            self.count += 1
-            return self._build(device, *args, **named)
-
-        OpenCLDevice.build = build  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        from mdtensor.backends.opencl.opencl_device import OpenCLDevice
-
-        OpenCLDevice.build = self._build  # type: ignore[method-assign]
 
 
 def _nothing(*_: object) -> None:

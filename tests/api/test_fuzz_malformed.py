@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +28,7 @@ from tests.api.fuzz_malformed import (
 )
 from tests.api.malformed import odd
 from tests.api.malformed.calls import Call
+from tests.api.malformed.watches import FullCollections
 
 COUNT = 3000
 
@@ -102,3 +105,29 @@ def test_what_is_slow_or_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made(lambda: within_mdtensor(IndexError("x"))).kind == UNTYPED
     assert made(lambda: NotImplemented).kind == UNTYPED
     assert "IndexError: x (test_fuzz_malformed.py:" in outcomes[2].words
+
+
+@pytest.mark.parametrize(("longest", "kind"), [(1e-9, "SLOW"), (60.0, OWN)])
+def test_a_function_that_calls_itself_may_take_longer_by_its_levels(
+    longest: float, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Call("grad", lambda: mdt.grad(odd.deep)(np.ones(2)))
+    monkeypatch.setattr(fuzz_malformed, "drawn", lambda _: (call, False))
+    monkeypatch.setattr(fuzz_malformed, "LONGEST", longest)
+    found = fuzz_malformed.outcome("0/0")
+    assert found.kind == kind
+    assert found.levels > 5 * fuzz_malformed.LEVELS
+
+
+def test_collections_of_all_garbage_do_not_count() -> None:
+    many = [[each] for each in range(300_000)]
+    began = time.thread_time()
+    with FullCollections() as seen:
+        gc.collect()
+    seconds = time.thread_time() - began
+    assert len(many) == 300_000
+    assert seconds / 2 < seen.seconds < seconds
+    with FullCollections() as seen:
+        gc.collect(0)
+        sum(range(10**5))
+    assert seen.seconds == 0

@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mdtensor.forks import keep_over_forks
+from mdtensor.process_end import seconds_left
 from mdtensor.stage_timer import Recorder, asked_for, beside
 
 # What waits at most, unless it must be done; callers can do without the rest.
@@ -18,6 +19,7 @@ _MOST_WAITING = 256
 _PAUSE = 0.05
 # Seconds without work after which what it uses is let go of.
 _IDLE = 10.0
+_LONGEST_S = 10.0  # for work that is told to end
 Work = TypeVar("Work")
 
 
@@ -45,7 +47,7 @@ class Background(Generic[Work]):
         keep_over_forks(lock)
         self._changed = threading.Condition(lock)
         self._closing = threading.Event()
-        atexit.register(self.finish)
+        atexit.register(self._end)
 
     def ask(self, key: Hashable, work: Work, *, must: bool = False) -> None:
         """Enqueues work unless its key is waiting; a full queue drops it, unless it `must` run."""
@@ -104,11 +106,14 @@ class Background(Generic[Work]):
     def _is_settled(self) -> bool:
         return not self._waiting or self._thread is None or self._process != os.getpid()
 
-    def finish(self) -> None:
-        """Ends the work, so that no thread outlives what it uses."""
+    def _end(self) -> None:
+        self.finish(seconds_left(_LONGEST_S))
+
+    def finish(self, timeout: float = _LONGEST_S) -> None:
+        """Ends the work, so that no thread outlives what it uses; waits so many seconds at most."""
         self._closing.set()
         self._stop()
         self._asked.put(None)
         thread = self._thread
         if thread is not None and self._process == os.getpid():
-            thread.join(timeout=10)
+            thread.join(timeout)

@@ -24,8 +24,8 @@ from mdtensor.backends.opencl.opencl_target import target_of
 from mdtensor.errors import CompileError, NoDeviceError
 from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource, numbered
+from mdtensor.process_end import seconds_left
 
-_LONGEST_COMPILATION_S = 60.0
 _BY_LOCAL_THREAD = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL
 
 
@@ -76,10 +76,11 @@ class OpenCLDevice:
         self.mistakes_barriers = _mistakes_barriers(cl, device)
         self._local = threading.local()
         self._building = threading.Lock()
+        self._ended_by: int | None = None  # the thread that ends the process
         self._unused: list[list[Any]] = []  # programs that are released by the next compilation
         keep_over_forks(self._building)
         # Where the process ends under a compiler, that one calls what is no more there.
-        atexit.register(self._building.acquire, timeout=_LONGEST_COMPILATION_S)
+        atexit.register(self._end)
         self.target = target_of(cl, device)
         version = device.opencl_c_version.split()[2] if device.opencl_c_version else "1.2"
         self.options = [f"-cl-std=CL{'2.0' if float(version) >= 2 else '1.2'}"]
@@ -122,14 +123,25 @@ class OpenCLDevice:
         built = self.build(source.text, fragile=source.fragile)
         return Compiled(source, self._machine_code(built))
 
+    def _end(self) -> None:
+        """Waits for a compilation that is under way; no other thread begins one from now on."""
+        self._ended_by = threading.get_ident()
+        if self._building.acquire(timeout=seconds_left()):
+            self._building.release()
+
     @contextlib.contextmanager
     def _compiling(self) -> Generator[None]:
         """Holds the compiler's lock, after a release of the programs that nobody uses.
 
         Programs of Intel's runtime share tables of its compiler: one that is released beside a
         compilation may break them, and the compiler then searches a table without end.
+
+        Once the process ends, handlers of its end may yet compile. Any other thread that would ends
+        here, as Python ends those that are left: waiting, it would keep locks that handlers need.
         """
         with self._building:
+            if self._ended_by not in (None, threading.get_ident()):
+                raise SystemExit
             while self._unused:
                 self._unused.pop().clear()
             yield

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 from types import CodeType, FrameType
 
-_LONGEST_S = 5.0  # for kernels that are under way
+from mdtensor.process_end import FOR_KERNELS_S, seconds_left
+
 _ended: list[None] = []  # an element once no thread but the main one may begin to wait
 _codes: set[CodeType] = set()  # what threads run while they wait
 
@@ -48,7 +49,7 @@ def _is_waiting() -> bool:
 def _end() -> None:
     """Lets no other thread begin to wait, and those that do return."""
     _ended.append(None)
-    latest = time.monotonic() + _LONGEST_S
+    latest = time.monotonic() + seconds_left(FOR_KERNELS_S, spare=0.0)
     while _is_waiting() and time.monotonic() < latest:
         time.sleep(0.001)
 

@@ -635,6 +635,8 @@ def _command(rng: random.Random) -> Call:
     return Call("command", typed, rng.choice(_COMMANDS))
 
 
+_MOST_ELEMENTS = 1 << 22
+_MOST_PARTS = 1000  # of arguments that are looked at; some hold themselves
 # What stands for work that takes long, or writes where it should not.
 CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
     (8, _einsum),
@@ -674,9 +676,18 @@ CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
 
 
 def is_long(call: Call) -> bool:
-    """Whether a call has large numbers: with these, what is right may take hours."""
-    given = (*call.args, *call.named.values())
-    return any(isinstance(value, int | float | np.number) and value > 1000 for value in given)
+    """Whether a call has large numbers or arrays: with these, what is right may take hours."""
+    given = [*call.args, *call.named.values()]
+    for value in given:  # and what is in it, which comes to the end
+        if type(value) in (tuple, list) and len(given) < _MOST_PARTS:
+            given += value
+    return any(map(_is_large, given))
+
+
+def _is_large(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.size > _MOST_ELEMENTS
+    return isinstance(value, int | float | np.number) and value > 1000
 
 
 def right(rng: random.Random) -> Call:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,12 +59,23 @@ def started(program: str, cache: Path, *arguments: object) -> subprocess.Popen[s
     )
 
 
+def _where(pid: int) -> str:
+    """Where the threads of a process stand, as gdb tells it; and what they wait for, by Linux."""
+    found = [f"{file}: {file.read_text()}" for file in Path(f"/proc/{pid}/task").glob("*/wchan")]
+    command = ["gdb", "-p", f"{pid}", "-batch", "-ex", "thread apply all backtrace 25"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        seen = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        found.append(seen.stdout)
+    return "\n".join(found)
+
+
 def ended(process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended:
     """Waits for the end of a process, and kills one that hangs."""
     try:
         shown, trouble = process.communicate(timeout=longest_s)
     except subprocess.TimeoutExpired:
+        where = _where(process.pid)
         process.kill()
         shown, trouble = process.communicate()
-        return Ended(None, shown, trouble[-_MOST_TROUBLE:])
+        return Ended(None, shown, trouble[-_MOST_TROUBLE:] + where)
     return Ended(process.returncode, shown, trouble[-_MOST_TROUBLE:])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mdtensor import process_end
 from mdtensor.backends.opencl import opencl_waits
 from mdtensor.backends.opencl.opencl_waits import returning
 
@@ -16,7 +17,8 @@ from mdtensor.backends.opencl.opencl_waits import returning
 @pytest.fixture(autouse=True)
 def _goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Undoes an end, before which no wait is under way."""
-    monkeypatch.setattr(opencl_waits, "_LONGEST_S", 0.3)
+    monkeypatch.setattr(opencl_waits, "FOR_KERNELS_S", 0.3)
+    monkeypatch.setattr(process_end, "_began", [])
     assert not opencl_waits._is_waiting()
     yield
     opencl_waits._ended.clear()

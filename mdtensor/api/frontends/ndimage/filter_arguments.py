@@ -168,9 +168,9 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite real number; raises FilterError for anything else."""
+    """A finite real number; raises FilterError for anything else, also for texts of one."""
     try:
-        found = float(value)
+        found = math.ldexp(value, 0)  # float takes texts and bytes, too
     except (OverflowError, TypeError, ValueError):
         raise FilterError(f"{name} is {shown(value)}, which is no number") from None
     if not math.isfinite(found):

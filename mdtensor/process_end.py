@@ -1,0 +1,23 @@
+"""The end of the process: all that it waits for has one deadline."""
+
+from __future__ import annotations
+
+import time
+
+# A compilation that is under way, beside other work: where it goes on, what it uses is taken away
+# below it. Eleven seconds are the most that one took alone.
+LONGEST_S = 60.0
+# Of these, for kernels, which are waited for last.
+FOR_KERNELS_S = 5.0
+_began: list[float] = []  # when the first thing was waited for
+
+
+def seconds_left(most: float = LONGEST_S, *, spare: float = FOR_KERNELS_S) -> float:
+    """How long the end of the process may wait for one thing: `most`, and what all others left.
+
+    The first to ask begins the end. `spare` seconds are left to what is waited for later.
+
+    """
+    if not _began:
+        _began.append(time.monotonic())
+    return max(0.0, min(most, _began[0] + LONGEST_S - spare - time.monotonic()))
