@@ -31,7 +31,9 @@ Array = Any
 _MODULES = (
     "mdtensor.api.frontends.convolution",
     "mdtensor.api.frontends.correlation",
+    "mdtensor.api.frontends.ndimage.derivatives",
     "mdtensor.api.frontends.ndimage.ndimage",
+    "mdtensor.api.frontends.ndimage.ranks",
     "mdtensor.api.frontends.reduce",
 )
 # Options of einsum, and those that make a call of it a reduction.

@@ -94,14 +94,30 @@ def weights_dtype(field: np.dtype, out: np.dtype, *, is_complex: bool) -> np.dty
     return np.dtype(np.float32 if narrow else np.float64)
 
 
+def stored(value: Expr, dtype: np.dtype) -> Expr:
+    """The value as an integer type takes it: without its fraction, modulo the type's width."""
+    if value.dtype.kind != "f" or dtype.kind == "f":
+        return value
+    if dtype == BOOL:
+        return apply("ne", cast(value, I64), 0)
+    if dtype == np.uint64:
+        return select(value > -1, cast(value, dtype), -cast(-value, dtype))
+    return cast(cast(value, I64), dtype)
+
+
+def taken_dtype(border: Border, field: np.dtype) -> np.dtype:
+    """The type in which elements are compared: theirs, or double for a border that it lacks."""
+    held = np.asarray(border.cval).astype(field)
+    fits = border.mode != "constant" or field.kind == "f" or held == border.cval
+    return field if fits else np.dtype(np.float64)
+
+
 def _combined_dtype(given: Filter, field: np.dtype, weights: TensorSpec | None) -> np.dtype:
     if given.combine == "add":
         if weights is not None:
             return weights.dtype
         return np.dtype(np.complex128 if field.kind == "c" else np.float64)
-    held = np.asarray(given.border.cval).astype(field)
-    fits = given.border.mode != "constant" or field.kind == "f" or held == given.border.cval
-    return field if fits else np.dtype(np.float64)
+    return taken_dtype(given.border, field)
 
 
 def _index(axis: int, size: int, start: int) -> AffineIndex:
@@ -111,16 +127,5 @@ def _index(axis: int, size: int, start: int) -> AffineIndex:
 def _epilogue(given: Filter, dtype: np.dtype, out: np.dtype) -> Epilogue | None:
     combined = param(0, dtype)
     value = combined if given.divisor == 1 else combined / given.divisor
-    stored = _stored(value, out)
-    return None if stored is combined else Epilogue(ScalarFunction((dtype,), (stored,), "g"))
-
-
-def _stored(value: Expr, dtype: np.dtype) -> Expr:
-    """The value as an integer type takes it: without its fraction, modulo the type's width."""
-    if value.dtype.kind != "f" or dtype.kind == "f":
-        return value
-    if dtype == BOOL:
-        return apply("ne", cast(value, I64), 0)
-    if dtype == np.uint64:
-        return select(value > -1, cast(value, dtype), -cast(-value, dtype))
-    return cast(cast(value, I64), dtype)
+    result = stored(value, out)
+    return None if result is combined else Epilogue(ScalarFunction((dtype,), (result,), "g"))

@@ -71,6 +71,10 @@ def advanced(u: Any, v: Any) -> Any:
     return u[0, 1] - v[0, 0], u[0, 0]
 
 
+def differences(u: Any, axis: Any, output: Any, mode: Any, cval: Any) -> Any:
+    return mdt.ndimage.correlate1d(u, [-1, 0, 1], axis, output, mode, cval)
+
+
 def matvec(w: Any, M: Any, v: Any) -> None:
     for i in range(M.shape[0]):
         for k in range(len(v)):
@@ -377,10 +381,20 @@ _FILTERS: Mapping[str, tuple[Any, ...]] = {
     "correlate1d": (array(3),),
     "gaussian_filter": (1.0,),
     "gaussian_filter1d": (1.0,),
+    "gaussian_gradient_magnitude": (1.0,),
+    "gaussian_laplace": (1.0,),
+    "generic_gradient_magnitude": (differences,),
+    "generic_laplace": (differences,),
+    "laplace": (),
     "maximum_filter": (3,),
     "maximum_filter1d": (3,),
+    "median_filter": (3,),
     "minimum_filter": ((3, 2),),
     "minimum_filter1d": (3,),
+    "percentile_filter": (30.0, (3, 2)),
+    "prewitt": (),
+    "rank_filter": (2, 3),
+    "sobel": (),
     "uniform_filter": (3,),
     "uniform_filter1d": (3,),
 }
@@ -400,6 +414,8 @@ def _ndimage(rng: random.Random) -> Call:
         "truncate": 3.0,
         "radius": 2,
         "footprint": np.ones((3, 3), bool),
+        "extra_arguments": (),
+        "extra_keywords": {},
     }
     known = inspect.signature(function).parameters
     usable = {key: value for key, value in options.items() if key in known}

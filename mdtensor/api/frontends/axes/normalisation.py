@@ -11,7 +11,7 @@ from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
-from mdtensor.errors import DTypeError
+from mdtensor.errors import DTypeError, shown
 from mdtensor.options import flag
 
 Axis = int | Sequence[int] | None
@@ -80,10 +80,17 @@ def layer_norm(
     elements, dtype = _wide("layer_norm", x)
     distances = elements - elements.mean(axis, keepdims=True)
     variances = np.square(distances).mean(axis, keepdims=True)
-    value = distances / np.sqrt(variances + float(eps))
+    value = distances / np.sqrt(variances + _number("eps", eps))
     value = value if weight is None else value * lazy(weight).astype(elements.dtype)
     value = value if bias is None else value + lazy(bias).astype(elements.dtype)
     return value.astype(dtype).evaluate(out)
+
+
+def _number(name: str, given: Any) -> float:
+    try:
+        return float(given)
+    except (OverflowError, TypeError, ValueError):
+        raise DTypeError(f"{name} is {shown(given)}, which is no number") from None
 
 
 def _wide(name: str, x: Any) -> tuple[LazyArray, np.dtype]:

@@ -4,20 +4,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mdtensor.api.arrays.operands import Array, array_module
+from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import in_full
-from mdtensor.api.calls.computation import Computation, Step, call
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     array_of,
     axes_of,
     border_of,
-    check_origin,
     footprint_of,
     for_each_axis,
     gaussian_row,
@@ -27,15 +24,9 @@ from mdtensor.api.frontends.ndimage.filter_arguments import (
     weights_of,
     whole_number,
 )
+from mdtensor.api.frontends.ndimage.filter_passes import Passes, along, filtered, window_around
 from mdtensor.errors import DTypeError, FilterError, warn
-from mdtensor.specs import TensorSpec
-from mdtensor.translate.stencils.borders import Border
-from mdtensor.translate.stencils.md_hom_from_filter import (
-    Filter,
-    md_homs_from_filter,
-    weights_dtype,
-)
-from mdtensor.translate.stencils.rounded_weights import rounded_weights
+from mdtensor.translate.stencils.md_hom_from_filter import Filter
 
 
 def weighted(
@@ -66,8 +57,8 @@ def weighted(
     if not isinstance(mode, str):
         raise FilterError("A sequence of modes is not supported")
     border = border_of(mode, cval, array)
-    given = _window("add", window.shape, shifts, border, weighted=True)
-    return _filtered([given], array, [window], dtype, out)
+    given = window_around("add", window.shape, shifts, border, weighted=True)
+    return filtered(Passes((given,), (window,)), array, dtype, out)
 
 
 def gaussian(
@@ -84,12 +75,30 @@ def gaussian(
     """Weighted windows along one axis after the other."""
     array = array_of(input)
     dtype, out = output_of(output, array, is_complex=array.dtype.kind == "c")
-    chosen = axes_of(axes, array.ndim)
-    count = len(chosen)
-    passes: list[Filter] = []
+    passes = gaussian_passes(
+        array, sigma, order, mode, cval, truncate, radius, axes_of(axes, array.ndim)
+    )
+    if not passes.filters:
+        return copied(array, dtype, out)
+    return filtered(passes, array, dtype, out)
+
+
+def gaussian_passes(
+    array: Array,
+    sigma: Any,
+    order: Any,
+    mode: Any,
+    cval: Any,
+    truncate: Any,
+    radius: Any,
+    axes: Sequence[int],
+) -> Passes:
+    """A pass along each axis that has a width."""
+    count = len(axes)
+    filters: list[Filter] = []
     rows: list[np.ndarray] = []
     for axis, width, derivative, word, reach in zip(
-        chosen,
+        axes,
         for_each_axis(sigma, count),
         for_each_axis(order, count),
         for_each_axis(mode, count),
@@ -99,11 +108,9 @@ def gaussian(
         if number("sigma", width) > 1e-15:
             row = gaussian_row(width, derivative, truncate, reach)
             border = border_of(word, cval, array)
-            passes.append(_along("add", array.ndim, axis, len(row), 0, border, weighted=True))
+            filters.append(along("add", array.ndim, axis, len(row), 0, border, weighted=True))
             rows.append(row)
-    if not passes:
-        return _copied(array, dtype, out)
-    return _filtered(passes, array, rows, dtype, out)
+    return Passes(tuple(filters), tuple(rows))
 
 
 def separable(
@@ -120,7 +127,7 @@ def separable(
     array = array_of(input)
     is_complex = array.dtype.kind == "c"
     if combine != "add":
-        _check_order(array)
+        check_order(array)
     dtype, out = output_of(output, array, is_complex=is_complex)
     chosen = axes_of(axes, array.ndim)
     count = len(chosen)
@@ -130,7 +137,7 @@ def separable(
         for_each_axis(mode, count),
     )
     passes = [
-        _along(
+        along(
             combine,
             array.ndim,
             axis,
@@ -142,8 +149,8 @@ def separable(
         if extent > 1
     ]
     if not passes:
-        return _copied(array, dtype, out)
-    return _filtered(passes, array, [], dtype, out)
+        return copied(array, dtype, out)
+    return filtered(Passes(tuple(passes)), array, dtype, out)
 
 
 def extreme(
@@ -169,7 +176,7 @@ def extreme(
     if counted.all():
         return separable(combine, input, counted.shape, output, mode, cval, origin, axes)
     array = array_of(input)
-    _check_order(array)
+    check_order(array)
     dtype, out = output_of(output, array, is_complex=False)
     chosen = axes_of(axes, array.ndim)
     if counted.ndim != len(chosen):
@@ -178,90 +185,18 @@ def extreme(
     if not isinstance(mode, str):
         raise FilterError("A sequence of modes is not supported for non-separable footprints")
     border = border_of(mode, cval, array)
-    given = _window(combine, window.shape, shifts, border, weighted=True)
-    return _filtered([given], array, [window], dtype, out)
+    given = window_around(combine, window.shape, shifts, border, weighted=True)
+    return filtered(Passes((given,), (window,)), array, dtype, out)
 
 
-def _check_order(array: Array) -> None:
+def check_order(array: Array) -> None:
     """Raises DTypeError for elements that have no order."""
     if array.dtype.kind == "c":
         raise DTypeError("Complex type not supported", hint="complex numbers have no order")
 
 
-def _filtered(
-    passes: Sequence[Filter],
-    array: Array,
-    windows: Sequence[np.ndarray],
-    dtype: np.dtype,
-    out: Array | None,
-) -> Array:
-    """The passes one after the other, each on the result of the one before, as one call."""
-    if array.ndim == 0:
-        raise FilterError("a filter needs an array with at least one axis")
-    weights = [
-        _taken(window.reshape(given.sizes), array, dtype)
-        for window, given in zip(windows, passes, strict=False)
-    ]
-
-    def build(specs: tuple[TensorSpec, ...]) -> Computation:
-        return _computation(passes, specs, TensorSpec.of(specs[0].shape, dtype))
-
-    return call(("filter", tuple(passes), dtype), [array, *weights], build, out, len(weights))
-
-
-def _computation(
-    passes: Sequence[Filter], specs: Sequence[TensorSpec], out: TensorSpec
-) -> Computation:
-    """Steps that read the array or a temporary, and write a temporary or the result."""
-    result = len(specs)
-    steps: list[Step] = []
-    slot, field = 0, specs[0]
-    for position, given in enumerate(passes):
-        weights = specs[1 + position] if given.weighted else None
-        target = result if position == len(passes) - 1 else result + 1 + position
-        reads = (slot, 1 + position) if given.weighted else (slot,)
-        md_homs = md_homs_from_filter(given, field, out, weights)
-        steps += [Step(md_hom, reads, (target,)) for md_hom in md_homs]
-        slot, field = target, out
-    return Computation(result, (out,), (out,) * (len(passes) - 1), tuple(steps))
-
-
-def _taken(window: np.ndarray, array: Array, dtype: np.dtype) -> Array:
-    """Weights in the type that is computed in, where the array is; footprints as they are."""
-    if window.dtype != np.bool_:
-        is_complex = "c" in (array.dtype.kind, window.dtype.kind)
-        window = rounded_weights(window, weights_dtype(array.dtype, dtype, is_complex=is_complex))
-    return array_module([array]).asarray(np.ascontiguousarray(window))
-
-
-def _along(
-    combine: str,
-    ndim: int,
-    axis: int,
-    size: int,
-    shift: int,
-    border: Border,
-    *,
-    weighted: bool = False,
-) -> Filter:
-    """A window along one axis."""
-    sizes, shifts = [1] * ndim, [0] * ndim
-    sizes[axis], shifts[axis] = size, shift
-    return _window(combine, sizes, shifts, border, weighted=weighted)
-
-
-def _window(
-    combine: str, sizes: Sequence[int], shifts: Sequence[int], border: Border, *, weighted: bool
-) -> Filter:
-    """A window around the point; a sum of elements without weights becomes their mean."""
-    for size, shift in zip(sizes, shifts, strict=True):
-        check_origin(size, shift)
-    starts = tuple(-(size // 2) - shift for size, shift in zip(sizes, shifts, strict=True))
-    divisor = math.prod(sizes) if combine == "add" and not weighted else 1
-    return Filter(combine, tuple(sizes), starts, border, weighted, divisor)
-
-
-def _copied(array: Array, dtype: np.dtype, out: Array | None) -> Array:
+def copied(array: Array, dtype: np.dtype, out: Array | None) -> Array:
+    """The array as it is, in another type."""
     if out is None:
         return array.astype(dtype)
     out[...] = array

@@ -1,10 +1,11 @@
 """Filters with the signatures and the semantics of scipy.ndimage.
 
-Three things differ. Arrays of float32 are weighted in float32, unless the output is wider; their
+Some things differ. Arrays of float32 are weighted in float32, unless the output is wider; their
 weights are rounded so that the sum stays. Sums are rounded in another order, which can change the
 last bit, and so an integer result by one where a sum of weighted elements falls on an integer. And
 NaN times a weight of 0 is NaN, as in scipy's filters along one axis; those along several leave
-such elements out.
+such elements out. Medians, percentiles and ranks are NaN where the window has one, which scipy does
+not promise, and windows that are sorted have at most 27 elements.
 
 A filter takes an array of any number of axes and gives one of its shape and type: of booleans,
 integers, floating point, and, where elements are weighted, complex numbers. `output` is another
@@ -27,6 +28,15 @@ from typing import Any
 
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import recalled
+from mdtensor.api.frontends.ndimage.derivatives import (
+    gaussian_gradient_magnitude,
+    gaussian_laplace,
+    generic_gradient_magnitude,
+    generic_laplace,
+    laplace,
+    prewitt,
+    sobel,
+)
 from mdtensor.api.frontends.ndimage.filter_arguments import (
     axis_of,
     checked_size,
@@ -34,6 +44,7 @@ from mdtensor.api.frontends.ndimage.filter_arguments import (
     row_of,
 )
 from mdtensor.api.frontends.ndimage.filters import extreme, gaussian, separable, weighted
+from mdtensor.api.frontends.ndimage.ranks import median_filter, percentile_filter, rank_filter
 
 __all__ = [
     "convolve",
@@ -42,10 +53,20 @@ __all__ = [
     "correlate1d",
     "gaussian_filter",
     "gaussian_filter1d",
+    "gaussian_gradient_magnitude",
+    "gaussian_laplace",
+    "generic_gradient_magnitude",
+    "generic_laplace",
+    "laplace",
     "maximum_filter",
     "maximum_filter1d",
+    "median_filter",
     "minimum_filter",
     "minimum_filter1d",
+    "percentile_filter",
+    "prewitt",
+    "rank_filter",
+    "sobel",
     "uniform_filter",
     "uniform_filter1d",
 ]

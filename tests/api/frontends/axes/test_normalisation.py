@@ -72,3 +72,8 @@ def test_complex_numbers_are_refused() -> None:
     for name in ("softmax", "logsumexp", "layer_norm"):
         with pytest.raises(DTypeError, match=f"{name} takes no complex numbers"):
             getattr(mdt, name)([1j])
+
+
+def test_eps_is_a_number() -> None:
+    with pytest.raises(DTypeError, match=r"^eps is 'x', which is no number"):
+        mdt.layer_norm([1.0, 2.0], eps="x")  # type: ignore[arg-type]

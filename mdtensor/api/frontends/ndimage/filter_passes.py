@@ -1,0 +1,141 @@
+"""Passes of filters over an array, as one computation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array, array_module
+from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.frontends.ndimage.filter_arguments import check_origin
+from mdtensor.errors import FilterError
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.scalar import Expr
+from mdtensor.translate.stencils.borders import Border
+from mdtensor.translate.stencils.md_hom_from_filter import (
+    Filter,
+    md_homs_from_filter,
+    stored,
+    weights_dtype,
+)
+from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
+from mdtensor.translate.stencils.rounded_weights import rounded_weights
+from mdtensor.translate.stencils.slices import Leaf, combined, fused_from_source
+
+# From what several rows of passes make of a point to the result there.
+Join = Callable[..., Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Filters one after the other; those that are weighted have a window each."""
+
+    filters: tuple[Filter, ...]
+    windows: tuple[np.ndarray, ...] = ()
+
+
+def filtered(passes: Passes, array: Array, dtype: np.dtype, out: Array | None) -> Array:
+    """The passes one after the other, each on the result of the one before, as one call."""
+    return joined([passes], None, array, dtype, out)
+
+
+def joined(
+    rows: Sequence[Passes], join: Join | None, array: Array, dtype: np.dtype, out: Array | None
+) -> Array:
+    """Rows of passes over an array, whose results `join` makes one of, point by point.
+
+    What a pass gives is of the type of the result.
+    """
+    if array.ndim == 0:
+        raise FilterError("a filter needs an array with at least one axis")
+    weights = [
+        _taken(window.reshape(given.sizes), array, dtype)
+        for passes in rows
+        for window, given in zip(passes.windows, passes.filters, strict=False)
+    ]
+    filters = tuple([passes.filters for passes in rows])
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        return _computation(filters, join, specs, TensorSpec.of(specs[0].shape, dtype))
+
+    return call(("filter", filters, join, dtype), [array, *weights], build, out, len(weights))
+
+
+def _computation(
+    rows: Sequence[Sequence[Filter]],
+    join: Join | None,
+    specs: Sequence[TensorSpec],
+    out: TensorSpec,
+) -> Computation:
+    """Steps that read the array or a temporary, and write a temporary or the result."""
+    result = len(specs)
+    steps: list[Step] = []
+    ends: list[tuple[int, TensorSpec]] = []
+    weights, temporaries = 1, 0
+    for row in rows:
+        slot, field = 0, specs[0]
+        for position, given in enumerate(row):
+            reads = (slot, weights) if given.weighted else (slot,)
+            md_homs = md_homs_from_filter(
+                given, field, out, specs[weights] if given.weighted else None
+            )
+            weights += given.weighted
+            is_last = join is None and position == len(row) - 1
+            temporaries += not is_last
+            slot, field = result if is_last else result + temporaries, out
+            steps += [Step(md_hom, reads, (slot,)) for md_hom in md_homs]
+        ends.append((slot, field))
+    if join is not None:
+        steps.append(joining(ends, join, result, out))
+    return Computation(result, (out,), (out,) * temporaries, tuple(steps))
+
+
+def joining(
+    ends: Sequence[tuple[int, TensorSpec]], join: Join, result: int, out: TensorSpec
+) -> Step:
+    """The step that makes one value of those that rows end in."""
+
+    def build(*elements: Expr) -> Expr:
+        return stored(join(*elements), out.dtype)
+
+    leaves = [fused_from_source(Leaf(n, s.shape, s.dtype)) for n, (_, s) in enumerate(ends)]
+    (part,) = md_homs_from_slices(combined(leaves, build), [spec for _, spec in ends])
+    return Step(part.md_hom, tuple(ends[n][0] for n in part.inputs), (result,))
+
+
+def _taken(window: np.ndarray, array: Array, dtype: np.dtype) -> Array:
+    """Weights in the type that is computed in, where the array is; footprints as they are."""
+    if window.dtype != np.bool_:
+        is_complex = "c" in (array.dtype.kind, window.dtype.kind)
+        window = rounded_weights(window, weights_dtype(array.dtype, dtype, is_complex=is_complex))
+    return array_module([array]).asarray(np.ascontiguousarray(window))
+
+
+def along(
+    combine: str,
+    ndim: int,
+    axis: int,
+    size: int,
+    shift: int,
+    border: Border,
+    *,
+    weighted: bool = False,
+) -> Filter:
+    """A window along one axis."""
+    sizes, shifts = [1] * ndim, [0] * ndim
+    sizes[axis], shifts[axis] = size, shift
+    return window_around(combine, sizes, shifts, border, weighted=weighted)
+
+
+def window_around(
+    combine: str, sizes: Sequence[int], shifts: Sequence[int], border: Border, *, weighted: bool
+) -> Filter:
+    """A window around the point; a sum of elements without weights becomes their mean."""
+    for size, shift in zip(sizes, shifts, strict=True):
+        check_origin(size, shift)
+    starts = tuple(-(size // 2) - shift for size, shift in zip(sizes, shifts, strict=True))
+    divisor = math.prod(sizes) if combine == "add" and not weighted else 1
+    return Filter(combine, tuple(sizes), starts, border, weighted, divisor)

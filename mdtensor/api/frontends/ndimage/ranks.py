@@ -1,0 +1,193 @@
+"""Rank filters of small windows: the median, a percentile, the n-th smallest element."""
+
+# ruff: noqa: A002 - scipy calls the array `input`.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.api.arrays.operands import Array
+from mdtensor.api.calls.call_cache import in_full, recalled
+from mdtensor.api.calls.computation import Computation, Step, call
+from mdtensor.api.frontends.ndimage.filter_arguments import (
+    array_of,
+    axes_of,
+    border_of,
+    check_origin,
+    footprint_of,
+    for_each_axis,
+    number,
+    on_all_axes,
+    output_of,
+    whole_number,
+)
+from mdtensor.api.frontends.ndimage.filters import check_order, extreme
+from mdtensor.errors import FilterError, warn
+from mdtensor.specs import TensorSpec
+from mdtensor.translate.stencils.md_hom_from_ranks import RankFilter, md_homs_from_ranks
+
+LARGEST_WINDOW = 27
+"""Elements of a window at most: what sorts them is one function, which a kernel has in full."""
+
+
+@recalled
+def rank_filter(
+    input: Any,
+    rank: int,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Array:
+    """The element of a window with `rank` smaller ones; as scipy.ndimage.rank_filter.
+
+    A negative rank counts from the largest element. The result is NaN where the window has one.
+    Windows have at most 27 elements, unless the smallest or the largest is asked for.
+
+    >>> rank_filter([3, 9, 2, 7, 5], -2, size=3)
+    array([3, 3, 7, 5, 5])
+    """
+    wanted = whole_number("rank", rank)
+
+    def given(_: int) -> int:
+        return wanted
+
+    return _ranked(input, given, size, footprint, output, mode, cval, origin, axes)
+
+
+@recalled
+def median_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Array:
+    """The median of a window; as scipy.ndimage.median_filter.
+
+    The result is NaN where the window has one. Windows have at most 27 elements.
+
+    >>> median_filter([1.0, 2.0, 50.0, 3.0, 4.0], size=3)
+    array([1., 2., 3., 4., 4.])
+    """
+    return _ranked(input, _middle, size, footprint, output, mode, cval, origin, axes)
+
+
+@recalled
+def percentile_filter(
+    input: Any,
+    percentile: float,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Array:
+    """The element of a window at a percentile, from 0 to 100; as scipy.ndimage.percentile_filter.
+
+    A negative percentile counts from 100 down. The result is NaN where the window has one. Windows
+    have at most 27 elements, unless the smallest or the largest is asked for.
+
+    >>> percentile_filter([3, 9, 2, 7, 5], 20, size=3)
+    array([3, 2, 2, 2, 5])
+    """
+    share = number("percentile", percentile)
+    share += 100.0 if share < 0 else 0.0
+    if not 0 <= share <= 100:
+        raise FilterError("invalid percentile", hint="from -100 to 100")
+
+    def at_share(count: int) -> int:
+        return count - 1 if share == 100 else int(count * share / 100.0)
+
+    return _ranked(input, at_share, size, footprint, output, mode, cval, origin, axes)
+
+
+def _middle(count: int) -> int:
+    return count // 2
+
+
+def _ranked(
+    input: Any,
+    rank: Callable[[int], int],
+    size: Any,
+    footprint: Any,
+    output: Any,
+    mode: Any,
+    cval: Any,
+    origin: Any,
+    axes: Any,
+) -> Array:
+    """The element whose rank is `rank` of the number of elements in the window."""
+    array = array_of(input)
+    check_order(array)
+    if size is not None and footprint is not None:
+        in_full()
+        warn(UserWarning("ignoring size because footprint is set"))
+    chosen = axes_of(axes, array.ndim)
+    sizes = _sizes(size, footprint, len(chosen))
+    counted = None if footprint is None else footprint_of(footprint)
+    if counted is not None and counted.ndim != len(chosen):
+        raise FilterError(f"footprint.ndim ({counted.ndim}) must match len(axes) ({len(chosen)})")
+    count = math.prod(sizes) if counted is None else int(counted.sum())
+    wanted = rank(count)
+    wanted += count if wanted < 0 else 0
+    if not 0 <= wanted < count:
+        raise FilterError(
+            "rank not within filter footprint size", hint=f"from {-count} to {count - 1}"
+        )
+    if wanted in (0, count - 1):
+        combine = "min" if wanted == 0 else "max"
+        size = None if counted is not None else tuple(sizes)
+        return extreme(combine, array, size, counted, output, mode, cval, origin, axes)
+    if count > LARGEST_WINDOW:
+        raise FilterError(
+            f"a window of {count} elements is too large to sort",
+            hint=f"at most {LARGEST_WINDOW}; scipy.ndimage has filters of larger windows",
+        )
+    if not isinstance(mode, str):
+        raise FilterError(
+            "A sequence of modes is not supported by non-separable rank filters",
+            hint="one mode for all axes",
+        )
+    dtype, out = output_of(output, array, is_complex=False)
+    counted = np.ones(sizes, bool) if counted is None else counted
+    window, shifts = on_all_axes(counted, origin, chosen, array.ndim)
+    for extent, shift in zip(window.shape, shifts, strict=True):
+        check_origin(extent, shift)
+    starts = [-(extent // 2) - shift for extent, shift in zip(window.shape, shifts, strict=True)]
+    places = tuple([tuple(map(int, place)) for place in np.argwhere(window) + starts])
+    given = RankFilter(places, wanted, border_of(mode, cval, array))
+
+    def build(specs: tuple[TensorSpec, ...]) -> Computation:
+        result = TensorSpec.of(specs[0].shape, dtype)
+        md_homs = md_homs_from_ranks(given, specs[0], result)
+        return Computation(1, (result,), (), tuple(Step(m, (0,), (1,)) for m in md_homs))
+
+    return call(("ranks", given, dtype), [array], build, out)
+
+
+def _sizes(size: Any, footprint: Any, axes: int) -> list[int]:
+    """The sizes of a box, none where a footprint says which elements count."""
+    if footprint is not None:
+        return []
+    if size is None:
+        raise FilterError("no footprint or filter size provided", hint="give size= or footprint=")
+    sizes = [whole_number("size", extent) for extent in for_each_axis(size, axes)]
+    if any(extent < 1 for extent in sizes):
+        raise FilterError("incorrect filter size", hint="at least 1")
+    return sizes
