@@ -13,9 +13,10 @@ from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, Step, call
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.einsum.einsum_options import checked_precision
-from mdtensor.errors import ShapeError, TranslationError, shown
+from mdtensor.errors import ShapeError, count_of, shown
 from mdtensor.options import MOST_AXES, beginning, flag, is_iterable, whole
 from mdtensor.specs import TensorSpec, as_dtype
+from mdtensor.translate.convolutions.convolution_epilogue import Added, finished
 from mdtensor.translate.convolutions.convolution_layout import (
     Geometry,
     Layout,
@@ -24,14 +25,9 @@ from mdtensor.translate.convolutions.convolution_layout import (
 )
 from mdtensor.translate.convolutions.md_hom_from_convolution import (
     Convolution,
-    Operand,
     md_homs_from_convolution,
 )
-from mdtensor.translate.python.expr_from_function import scalar_function
 from mdtensor.translate.reductions.epilogues import epilogue_named
-from mdtensor.translate.scalar import Expr, cast, param
-from mdtensor.translate.scalar_function import ScalarFunction
-from mdtensor.translate.trees import substitute
 
 # A number for all spatial axes, or one for each.
 PerAxis = int | Sequence[int]
@@ -44,7 +40,7 @@ _CAPSULES = "NHWCAB,KRSCBE->NPQKAE"
 def conv(
     img: Any,
     flt: Any,
-    *,
+    *operands: Any,
     stride: PerAxis = 1,
     padding: Padding = 0,
     dilation: PerAxis = 1,
@@ -80,11 +76,13 @@ def conv(
     extent · stride elements.
 
     `bias` holds one number for each K. `epilogue` is a function of Python applied once to each
-    finished element, bias included, or one of the names "relu" and "gelu". `dtype` is the type of
-    the result, by default the common type of img, flt and bias, and what the epilogue makes of
-    it; `acc_dtype` that of products and sums, by default float32 for float16 and bfloat16 (which
-    CuPy's arrays may have), else `dtype`. `precision="tf32"` lets a GPU's tensor cores round
-    factors in float32 to the ten bits after the point, as for `einsum`.
+    finished element, bias included, or one of the names "relu" and "gelu". Further `operands`, such
+    as a residual, are its other parameters: their elements at the place of the result, which they
+    broadcast against. `dtype` is the type of the result, by default the common type of img, flt and
+    bias, and what the epilogue makes of it and the operands; `acc_dtype` that of products and sums,
+    by default float32 for float16 and bfloat16 (which CuPy's arrays may have), else `dtype`.
+    `precision="tf32"` lets a GPU's tensor cores round factors in float32 to the ten bits after the
+    point, as for `einsum`.
     No window is materialised, and the image is copied with its padding only where that copy takes
     at most 4 % of the memory of inputs and result, or moves less than blocks of its borders would
     read of the filter once more.
@@ -99,27 +97,39 @@ def conv(
            [81., 90.]])
     >>> conv(img, flt, stride=2, padding=1, layout="NHWC,KRSC->NKPQ").shape
     (1, 1, 2, 2)
+    >>> conv(img, flt, img, padding=1, epilogue=lambda y, residual: y - 9 * residual)[0, :, :, 0]
+    array([[ 10.,   9.,   6., -13.],
+           [ 12.,   0.,   0., -27.],
+           [  0.,   0.,   0., -39.],
+           [-66., -75., -78., -97.]])
     """
-    operands = (img, flt) if bias is None else (img, flt, bias)
+    if operands and epilogue is None:
+        raise ShapeError(
+            f"{count_of(len(operands), 'operand', 'operands')} more than an image and a filter,"
+            " and no epilogue that takes them",
+            hint="epilogue=lambda y, residual: y + residual, for instance",
+        )
+    given = (img, flt, *(() if bias is None else (bias,)), *operands)
+    weighted = len(given) - len(operands)
     parsed = parse_layout(layout)
     geometry = _geometry(parsed, stride, padding, dilation, groups, transposed, output_padding)
     wanted = None if dtype is None else as_dtype(dtype)
     accumulated = None if acc_dtype is None else as_dtype(acc_dtype)
     asked = [given for given in (wanted, accumulated) if given is not None]
-    check_types(asked, on_gpu=array_module(operands) is not np)
+    check_types(asked, on_gpu=array_module(given) is not np)
     checked_precision(precision)
     finish = epilogue_named(epilogue)
-    key = ("conv", parsed, geometry, wanted, accumulated, precision, function_key(finish))
+    key = ("conv", parsed, geometry, wanted, accumulated, precision, weighted, function_key(finish))
 
     def build(specs: tuple[TensorSpec, ...]) -> Computation:
         convolution = convolution_from_layout(
-            parsed, geometry, specs, dtype=wanted, acc_dtype=accumulated
+            parsed, geometry, specs[:weighted], dtype=wanted, acc_dtype=accumulated
         )
         convolution = replace(convolution, precision=precision)
-        options = (wanted, accumulated)
-        return computation_of(_finished(parsed, convolution, specs[2:], finish, options))
+        added = Added(specs[2:weighted], specs[weighted:], finish, wanted, accumulated)
+        return computation_of(finished(parsed, convolution, added))
 
-    return call(key, operands, build, out)
+    return call(key, given, build, out)
 
 
 @recalled
@@ -179,61 +189,6 @@ def computation_of(convolution: Convolution) -> Computation:
     copy = Step(blocks.padding, (0,), (padded,))
     padding = (blocks.padding.outputs[0].spec,)
     return Computation(count, result, padding, (copy, *steps), whole=whole)
-
-
-def _finished(
-    layout: Layout,
-    convolution: Convolution,
-    specs: Sequence[TensorSpec],
-    epilogue: Callable[..., Any] | None,
-    options: tuple[np.dtype | None, np.dtype | None],
-) -> Convolution:
-    """The convolution with a bias, if there is a spec for one, and an epilogue."""
-    if not specs and epilogue is None:
-        return convolution
-    dtype, acc_dtype = options
-    spec, accumulated = convolution.result.spec, convolution.accumulated
-    if epilogue is not None and acc_dtype is None and spec.dtype.kind in "iu":
-        # The epilogue gets what integers of this width wrap around to.
-        accumulated = spec.dtype
-    value = param(0, accumulated)
-    extras: tuple[Operand, ...] = ()
-    for bias in specs:
-        extras = (_bias(layout, convolution, bias),)
-        value = value + cast(param(1, bias.dtype), accumulated)
-    if epilogue is not None:
-        natural = _element(epilogue, spec.dtype).dtype if dtype is None else dtype
-        spec = TensorSpec.of(spec.shape, natural)
-        value = substitute(_element(epilogue, accumulated), [value])
-    types = (accumulated, *(bias.dtype for bias in specs))
-    return replace(
-        convolution,
-        result=replace(convolution.result, spec=spec),
-        accumulated=accumulated,
-        finish=ScalarFunction(types, (value,), "bias" if epilogue is None else "epilogue"),
-        extras=extras,
-    )
-
-
-def _element(epilogue: Callable[..., Any], dtype: np.dtype) -> Expr:
-    """What an epilogue makes of an element of that type."""
-    results = scalar_function(epilogue, [dtype]).results
-    if len(results) != 1:
-        raise TranslationError(
-            f"the epilogue of a convolution returns {len(results)} values",
-            hint="return one, or call `reduce`, which has several results",
-        )
-    return results[0]
-
-
-def _bias(layout: Layout, convolution: Convolution, bias: TensorSpec) -> Operand:
-    if "K" not in layout.result:
-        raise ShapeError("a bias needs an axis K in the result")
-    axis = layout.result.index("K")
-    extent = convolution.result.spec.shape[axis]
-    if bias.shape != (extent,):
-        raise ShapeError(f"the bias has shape {bias.shape} but the result {extent} in K")
-    return Operand(bias, (convolution.result.index[axis],))
 
 
 def _geometry(

@@ -321,6 +321,67 @@ def test_kernels_with_bias_and_epilogue() -> None:
     np.testing.assert_allclose(result, wanted.clip(0), atol=1e-11)
 
 
+RESIDUALS = ((2, 6, 6, 5), (6, 1, 1), (6, 6, 1), (5,), ())
+
+
+@pytest.mark.usefixtures("by_reference")
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("shape", RESIDUALS)
+@pytest.mark.parametrize(("padding", "groups"), [(1, 1), (1, 2), ("same", 3)])
+def test_operands_of_the_epilogue(
+    shape: tuple[int, ...], padding: Any, groups: int, biased: bool
+) -> None:
+    """As after it, broadcast against the result; the borders are computed with them too."""
+    img, flt = filled((2, 6, 6, 5)), filled((6, 6 // groups, 3, 3))
+    options: dict[str, Any] = {"padding": padding, "groups": groups, "layout": LAYOUTS[2]}
+    if biased:
+        options["bias"] = filled((6,), "f4")
+    residual, scale = filled(shape), filled((6, 1, 1), "f4")
+    expected = (mdt.conv(img, flt, **options) * scale + residual).clip(0)
+    found = mdt.conv(
+        img, flt, residual, scale, epilogue=lambda y, r, s: max(y * s + r, 0), **options
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+def test_kernels_with_a_residual() -> None:
+    img, flt = filled((2, 6, 6, 5)), filled((6, 6, 3, 3))
+    wanted = windows(img, flt, stride=(1, 1), padding=((1, 1),) * 2, dilation=(1, 1))
+    wanted = (wanted + img).clip(0)
+    out = img.copy()
+    options: dict[str, Any] = {"padding": 1, "layout": LAYOUTS[2]}
+    found = mdt.conv(
+        img, flt, img, epilogue=lambda y, residual: max(y + residual, 0), out=out, **options
+    )
+    assert found is out
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-11)
+    mdt.conv(img, flt, img, epilogue=lambda y, residual: max(y + residual, 0), out=img, **options)
+    np.testing.assert_allclose(img, wanted, rtol=0, atol=1e-11)
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_types_with_operands() -> None:
+    """The operands of the epilogue take part in its type, not in that of the sums."""
+    img, flt = np.full((1, 1, 3), 100, "i1"), np.full((1, 1, 2), 1, "i1")
+    added = mdt.conv(img, flt, np.float32(0.5), layout=LAYOUTS[1], epilogue=lambda y, r: y + r)
+    assert (added.dtype, added.tolist()) == (np.float32, [[[-55.5, -55.5]]])
+
+
+def test_wrong_operands() -> None:
+    img, flt = np.ones((1, 1, 3)), np.ones((1, 1, 2))
+    options: dict[str, Any] = {"layout": LAYOUTS[1], "epilogue": lambda y, r: y + r}
+    with pytest.raises(ShapeError) as caught:
+        mdt.conv(img, flt, np.ones(3), **options)
+    assert str(caught.value) == (
+        "operand 2 of the epilogue has shape (3,) but the result (1, 1, 2)\n"
+        "  hint: its axes are those of the result, or of extent 1"
+    )
+    with pytest.raises(ShapeError, match=r"^1 operand more than an image and a filter, and no"):
+        mdt.conv(img, flt, np.ones(2), layout=LAYOUTS[1])
+    with pytest.raises(MdtensorError, match="relu"):
+        mdt.conv(img, flt, np.ones(2), layout=LAYOUTS[1], epilogue="relu")
+
+
 def test_kernels_of_positions_without_taps() -> None:
     img, flt, bias = filled((1, 2, 4)), filled((2, 3, 1)), filled((3,))
     wanted = scattered(img, flt, stride=(3,), padding=((0, 0),), dilation=(1,), output_padding=(0,))

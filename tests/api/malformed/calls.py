@@ -237,7 +237,11 @@ def _conv(rng: random.Random) -> Call:
         "acc_dtype": "f8",
         "precision": "tf32",
     }
-    return Call("conv", mdt.conv, (array(1, 6, 6, 2), array(4, 3, 3, 2)), some(rng, options))
+    operands, named = (array(1, 6, 6, 2), array(4, 3, 3, 2)), some(rng, options)
+    if rng.random() < 0.3:
+        residual = rng.choice((array(1, 4, 4, 4), array(4)))
+        return Call("conv", mdt.conv, (*operands, residual), {**named, "epilogue": total})
+    return Call("conv", mdt.conv, operands, named)
 
 
 def _product(rng: random.Random) -> Call:
