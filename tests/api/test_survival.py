@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.survival import crowd, damage, exits, forks
+from tests.api.survival import crowd, damage, exits, forks, programs
 from tests.api.survival.__main__ import main
 
 
@@ -24,3 +24,19 @@ def test_a_campaign_says_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     report = tmp_path / "report.json"
     assert main(["--exits", "1", "--report", str(report)]) == 1
     assert "code=-6" in report.read_text(encoding="utf-8")
+
+
+_WORKING = "while True: pass"
+_WAITING = "import threading; threading.Event().wait()"
+
+
+@pytest.mark.parametrize(("program", "longest_s"), [(_WORKING, 2.0), (_WAITING, 100.0)])
+def test_a_process_hangs_that_waits_for_nothing_or_works_on(
+    program: str, longest_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "LONGEST_S", longest_s)
+    process = programs.started(program, tmp_path)
+    assert programs.is_waiting_for_processors(process.pid), "it begins"
+    end = programs.ended(process, 0.5)
+    assert end.code is None
+    assert "wchan" in end.trouble

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,11 +70,37 @@ def _where(pid: int) -> str:
     return "\n".join(found)
 
 
+def is_waiting_for_processors(pid: int) -> bool:
+    """Whether a process could go on, had it a processor, and has worked for less than `LONGEST_S`.
+
+    One whose threads wait for each other has none that could; one that runs without end works on.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        if (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > LONGEST_S:
+            return False
+        for _ in range(200):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                if (thread / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[
+                    0
+                ] in "RD":
+                    return True
+            time.sleep(0.01)
+    except OSError:  # it has ended, as a thread may
+        return True
+    return False
+
+
 def ended(process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended:
-    """Waits for the end of a process, and kills one that hangs."""
+    """Waits for the end of a process, and kills one that hangs.
+
+    It has so many seconds, and as many again while others have the processors.
+    """
     try:
         shown, trouble = process.communicate(timeout=longest_s)
     except subprocess.TimeoutExpired:
+        if is_waiting_for_processors(process.pid):
+            return ended(process, longest_s)
         where = _where(process.pid)
         process.kill()
         shown, trouble = process.communicate()
