@@ -14,6 +14,7 @@ from typing import Any
 
 from mdtensor.api.frameworks import torch_operators
 from mdtensor.api.frameworks.call_text import kept_text
+from mdtensor.api.frameworks.front_end_texts import layout_of
 from mdtensor.api.plans.plan import Plan
 from mdtensor.errors import ShapeError
 from mdtensor.options import is_iterable
@@ -22,12 +23,6 @@ __all__ = ["conv", "einsum", "operator", "reduce", "scan"]
 
 Tensor = Any
 PerAxis = int | Sequence[int]
-
-_LAYOUTS = {
-    3: "NCW,KCS->NKQ",
-    4: "NCHW,KCRS->NKPQ",
-    5: "NCDHW,KCTRS->NKZPQ",
-}
 
 
 def einsum(equation: str, *operands: Tensor) -> Tensor:
@@ -83,12 +78,7 @@ def conv(
     ShapeError for images of another rank without a layout, and what `mdtensor.conv` raises.
     """
     if layout is None:
-        layout = _LAYOUTS.get(len(img.shape))
-        if layout is None:
-            raise ShapeError(
-                f"the image has {len(img.shape)} axes", hint="3 to 5: batch, channels, and space"
-            )
-        layout = layout.replace(",KC", ",CK") if transposed else layout
+        layout = layout_of(len(img.shape), transposed)
     rank = len(img.shape) - 2
 
     def numbers(given: PerAxis) -> list[int]:

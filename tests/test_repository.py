@@ -19,7 +19,7 @@ import mdtensor
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "mdtensor").rglob("*.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOADED_WHEN_NEEDED = {"cupy", "pyopencl", "torch", "matplotlib"}
+LOADED_WHEN_NEEDED = {"cupy", "jax", "pyopencl", "torch", "matplotlib"}
 MOST_LINES = 600
 MOST_MODULES = 20  # of a folder that is divided into rooms
 

@@ -16,6 +16,7 @@ from mdtensor.api.calls import computation
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.calls.computation import Computation, staged
 from mdtensor.api.frameworks.batched import batched
+from mdtensor.api.frameworks.fewer_operands import without_operands
 from mdtensor.api.frontends.convolution import conv
 from mdtensor.api.frontends.einsum.einsum import einsum
 from mdtensor.api.frontends.reduce import reduce, scan
@@ -24,7 +25,7 @@ from mdtensor.api.plans.bound_arguments import Arguments
 from mdtensor.api.plans.call_plan import CallPlan
 from mdtensor.api.plans.plan import Plan
 from mdtensor.bounded import Bounded
-from mdtensor.errors import TranslationError
+from mdtensor.errors import ArgumentError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 
 Array = Any
@@ -53,7 +54,14 @@ def call_text(name: str, *given: str, bias: bool = False, **options: Any) -> str
 
 
 def kept_text(function: Plan | Callable[..., Any]) -> str:
-    """The text of a call of a plan or of a function of arrays alone, which stays from now on."""
+    """The text of a call of a plan or of a function of arrays alone, which stays from now on.
+
+    Raises ArgumentError for what is neither.
+    """
+    if not callable(function):
+        raise ArgumentError(
+            f"{shown(function)} is no function", hint="a plan, or a function that makes one call"
+        )
     for name, known in _kept.items():
         if known is function:
             return _said("kept", name)
@@ -63,13 +71,20 @@ def kept_text(function: Plan | Callable[..., Any]) -> str:
     return _said("kept", name)
 
 
-def pullback_text(text: str, operands: int, wanted: Sequence[int], given: Sequence[int]) -> str:
+def pullback_text(
+    text: str,
+    operands: int,
+    wanted: Sequence[int],
+    given: Sequence[int],
+    *,
+    results: bool = True,
+) -> str:
     """The text of a call's gradient.
 
-    Its arrays are those of the call, its results, and cotangents of the results that are `given`;
-    it gives the cotangents of the operands that are `wanted`.
+    Its arrays are those of the call, its `results` unless it reads none of them, and cotangents of
+    the results that are `given`; it gives the cotangents of the operands that are `wanted`.
     """
-    return _said("pullback", text, operands, list(wanted), list(given))
+    return _said("pullback", text, operands, list(wanted), list(given), results)
 
 
 def batched_text(text: str, are_batched: Sequence[bool]) -> str:
@@ -111,10 +126,16 @@ def results_of(text: str, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ..
     return computation_of(text, specs).results
 
 
-def reads_results(text: str, specs: tuple[TensorSpec, ...]) -> bool:
-    """Whether the gradient of a call looks at its results, so that they must be kept."""
+def reads_results(
+    text: str, specs: tuple[TensorSpec, ...], wanted: Sequence[int] | None = None
+) -> bool:
+    """Whether the gradient of a call looks at its results, so that they must be kept.
+
+    It is the gradient by the operands that are `wanted`, by all of floating point if none are said.
+    """
     found = computation_of(text, specs)
-    wanted = [n for n, spec in enumerate(specs) if spec.dtype.kind == "f"]
+    if wanted is None:
+        wanted = [n for n, spec in enumerate(specs) if spec.dtype.kind == "f"]
     given = [n for n, spec in enumerate(found.results) if spec.dtype.kind == "f"]
     every = (*specs, *found.results, *(found.results[n] for n in given))
     back = pullback(found, every, wanted, given)
@@ -125,9 +146,13 @@ def reads_results(text: str, specs: tuple[TensorSpec, ...]) -> bool:
 def _translated(text: str, specs: tuple[TensorSpec, ...]) -> Computation:
     form, *rest = json.loads(text)
     if form == "pullback":
-        of, operands, wanted, given = rest
+        of, operands, wanted, given, has_results = rest
         inner = computation_of(of, specs[:operands])
-        return staged(pullback(inner, specs, wanted, given))
+        if has_results:
+            return staged(pullback(inner, specs, wanted, given))
+        every = (*specs[:operands], *inner.results, *specs[operands:])
+        unread = range(operands, operands + len(inner.results))
+        return staged(without_operands(pullback(inner, every, wanted, given), unread))
     if form == "batched":
         of, are_batched = rest
         pairs = zip(specs, are_batched, strict=True)

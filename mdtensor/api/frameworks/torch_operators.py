@@ -13,12 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from mdtensor.api.frameworks.call_text import (
-    batched_text,
-    call_text,
-    pullback_text,
-    reads_results,
-)
+from mdtensor.api.frameworks.call_text import batched_text, pullback_text, reads_results
+from mdtensor.api.frameworks.front_end_texts import conv_text, einsum_text, reduce_text, scan_text
 from mdtensor.api.frameworks.tensor_calls import Tensor, results_on, run_on, specs_of
 
 _NAMESPACE = "mdtensor"
@@ -55,15 +51,14 @@ class _Operator:
 
 def _conv_text(img: Any, flt: Any, bias: Any, *rest: Any) -> str:
     stride, padding, dilation, groups, layout, transposed, output_padding = rest
-    return call_text(
-        "conv",
+    return conv_text(
         bias=bias is not None,
         stride=_ints(stride),
         padding=_sides(_ints(padding), len(stride)),
         dilation=_ints(dilation),
         groups=int(groups),
         layout=layout,
-        transposed=bool(transposed),
+        transposed=transposed,
         output_padding=_ints(output_padding),
     )
 
@@ -80,14 +75,14 @@ def _own_text(text: str, operands: Any) -> str:
 
 
 def _einsum_text(equation: str, operands: Any) -> str:
-    return call_text("einsum", equation, order="C")
+    return einsum_text(equation)
 
 
 # torch leaves out arguments that equal the defaults of a schema.
 
 
 def _reduce_text(subscripts: str, operands: Any, combine: str = "add") -> str:
-    return call_text("reduce", subscripts, combine=combine)
+    return reduce_text(subscripts, combine)
 
 
 def _scan_text(
@@ -98,8 +93,7 @@ def _scan_text(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> str:
-    said = {dim: combine}
-    return call_text("scan", subscripts, combine=said, exclusive=exclusive, reverse=reverse)
+    return scan_text(subscripts, dim, combine, exclusive, reverse)
 
 
 def _ints(given: Sequence[Any]) -> list[int]:
@@ -194,7 +188,6 @@ def _save(ctx: Any, operator: _Operator, inputs: Any, results: Sequence[Tensor])
     operands = operator.operands(inputs)
     ctx.text, ctx.count = operator.text(*inputs), len(operands)
     ctx.inputs = [_number_of(given) for given in inputs]
-    ctx.results = [(tuple(each.shape), each.dtype) for each in results]
     ctx.keeps = reads_results(ctx.text, specs_of(operands))
     ctx.save_for_backward(*operands, *(results if ctx.keeps else ()))
 
@@ -215,10 +208,7 @@ def _cotangents(torch: Any, ctx: Any, operator: _Operator, grads: Any) -> list[T
     found: list[Tensor | None] = [None] * ctx.count
     if not wanted or not given:
         return found
-    if not ctx.keeps:  # nobody reads them
-        one = operands[0].new_zeros(())
-        results = [one.to(dtype).expand(shape) for shape, dtype in ctx.results]
-    text = pullback_text(ctx.text, ctx.count, wanted, given)
+    text = pullback_text(ctx.text, ctx.count, wanted, given, results=ctx.keeps)
     parts = torch.ops.mdtensor.call(text, [*operands, *results, *(grads[n] for n in given)])
     for number, part in zip(wanted, parts, strict=True):
         found[number] = part

@@ -352,6 +352,47 @@ def _gradient(rng: random.Random) -> Call:
     return Call("grad", gradient, (energy, array(5)), some(rng, {"argnums": rng.choice((0, (0,)))}))
 
 
+def _jax(rng: random.Random) -> Call:
+    """A call in a program of JAX, which is traced and not run."""
+    import jax
+
+    from mdtensor import jax as ours
+
+    name, args, options = rng.choice(
+        [
+            ("einsum", ("ij,jk->ik", array(2, 3), array(3, 4)), {}),
+            ("einsum", ("2h+r c, r c -> h", array(8, 3), array(3, 3)), {}),
+            ("reduce", ("ij->i", array(2, 3)), {"combine": "max"}),
+            ("scan", ("ij->ij", array(2, 3)), {"dim": "i", "exclusive": True, "reverse": True}),
+            (
+                "conv",
+                (array(1, 2, 6, 6), array(4, 2, 3, 3)),
+                {
+                    "bias": array(4),
+                    "stride": rng.choice((2, (1, 2))),
+                    "padding": rng.choice((1, "same", ((1, 0), (0, 1)))),
+                    "dilation": 1,
+                    "groups": 1,
+                    "layout": "NCHW,KCRS->NKPQ",
+                    "transposed": False,
+                    "output_padding": 0,
+                },
+            ),
+        ]
+    )
+    function = getattr(ours, name)
+
+    def traced(*args: Any, **named: Any) -> Any:
+        return jax.eval_shape(lambda: function(*args, **named))
+
+    def applied(function: Any, *args: Any) -> Any:
+        return jax.eval_shape(lambda: ours.operator(as_callers(function))(*args))
+
+    if rng.random() < 0.2:
+        return Call("jax.operator", applied, (lambda a: mdt.reduce("ij->i", a), array(2, 3)))
+    return Call(f"jax.{name}", traced, args, some(rng, options))
+
+
 def _stencil(rng: random.Random) -> Call:
     border = rng.choice(("valid", "constant", "nearest", "reflect", "mirror", "wrap", "fixed"))
     named = {"border": border} | some(rng, {"cval": 1.5})
@@ -678,6 +719,7 @@ CALLS: Sequence[tuple[int, Callable[[random.Random], Call]]] = [
     (6, _stencil),
     (8, _ndimage),
     (3, _gradient),
+    (4, _jax),
     (1, _lazy),
     (6, _of_lazy),
     (5, _mdh),

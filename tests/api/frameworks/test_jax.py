@@ -1,0 +1,361 @@
+"""Operators of JAX: values, gradients, batches and shapes, as its programs have them."""
+
+from __future__ import annotations
+
+import _thread
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import mdtensor as mdt
+import mdtensor.jax as ours
+from mdtensor.api.frameworks import jax_operators
+from mdtensor.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientError,
+    LaunchError,
+    ShapeError,
+    SubscriptError,
+    TranslationError,
+)
+
+ROOT = Path(__file__).parents[3]
+RANDOM = np.random.default_rng(11)
+# What JAX makes of an exception within a program.
+RAISED = (jax.errors.JaxRuntimeError, ValueError)
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def normal(*shape: int) -> Any:
+    return jnp.asarray(RANDOM.standard_normal(shape))
+
+
+def product(a: Any, b: Any) -> Any:
+    return ours.einsum("ij,jk->ik", a, b)
+
+
+def convolution(image: Any, filters: Any, bias: Any) -> Any:
+    return ours.conv(image, filters, bias, stride=2, padding=1)
+
+
+def log_sum(a: Any) -> Any:
+    return ours.reduce("ij->i", a, combine="logaddexp")
+
+
+def running_product(a: Any) -> Any:
+    return ours.scan("ij->ij", a, dim="j", combine="mul", exclusive=True)
+
+
+@mdt.stencil(border="nearest")
+def smooth(u: Any) -> Any:
+    return (u[-1] + u[0] * u[0] + u[1]) / 3
+
+
+def moments(a: Any) -> Any:
+    return mdt.reduce("ij->i", a, f=lambda x: (x, x * x), combine="add")
+
+
+smoothed, both_moments = ours.operator(smooth), ours.operator(moments)
+
+
+def smooth_reference(u: np.ndarray) -> np.ndarray:
+    around = np.pad(u, 1, mode="edge")
+    return (around[:-2] + u * u + around[2:]) / 3
+
+
+def convolution_reference(image: Any, filters: Any, bias: Any) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(image, [(0, 0), (0, 0), (1, 1)]), 3, 2
+    )
+    return np.einsum("ncqs,kcs->nkq", windows[:, :, ::2], filters) + bias[:, None]
+
+
+def running_product_reference(a: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.ones((len(a), 1)), np.cumprod(a, 1)[:, :-1]], 1)
+
+
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "einsum": (product, np.matmul, ((3, 4), (4, 5))),
+    "conv": (convolution, convolution_reference, ((2, 3, 6), (4, 3, 3), (4,))),
+    "reduce": (log_sum, lambda a: np.logaddexp.reduce(a, 1), ((3, 4),)),
+    "scan": (running_product, running_product_reference, ((3, 4),)),
+    "stencil": (smoothed, smooth_reference, ((7,),)),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Any:
+    function, reference, shapes = CASES[request.param]
+    return function, reference, [normal(*shape) for shape in shapes]
+
+
+def test_values_are_those_of_numpy(case: Any) -> None:
+    function, reference, arrays = case
+    expected = np.asarray(reference(*map(np.asarray, arrays)))
+    due = jax.eval_shape(function, *arrays)
+    for found in (function(*arrays), jax.jit(function)(*arrays)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert (due.shape, due.dtype) == (found.shape, found.dtype)
+
+
+def test_gradients_of_gradients(case: Any) -> None:
+    function, _, arrays = case
+    check_grads(function, arrays, order=2, modes=["rev"])
+
+
+def test_a_batch_is_one_call(case: Any) -> None:
+    function, _, arrays = case
+    stacked = [jnp.stack([array, array + 1, array - 1], 1) for array in arrays]
+    found = jax.vmap(function, 1)(*stacked)
+    for place in range(3):
+        one = function(*(array[:, place] for array in stacked))
+        np.testing.assert_allclose(found[place], one, rtol=1e-10)
+    program = str(jax.make_jaxpr(jax.vmap(function, 1))(*stacked))
+    assert program.count("_Launch(") == 1
+
+
+def test_batches_of_gradients_and_gradients_of_batches() -> None:
+    a, b = normal(6, 3, 4), normal(4, 5)
+
+    def energy(product: Any) -> Any:
+        return lambda a: (product(a, b) ** 2).sum()
+
+    found = jax.jit(jax.vmap(jax.grad(energy(product))))(a)
+    np.testing.assert_allclose(found, jax.vmap(jax.grad(energy(jnp.matmul)))(a), rtol=1e-12)
+    found = jax.grad(lambda a: jax.vmap(energy(product))(a).sum())(a)
+    np.testing.assert_allclose(found, jax.grad(energy(jnp.matmul))(a), rtol=1e-12)
+    hessian = jax.jacrev(jax.jacrev(energy(product)))(a[0])
+    np.testing.assert_allclose(hessian, jax.hessian(energy(jnp.matmul))(a[0]), rtol=1e-12)
+    twice = jax.vmap(jax.vmap(product, (0, None)), (None, 0))(a, normal(2, 4, 5))
+    assert twice.shape == (2, 6, 3, 5)
+
+
+def test_only_gradients_that_are_asked_for_are_computed() -> None:
+    a, b = normal(3, 4), normal(4, 5)
+    program = str(jax.make_jaxpr(jax.grad(lambda b: product(a, b).sum()))(b))
+    assert ",2,[1],[0],false]" in program  # by one operand, and without the result
+    counted = jax.grad(lambda b: product(jnp.arange(12).reshape(3, 4), b).sum())(b)
+    np.testing.assert_allclose(counted, np.arange(12).reshape(3, 4).sum(0)[:, None] * np.ones(5))
+
+
+def test_results_of_which_one_is_differentiated() -> None:
+    a = normal(3, 4)
+    first, second = both_moments(a)
+    np.testing.assert_allclose(first, a.sum(1), rtol=1e-12)
+    np.testing.assert_allclose(second, (a**2).sum(1), rtol=1e-12)
+    found = jax.grad(lambda a: both_moments(a)[1].sum())(a)
+    np.testing.assert_allclose(found, 2 * a, rtol=1e-12)
+
+
+def test_programs_with_loops_branches_and_checkpoints() -> None:
+    a, w = normal(3, 4), normal(4, 4) / 2
+
+    def program(product: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            state = jnp.tanh(product(state, w))
+            return state, state.sum()
+
+        def computed(a: Any) -> Any:
+            state, sums = jax.lax.scan(jax.checkpoint(step), a, None, length=3)
+            more = jax.lax.cond(sums[0] > 0, lambda s: product(s, w), jnp.negative, state)
+            return (more**2).sum() + sums.sum()
+
+        return computed
+
+    found = jax.jit(jax.value_and_grad(program(product)))(a)
+    expected = jax.value_and_grad(program(jnp.matmul))(a)
+    jax.tree.map(lambda f, e: np.testing.assert_allclose(f, e, rtol=1e-10), found, expected)
+    batch = jnp.stack([a, 2 * a])
+    found = jax.vmap(jax.grad(program(product)))(batch)
+    np.testing.assert_allclose(found, jax.vmap(jax.grad(program(jnp.matmul)))(batch), rtol=1e-10)
+
+
+def test_buffers_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[int] = []
+    run = jax_operators.run
+
+    def watched(text: str, *arrays: Any, out: Any) -> Any:
+        places.extend(array.ctypes.data for array in (*arrays, out))
+        return run(text, *arrays, out=out)
+
+    monkeypatch.setattr(jax_operators, "run", watched)
+    a, b = normal(3, 4), normal(4, 5)
+    found = product(a, b).block_until_ready()
+    assert places == [each.unsafe_buffer_pointer() for each in (a, b, found)]
+
+
+def test_donated_buffers() -> None:
+    a, b = normal(4, 4), normal(4, 4)
+    expected = np.asarray(a) @ np.asarray(b) + np.asarray(a)
+    found = jax.jit(lambda a, b: product(a, b) + a, donate_argnums=0)(a, b)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert a.is_deleted()
+
+
+def test_a_program_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = normal(3, 4), normal(4, 5)
+    found = jax.jit(product)
+    expected = found(a, b)
+
+    def traced_again(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(jax_operators, "results_of", traced_again)
+    np.testing.assert_array_equal(found(a, b), expected)
+    np.testing.assert_array_equal(product(a, b), expected)
+
+
+def test_threads_run_programs_at_one_time() -> None:
+    compiled = jax.jit(lambda a, b: product(product(a, b), b))
+    given = [(normal(16, 16), normal(16, 16)) for _ in range(24)]
+
+    def one(pair: tuple[Any, Any]) -> Any:
+        with jax.enable_x64(True):
+            return compiled(*pair)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(one, given))
+    for (a, b), each in zip(given, found, strict=True):
+        np.testing.assert_allclose(each, a @ b @ b, rtol=1e-10, atol=1e-12)
+
+
+def test_errors_of_kernels_are_those_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = jax.jit(product)
+    a, b = normal(3, 4), normal(4, 5)
+
+    def lost(*_: Any, out: Any) -> Any:
+        raise LaunchError("the device is lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jax_operators, "run", lost)
+        with pytest.raises(RAISED, match="LaunchError: the device is lost"):
+            jax.block_until_ready(compiled(a, b))
+    np.testing.assert_allclose(compiled(a, b), a @ b, rtol=1e-12)
+
+
+def test_an_interrupt_never_passes_for_a_result() -> None:
+    square = normal(3, 3) / 10
+    product(square, square)
+
+    def many(a: Any) -> Any:
+        return jax.lax.fori_loop(0, 200_000, lambda _, state: product(state, square) + a, a)
+
+    compiled = jax.jit(many).lower(square).compile()
+    timer = threading.Timer(0.2, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises((KeyboardInterrupt, *RAISED)):
+        jax.block_until_ready(compiled(square))
+    timer.join()
+
+
+def test_types() -> None:
+    a, b = normal(3, 4), normal(4, 5)
+    short = [each.astype(jnp.bfloat16) for each in (a, b)]
+    found = product(*short)
+    exact = np.asarray(short[0], np.float64) @ np.asarray(short[1], np.float64)
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.asarray(found, np.float64), exact, rtol=2**-7, atol=2**-7)
+    assert jax.grad(lambda a: product(a, short[1]).sum())(short[0]).dtype == jnp.bfloat16
+    assert product(short[0], b.astype(jnp.float32)).dtype == jnp.float32
+    assert product(a.astype(jnp.float16), b.astype(jnp.float16)).dtype == jnp.float16
+    assert product(jnp.ones((3, 4), jnp.int32), b.astype(jnp.float32)).dtype == jnp.float32
+    whole = jnp.arange(12).reshape(3, 4)
+    np.testing.assert_array_equal(product(whole, whole.T), np.asarray(whole) @ np.asarray(whole).T)
+    np.testing.assert_allclose(product(a + 1j, b), np.asarray(a + 1j) @ np.asarray(b), rtol=1e-12)
+    assert ours.reduce("i->", jnp.array([False, True]), combine="or")
+    np.testing.assert_array_equal(ours.einsum(",i->i", 2.0, np.ones(3)), [2.0, 2.0, 2.0])
+
+
+def test_elements_that_are_none() -> None:
+    assert product(jnp.ones((0, 4)), normal(4, 5)).shape == (0, 5)
+    np.testing.assert_array_equal(product(jnp.ones((3, 0)), jnp.ones((0, 5))), np.zeros((3, 5)))
+    assert jax.vmap(lambda row: ours.einsum("i->", row))(jnp.ones((0, 4))).shape == (0,)
+
+
+def test_without_types_of_64_bits() -> None:
+    def widened(a: Any) -> Any:
+        return mdt.reduce("ij->i", a, dtype="f8")
+
+    with jax.enable_x64(False):
+        a = jnp.arange(12.0).reshape(3, 4)
+        found = jax.jit(lambda a: ours.reduce("ij->i", a, combine="argmax"))(a)
+        assert found.dtype == jnp.int32
+        np.testing.assert_array_equal(found, [3, 3, 3])
+        sums = ours.operator(widened)
+        assert sums(a).dtype == jnp.float32
+        np.testing.assert_array_equal(sums(a), [6, 22, 38])
+        with pytest.raises(GradientError, match="is float64 and JAX holds it as float32"):
+            jax.grad(lambda a: sums(a).sum())(a)
+
+
+def test_a_plan_is_for_its_shapes() -> None:
+    plan = ours.operator(mdt.compile("ij,j->i", mdt.spec((3, 4), "f8"), mdt.spec((4,), "f8")))
+    a, b = normal(3, 4), normal(4)
+    np.testing.assert_allclose(jax.jit(plan)(a, b), a @ b, rtol=1e-12)
+    with pytest.raises(ShapeError, match="not what the plan was made for"):
+        jax.eval_shape(plan, a.T, b)
+
+
+def test_wrong_calls_are_refused_while_programs_are_traced() -> None:
+    a, image, filters = jnp.ones((3, 4)), jnp.ones((1, 2, 5, 5)), jnp.ones((3, 2, 3, 3))
+
+    def twice(a: Any) -> Any:
+        return mdt.einsum("ij,jk->ik", mdt.einsum("ij,kj->ik", a, a), a)
+
+    wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+        (SubscriptError, "extent 4 in operand 0 but 3 in operand 1", lambda: product(a, a)),
+        (SubscriptError, "at least one operand", lambda: ours.einsum("i->i")),
+        (ArgumentError, "the equation is 3", lambda: ours.einsum(3, a)),  # type: ignore[arg-type]
+        (ArgumentError, "operand 0 is 'abc'", lambda: ours.einsum("i->", "abc")),
+        (ArgumentError, "combine is", lambda: ours.reduce("ij->", a, combine=np.add)),  # type: ignore[arg-type]
+        (
+            TranslationError,
+            "unknown operator 'most'",
+            lambda: ours.reduce("ij->", a, combine="most"),
+        ),
+        (SubscriptError, "does not have", lambda: ours.scan("ij->ij", a, dim="k")),
+        (ShapeError, "the image has 2 axes", lambda: ours.conv(a, a)),
+        (ShapeError, "stride", lambda: ours.conv(image, filters, stride="x")),  # type: ignore[arg-type]
+        (DTypeError, "stride", lambda: ours.conv(image, filters, stride=1.5)),  # type: ignore[arg-type]
+        (ArgumentError, "3 is no function", lambda: ours.operator(3)),  # type: ignore[arg-type]
+        (TranslationError, "not one computation", lambda: ours.operator(twice)(a)),
+        (DTypeError, "float8", lambda: ours.einsum("ij->", a.astype(jnp.float8_e4m3fn))),
+        (DTypeError, "key<", lambda: ours.einsum("i->", jax.random.split(jax.random.key(0)))),
+        (DTypeError, "byte order", lambda: ours.einsum("i->", np.ones(3, ">f8"))),
+        (GradientError, "complex", lambda: jax.grad(lambda a: product(a + 0j, a.T).real.sum())(a)),
+    ]
+    for kind, words, call in wrong:
+        with pytest.raises(kind, match=words):
+            jax.eval_shape(call)
+
+
+def test_without_jax_the_module_says_so_when_it_is_used() -> None:
+    program = """
+import sys
+sys.modules["jax"] = None
+import mdtensor.jax
+try:
+    mdtensor.jax.einsum("i->", None)
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "jax", done.stderr
