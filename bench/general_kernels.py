@@ -27,7 +27,7 @@ from mdtensor.backends.cuda.cuda_timer import CudaClock
 from mdtensor.backends.cuda.cupy_device import open_device
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates, in_parts
-from mdtensor.lower.gpu.candidates.gpu_ranking import gpu_schedule
+from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 from mdtensor.lower.problem.generic_problem import generalised
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.schedule import Schedule

@@ -197,9 +197,10 @@ def test_every_kind_of_the_gpu_is_among_the_patterns() -> None:
         for kinds in re.findall(r"GPU kinds? ([^|:]+)", rows)
         for name in re.findall(r"`(\w+)`", kinds)
     }
-    names = {name for name in names_in(Path(gpu_kinds.__file__)) if name.isupper()}
-    values = {getattr(gpu_kinds, name) for name in names if not name.startswith("_")}
-    assert listed == {value for value in values if isinstance(value, str)}
+    assert listed == {kind.name for kind in gpu_kinds.KINDS}
+    for kind in gpu_kinds.KINDS:
+        row = rf"GPU kinds?[^|]*`{kind.name}`[^|]*\|[^|]*\[`{kind.emit.__name__}`\]\("
+        assert len(re.findall(row, rows)) == 1
 
 
 def test_the_glossary_has_theory_term_and_file_for_every_word() -> None:

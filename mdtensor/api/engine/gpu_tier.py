@@ -201,7 +201,7 @@ class GpuKernels:
     def _variants(self, problem: Problem) -> list[Schedule]:
         """Schedules that a general kernel may have, which is compiled for this problem first."""
         from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates
-        from mdtensor.lower.gpu.candidates.gpu_ranking import gpu_schedule
+        from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 
         found = [gpu_schedule(problem, self.target), *general_candidates(problem, self.target)]
         return list(dict.fromkeys(without_parts(problem, schedule) for schedule in found))

@@ -44,7 +44,7 @@ def ranked(
     more candidates once `enough` says so.
     """
     if target.kind == "gpu":
-        from mdtensor.lower.gpu.candidates.gpu_ranking import ranked_on_any_gpu
+        from mdtensor.lower.gpu.space.gpu_ranking import ranked_on_any_gpu
 
         return ranked_on_any_gpu(problem, target, general=general, most=most)
     found: list[tuple[float, Schedule]] = []
@@ -94,7 +94,7 @@ def estimated(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
     if target.kind != "gpu":
         return estimate(problem, schedule, target)
-    from mdtensor.lower.gpu.candidates.gpu_ranking import estimated_on_gpu
+    from mdtensor.lower.gpu.space.gpu_ranking import estimated_on_gpu
 
     return estimated_on_gpu(problem, schedule, target)
 

@@ -20,7 +20,7 @@ from mdtensor.lower.codegen.base.wide_accesses import lanes_of
 from mdtensor.lower.codegen.memory.tile_accesses import lanes_along, nearest_dim
 from mdtensor.lower.gpu.candidates.block_shapes import can_be_staged, kept_order
 from mdtensor.lower.gpu.candidates.gpu_candidates import misfit
-from mdtensor.lower.gpu.candidates.plane_candidates import plane_candidates, plane_estimate
+from mdtensor.lower.gpu.candidates.plane_candidates import plane_candidates
 from mdtensor.lower.ir.index import as_index
 from mdtensor.lower.problem.problem import Problem, Read, Stream
 from mdtensor.lower.problem.work import bytes_moved, operations
@@ -230,8 +230,6 @@ class _Work:
 
 def point_estimate(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Estimated seconds of a schedule without a reduction."""
-    if schedule.march and any(schedule.staged):
-        return plane_estimate(problem, schedule, target)
     frame = Frame(problem, schedule, tilings_of(problem, schedule), {}, aligned=True)
     tilings, items = frame.tilings, math.prod(schedule.threads)
     points = math.prod(schedule.registers)
@@ -346,10 +344,3 @@ def _steps(offset: int, strides: Sequence[int]) -> list[int]:
         step, offset = divmod(offset, stride)
         found.append(step)
     return found
-
-
-def ranked_points(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:
-    """All candidates with their estimates, the best first."""
-    found = point_candidates(problem, target)
-    pairs = [(point_estimate(problem, schedule, target), schedule) for schedule in found]
-    return sorted(pairs, key=lambda pair: pair[0])

@@ -145,10 +145,3 @@ def _wide(problem: Problem, schedule: Schedule) -> float:
         if near and schedule.threads[near[0]] * schedule.registers[near[0]] < 8:
             used = min(used, schedule.threads[near[0]] * schedule.registers[near[0]] / 8)
     return used
-
-
-def ranked_scans(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:
-    """All candidates with their estimates, the best first."""
-    found = scan_candidates(problem, target)
-    pairs = [(scan_estimate(problem, schedule, target), schedule) for schedule in found]
-    return sorted(pairs, key=lambda pair: pair[0])

@@ -104,10 +104,3 @@ def scatter_estimate(problem: Problem, schedule: Schedule, target: Target) -> fl
     combining *= FEW_ITEMS if busy * items < 1024 else 1.0
     points = problem.extent(selection.dim) * groups / target.cores / items
     return BASE + max(reading, combining) + SECOND_KERNEL + points * 4 / clock
-
-
-def ranked_scatters(problem: Problem, target: Target) -> list[tuple[float, Schedule]]:
-    """All candidates with their estimates, the best first."""
-    found = scatter_candidates(problem, target)
-    pairs = [(scatter_estimate(problem, schedule, target), schedule) for schedule in found]
-    return sorted(pairs, key=lambda pair: pair[0])

@@ -1,1 +1,1 @@
-"""The search space of a problem's schedules on a GPU, as constrained parameters."""
+"""The kinds of schedules on a GPU: their registry, their ranking, and the search space."""

@@ -9,18 +9,14 @@ from typing import TypeVar
 from mdtensor.lower.gpu.candidates.block_shapes import kept_order, warp_of
 from mdtensor.lower.gpu.space.gpu_kinds import (
     LOOK_BACK,
-    MATRICES,
     PLANES,
-    RESIDENT,
     SCATTER,
     SCATTER_TOGETHER,
-    SIMPLE,
-    WHOLE,
-    Kind,
-    bulk_kind,
     kinds_of,
+    name_of_kind,
 )
 from mdtensor.lower.gpu.space.gpu_space import LANES
+from mdtensor.lower.gpu.space.open_choices import WHOLE, Choices
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.declaration import copied_from, copied_to
 from mdtensor.lower.schedule.default_schedule import plain, scattering
@@ -72,7 +68,7 @@ def schedule_on_gpu(
 
 
 def _resident(
-    problem: Problem, kind: Kind, schedule: Schedule, configuration: Mapping[str, Value]
+    problem: Problem, kind: Choices, schedule: Schedule, configuration: Mapping[str, Value]
 ) -> Schedule:
     """The schedule with all that a resident one says besides."""
     streams = range(len(problem.streams))
@@ -111,7 +107,7 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
 
     What the space does not hold is repaired by `Space.nearest`.
     """
-    kind = _kind_of(problem, schedule)
+    kind = name_of_kind(problem, schedule)
     configuration: dict[str, Value] = {
         "kind": kind,
         **copied_to(schedule),
@@ -141,18 +137,6 @@ def configuration_on_gpu(problem: Problem, schedule: Schedule) -> dict[str, Valu
         configuration |= {f"staged{n}": region, f"padding{n}": padding[n] if region else 0}
         configuration[f"as_source{n}"] = as_source[n] and bool(region)
     return configuration
-
-
-def _kind_of(problem: Problem, schedule: Schedule) -> str:
-    if schedule.scatter:
-        return SCATTER_TOGETHER if schedule.resident else SCATTER
-    if schedule.tensor:
-        return bulk_kind(problem, schedule) if schedule.bulk else MATRICES
-    if not schedule.resident:
-        return SIMPLE
-    if schedule.march and any(schedule.staged):
-        return PLANES
-    return LOOK_BACK if problem.scanned >= 0 and schedule.parts[problem.scanned] > 1 else RESIDENT
 
 
 def _blocks_of(whole: int, parts: int) -> int:

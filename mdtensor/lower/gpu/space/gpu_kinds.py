@@ -1,40 +1,65 @@
-"""Kinds of schedules on a GPU, as data: what each leaves open, dim by dim and stream by stream.
+"""The registry of kinds of schedules on a GPU: all that belongs to one kind, in one entry.
 
-A problem has some of them: accumulators, points or sums that stay in registers, groups that share a
-scan, copies of what is scattered, products of matrices. `gpu_space` makes parameters of them all
-in the same way.
+The search space, the ranking of candidates and the estimates of schedules follow from `KINDS`. The
+lowering lies below and chooses an emitter by the fields of a schedule; tests ask that it is the one
+that the schedule's kind names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
+from mdtensor.lower.codegen.cpu.tiled_loops import tiled_loops
+from mdtensor.lower.codegen.register_blocking.register_blocking import resident_tiles
 from mdtensor.lower.codegen.register_blocking.tensor_core_tile import (
-    COLUMNS,
-    ROWS,
-    is_held,
-    matrices_of,
+    matrix_product,
     rows_of,
+    validate_tensor,
 )
+from mdtensor.lower.codegen.scan.cooperative_scan import scan_blocks
+from mdtensor.lower.codegen.scan.look_back import look_back
+from mdtensor.lower.codegen.scatter.cooperative_scatter import scatter_blocks
+from mdtensor.lower.codegen.scatter.scatter import scatter
+from mdtensor.lower.codegen.streaming.plane_prefetch import Ahead
 from mdtensor.lower.codegen.streaming.planes import plane_dim
-from mdtensor.lower.codegen.tma.tma_layout import panel_of
-from mdtensor.lower.gpu.candidates.block_shapes import POINTS, can_be_staged, item_counts
+from mdtensor.lower.codegen.streaming.pointwise import pointwise_tiles
+from mdtensor.lower.codegen.tma.tma_layout import validate_bulk
+from mdtensor.lower.codegen.tma.wgmma_loop import bulk_tiles
+from mdtensor.lower.codegen.tma.wgmma_store import validate_results
 from mdtensor.lower.gpu.candidates.gpu_candidates import (
-    MOST_PARTIALS,
-    can_stream,
-    part_counts,
-    shared_dim,
+    can_be_resident,
+    gpu_candidates,
+    ranked_on_gpu,
 )
-from mdtensor.lower.gpu.candidates.pointwise_candidates import shares_along
-from mdtensor.lower.gpu.candidates.scatter_candidates import can_scatter_together, scattered_dim
-from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_dims, padding_of
-from mdtensor.lower.gpu.candidates.tma_candidates import BLOCKS, bulk_candidates
+from mdtensor.lower.gpu.candidates.plane_candidates import plane_estimate
+from mdtensor.lower.gpu.candidates.pointwise_candidates import (
+    point_candidates,
+    point_estimate,
+    shares_along,
+)
+from mdtensor.lower.gpu.candidates.scan_candidates import scan_candidates, scan_estimate
+from mdtensor.lower.gpu.candidates.scatter_candidates import (
+    can_scatter_together,
+    scatter_candidates,
+    scatter_estimate,
+)
+from mdtensor.lower.gpu.candidates.tensor_core_candidates import matrix_dims
+from mdtensor.lower.gpu.candidates.tma_candidates import bulk_candidates
+from mdtensor.lower.gpu.cost.gpu_cost import gpu_estimate
+from mdtensor.lower.gpu.cost.tensor_core_cost import matrix_estimate
+from mdtensor.lower.gpu.cost.tma_cost import bulk_estimate
+from mdtensor.lower.gpu.space import open_choices
+from mdtensor.lower.gpu.space.open_choices import Choices
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.zero_padding import zero_filled
 from mdtensor.lower.schedule.default_schedule import can_scatter
 from mdtensor.lower.schedule.machine_model import WARP
+from mdtensor.lower.schedule.rules.register_blocking_rules import validate_resident
+from mdtensor.lower.schedule.rules.scan_rules import validate_scan
+from mdtensor.lower.schedule.rules.scatter_rules import validate_scatter
+from mdtensor.lower.schedule.rules.valid import validate_work_items
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
@@ -42,415 +67,220 @@ SIMPLE, SCATTER, RESIDENT = "simple", "scatter", "resident"
 LOOK_BACK, SCATTER_TOGETHER = "look_back", "scatter_together"
 MATRICES, BULK = "matrices", "bulk"
 PLANES = "planes"
-WHOLE = 0  # among chunks: all points of a work-item; among parts: a group for every block
 
-_STEPS = (1, 2, 4, 8, 16, 32)
-_SUMS = (1, 2, 4, 8, 16, 32, 64)  # of a work-item along a scanned dim
-_CHUNKS = (1, 2, 4, 8, 16, WHOLE)
-_SHORT = 32  # extents of reduced dims of which every divisor is tried
-_DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
-_POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)  # of a group without a reduction
-MOST_BLOCKS = 64  # of a group along a dim of matrices by bulk copies
-_PADDINGS = (0, 1, 4)
-_SWATHS = (0, 2, 4, 8, 16)
-_STAGES = (0, 2, 3, 4, 5)
-_OF_BULK = (2, 3, 4, 5, 6, 7, 8)
-_PLANES = (2, 3, 4, 5, 6, 7, 8)  # that are computed with, and on their way
-_MARCHED = (8, 16, 32, 64, 128, 256, 512)  # planes of a group
-_ONE, _NONE = (1,), (0,)
+Pairs = list[tuple[float, Schedule]]
+Rule = Callable[[Problem, Schedule], None]
 
-Counts = tuple[int, ...]
-Flags = tuple[bool, ...]
-_NO: Flags = (False,)
-_EITHER: Flags = (False, True)
-_YES: Flags = (True,)
+
+def _no_candidates(_problem: Problem, _target: Target) -> Iterable[Schedule]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What schedules of a kind leave open; values that they all have are the only choice.
+    """A kind of schedules: where it applies, its candidates, its space, its rules, cost, emitter.
 
-    By dim: `points` of a work-item, `items` of a group, `chunks`, `tiles`, `parts` of reduced dims
-    and `blocks` of a part of kept ones. By stream: `staged`. `lanes` tells whether the shape of
-    warps varies, `warp` is that of all where it does not; `leads` whether blocks may begin before
-    a dim; `marches` whether they may hand on what they read; `last` whether reduced dims come last
-    among groups; `before` are kept dims in the order that loops must have.
+    `applies` tells whether a problem on a target has the kind, `owns` whether a schedule is of it.
+    `space` has what it leaves open, by name: one entry, but for matrices whose rows can lie in
+    several ways. `candidates` may yield schedules of other kinds too; `best` finds the best ones
+    among them without estimating all. `rules` are those that it adds to what every kernel needs.
     """
 
-    points: tuple[Counts, ...]
-    items: tuple[Counts, ...]
-    chunks: tuple[Counts, ...]
-    tiles: tuple[Counts, ...]
-    parts: tuple[Counts, ...]
-    blocks: tuple[Counts, ...]
-    staged: tuple[tuple[str, ...], ...]
-    last: Flags
-    resident: bool = True
-    padding: Counts = _PADDINGS
-    as_source: Flags = _EITHER
-    stages: Counts = _NONE
-    prefetch: bool = False
-    lanes: bool = False
-    warp: Counts = ()
-    leads: bool = False
-    tails: tuple[str, ...] = ("split",)
-    swaths: Counts = _NONE
-    streaming: Flags = _NO
-    last_group: Flags = _NO
-    clusters: Flags = _NO
-    tensor: tuple[int, int, int] | None = None
-    before: tuple[int, ...] = ()
-    bulk: bool = False
-    results: tuple[str, ...] = ("",)
-    marches: Flags = _NO
+    name: str
+    applies: Callable[[Problem, Target], bool]
+    owns: Callable[[Problem, Schedule], bool]
+    space: Callable[[Problem, Target], Mapping[str, Choices]]
+    rules: tuple[Rule, ...]
+    cost: Callable[[Problem, Schedule, Target], float]
+    emit: Callable[..., object]
+    candidates: Callable[[Problem, Target], Iterable[Schedule]] = _no_candidates
+    best: Callable[[Problem, Target, int | None], Pairs] | None = None
 
 
 @lru_cache(maxsize=16)
-def kinds_of(problem: Problem, target: Target) -> dict[str, Kind]:
-    """The kinds of schedules that a problem of fixed extents has, by name."""
-    found = {SIMPLE: _simple(problem, target)}
-    if can_scatter(problem):
-        found[SCATTER] = _scattered(problem, target)
-    if can_scatter_together(problem):
-        found[SCATTER_TOGETHER] = _scattered_together(problem, target)
-    if problem.scanned >= 0:
-        found[RESIDENT] = _scan(problem, shared=False)
-        if target.counts_groups and problem.extent(problem.scanned) > WARP:
-            found[LOOK_BACK] = _scan(problem, shared=True)
-    elif problem.contracted:
-        found[RESIDENT] = _reduction(zero_filled(problem), target)
-    else:
-        found[RESIDENT] = _points(problem)
-        if planes := _planes(problem, target):
-            found[PLANES] = planes
-    dims = matrix_dims(problem) if target.matrices else None
-    if dims is not None:
-        matrices = _matrices(problem, target, dims)
-        if matrices.tiles[dims[2]]:
-            found[MATRICES] = matrices
-    return found | _bulk_kinds(zero_filled(problem), target)
+def kinds_of(problem: Problem, target: Target) -> dict[str, Choices]:
+    """What the kinds of schedules that a problem of fixed extents has leave open, by name."""
+    found: dict[str, Choices] = {}
+    for kind in KINDS:
+        if kind.applies(problem, target):
+            found |= kind.space(problem, target)
+    return found
 
 
-def bulk_kind(problem: Problem, schedule: Schedule) -> str:
-    """The name of the kind of a schedule with bulk copies: how its rows lie, if along several.
+def kind_of(problem: Problem, schedule: Schedule) -> Kind:
+    """The kind of a schedule."""
+    return next(kind for kind in KINDS if kind.owns(problem, schedule))
 
-    Such as "bulk 8x0 4x2 4x3": 8 along dim 0, 4 along dims 2 and 3.
+
+def name_of_kind(problem: Problem, schedule: Schedule) -> str:
+    """The name of a schedule's kind in configurations.
+
+    Of matrices by bulk copies it says how rows lie, if along several dims, such as "bulk 8x0 4x2":
+    8 along dim 0, 4 along dim 2.
     """
-    rows = rows_of(problem, schedule)
+    kind = kind_of(problem, schedule)
+    rows = rows_of(problem, schedule) if kind.name == BULK else ()
     counts = (f"{schedule.registers[d] * schedule.threads[d]}x{d}" for d in rows)
-    return BULK if len(rows) == 1 else " ".join((BULK, *counts))
+    return kind.name if len(rows) < 2 else " ".join((BULK, *counts))
 
 
-def _bulk_kinds(problem: Problem, target: Target) -> dict[str, Kind]:
-    """Products of matrices that bulk copies bring: a kind for each way in which rows can lie."""
+def _named(
+    name: str, choices: Callable[[Problem, Target], Choices]
+) -> Callable[[Problem, Target], Mapping[str, Choices]]:
+    return lambda problem, target: {name: choices(problem, target)}
+
+
+def _looks_back(problem: Problem, target: Target) -> bool:
+    is_long = problem.scanned >= 0 and problem.extent(problem.scanned) > WARP
+    return target.counts_groups and is_long
+
+
+def _has_planes(problem: Problem, _: Target) -> bool:
+    shares = not problem.contracted and plane_dim(problem) >= 0
+    return shares and any(shares_along(problem, d) for d in problem.kept)
+
+
+def _has_matrices(problem: Problem, target: Target) -> bool:
+    return target.matrices and bool(_of_matrices(problem, target))
+
+
+def _of_matrices(problem: Problem, target: Target) -> Mapping[str, Choices]:
+    dims = matrix_dims(problem)
+    if dims is None:
+        return {}
+    matrices = open_choices.matrices(problem, target, dims)
+    return {MATRICES: matrices} if matrices.tiles[dims[2]] else {}
+
+
+def _of_bulk(problem: Problem, target: Target) -> Mapping[str, Choices]:
+    """Products of matrices that bulk copies bring: choices for each way in which rows can lie."""
+    problem = zero_filled(problem)
     bulk = list(bulk_candidates(problem, target))
     if not bulk:
         return {}
     dims = bulk[0].tensor[0], bulk[0].tensor[1], bulk[0].tensor[2]
     results = tuple({schedule.results: None for schedule in bulk} | {"": None})
-    one = _bulk(problem, _matrices(problem, target, dims), dims, results)
+    matrices = open_choices.matrices(problem, target, dims)
+    one = open_choices.bulk(problem, matrices, dims, results)
     found = {BULK: one}
     for schedule in bulk:
-        name, rows = bulk_kind(problem, schedule), rows_of(problem, schedule)
+        name = name_of_kind(problem, schedule)
         if name not in found:
-            found[name] = _spread(problem, one, schedule, rows)
+            rows = rows_of(problem, schedule)
+            found[name] = open_choices.spread(problem, one, schedule, rows)
     return found
 
 
-def _by_dim(problem: Problem, choices: Callable[[int], Counts]) -> tuple[Counts, ...]:
-    return tuple(map(choices, problem.dims))
+def _is_plain(schedule: Schedule) -> bool:
+    """Whether a schedule is resident, and neither scatters nor multiplies matrices."""
+    return schedule.resident and not schedule.scatter and not schedule.tensor
 
 
-def _only(problem: Problem, some: Mapping[int, Counts], default: Counts) -> tuple[Counts, ...]:
-    return tuple(some.get(d, default) for d in problem.dims)
+def _marches_with_planes(schedule: Schedule) -> bool:
+    return schedule.march and any(schedule.staged)
 
 
-def _last(problem: Problem) -> Flags:
-    kept, reduced = problem.kept, problem.contracted
-    return _EITHER if kept and reduced else (bool(reduced),)
-
-
-def _swaths(problem: Problem) -> Counts:
-    return _SWATHS if len(problem.kept) > 1 else _NONE
-
-
-def _tails(problem: Problem) -> tuple[str, ...]:
-    """How kept dims of a reduction end: blocks that are powers of two end with their dims."""
-    ragged = any(problem.extent(d).bit_count() > 1 for d in problem.kept)
-    return ("split", "overlap") if ragged else ("split",)
-
-
-def _points_along(problem: Problem, d: int) -> Counts:
-    extent = problem.extent(d)
-    if not problem.reduced[d]:
-        return tuple(n for n in POINTS if n <= extent)
-    if problem.keeps_order and d != problem.contracted[-1]:
-        return _ONE
-    return tuple(sorted({n for n in _STEPS if n <= max(16, extent)} | _divisors(extent)))
-
-
-def _divisors(extent: int) -> set[int]:
-    """What divides a short dim, so that nothing is left over; those of long ones are round."""
-    return {n for n in range(1, extent + 1) if extent % n == 0} if extent <= _SHORT else set()
-
-
-def _parts_along(problem: Problem, target: Target, d: int) -> Counts:
-    """Groups that share a reduced dim; those of an operator's order only the first one."""
-    if not problem.reduced[d]:
-        return _ONE
-    kept_points = 1
-    for e in problem.kept:
-        kept_points *= problem.extent(e)
-    most = min(problem.extent(d), MOST_PARTIALS // kept_points)
-    if problem.keeps_order and d != problem.contracted[0]:
-        most = 1
-    return tuple(n for n in part_counts(target) if n <= max(1, most))
-
-
-def _staged(problem: Problem) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        ("", "local") if can_be_staged(problem, n) else ("",) for n in range(len(problem.streams))
-    )
-
-
-def _simple(problem: Problem, target: Target) -> Kind:
-    """Schedules without register blocking: one accumulator or one point after the other."""
-    shared = shared_dim(problem)
-    among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
-    return Kind(
-        points=_by_dim(problem, lambda d: _points_along(problem, d)),
-        items=_only(problem, among, _ONE),
-        chunks=_by_dim(problem, lambda d: (WHOLE,)),
-        tiles=_by_dim(problem, lambda d: _NONE),
-        parts=_by_dim(problem, lambda d: _parts_along(problem, target, d)),
-        blocks=_by_dim(problem, lambda d: _ONE),
-        staged=(("",),) * len(problem.streams),
-        last=_last(problem),
-        resident=False,
-        swaths=_swaths(problem),
-    )
-
-
-def _scattered(problem: Problem, target: Target) -> Kind:
-    """Scatters by single work-items, each to a copy of its own."""
-    simple = _simple(problem, target)
-    return replace(
-        simple,
-        points=_by_dim(problem, lambda d: simple.points[d] if problem.reduced[d] else _ONE),
-        items=_by_dim(problem, lambda d: _ONE),
-    )
-
-
-def _scattered_together(problem: Problem, target: Target) -> Kind:
-    """Cooperative scatters to a group's copy in local memory."""
-    d = scattered_dim(problem)
-    items = tuple(n for n in _POWERS if n >= WARP)
-    return Kind(
-        points=_only(problem, {d: _points_along(problem, d)}, _ONE),
-        items=_only(problem, {d: items}, _ONE),
-        chunks=_only(problem, {d: _CHUNKS}, _ONE),
-        tiles=_by_dim(problem, lambda d: _NONE),
-        parts=_only(problem, {d: _parts_along(problem, target, d)}, _ONE),
-        blocks=_by_dim(problem, lambda d: _ONE),
-        staged=(("",),) * len(problem.streams),
-        last=(True,),
-    )
-
-
-def _reduction(problem: Problem, target: Target) -> Kind:
-    """Reductions with register blocking."""
-    shared = shared_dim(problem)
-    among = {d: item_counts(problem.extent(d)) for d in (*problem.kept, shared) if d >= 0}
-
-    def tiles(d: int) -> Counts:
-        if not problem.reduced[d] or (problem.keeps_order and d != problem.contracted[0]):
-            return _NONE
-        extent = problem.extent(d)
-        return (0, *sorted({n for n in _DEPTHS if n <= max(32, extent)} | _divisors(extent)))
-
-    counted = target.counts_groups and not problem.keeps_order
-    return Kind(
-        points=_by_dim(problem, lambda d: _points_along(problem, d)),
-        items=_only(problem, among, _ONE),
-        chunks=_by_dim(problem, lambda d: _CHUNKS),
-        tiles=_by_dim(problem, tiles),
-        parts=_by_dim(problem, lambda d: _parts_along(problem, target, d)),
-        blocks=_by_dim(problem, lambda d: _ONE),
-        staged=_staged(problem),
-        last=_last(problem),
-        stages=_STAGES,
-        prefetch=True,
-        lanes=bool(problem.kept),
-        tails=_tails(problem),
-        swaths=_swaths(problem),
-        streaming=_EITHER if can_stream(problem) else _NO,
-        last_group=_EITHER if counted else _NO,
-        clusters=_EITHER if target.clusters and counted else _NO,
-    )
-
-
-def _points(problem: Problem) -> Kind:
-    """Pointwise problems, whose points share what they read."""
-    return Kind(
-        points=_by_dim(problem, lambda d: _points_along(problem, d)),
-        items=_by_dim(problem, lambda d: item_counts(problem.extent(d))),
-        chunks=_by_dim(problem, lambda d: _CHUNKS),
-        tiles=_by_dim(problem, lambda d: _NONE),
-        parts=_by_dim(problem, lambda d: _ONE),
-        blocks=_by_dim(problem, lambda d: _BLOCKS),
-        staged=_staged(problem),
-        last=_NO,
-        lanes=bool(problem.kept),
-        leads=True,
-        tails=("overlap", "split"),
-        swaths=_swaths(problem),
-        streaming=_EITHER if can_stream(problem) else _NO,
-        marches=_EITHER if any(shares_along(problem, d) for d in problem.kept) else _NO,
-    )
-
-
-def _planes(problem: Problem, target: Target) -> Kind | None:
-    """2.5-D streaming with prefetched planes; None where no planes can be staged."""
-    d = plane_dim(problem)
-    if d < 0 or not any(shares_along(problem, e) for e in problem.kept):
-        return None
-    others = [e for e in problem.dims if e != d]
-    return Kind(
-        points=_only(problem, {e: _points_along(problem, e) for e in others}, _ONE),
-        items=_only(problem, {e: item_counts(problem.extent(e)) for e in others}, _ONE),
-        chunks=_only(problem, dict.fromkeys(others, _CHUNKS), _ONE),
-        tiles=_by_dim(problem, lambda d: _NONE),
-        parts=_by_dim(problem, lambda d: _ONE),
-        blocks=_only(problem, {d: _MARCHED}, _ONE),
-        staged=(("local",),) * len(problem.streams),
-        last=_NO,
-        padding=_NONE,
-        as_source=_NO,
-        stages=_PLANES,
-        tails=("overlap", "split"),
-        swaths=_swaths(problem),
-        results=("", "local") if target.bulk_copies else ("",),
-        marches=_YES,
-    )
-
-
-def _scan(problem: Problem, *, shared: bool) -> Kind:
-    """Cooperative scans; groups may share the scanned dim, by look-back."""
-    d = problem.scanned
-    items = tuple(n for n in _POWERS if n < 2 * problem.extent(d))
-    if shared:
-        items = tuple(n for n in items if n >= WARP)
-    sums = tuple(n for n in _SUMS if n <= problem.extent(d))
-    along, own = {d: sums}, {d: items}
-    if not shared:
-        along |= {e: _points_along(problem, e) for e in problem.kept}
-        own |= {e: item_counts(problem.extent(e)) for e in problem.kept}
-    possible = can_stream(problem) and bool(problem.kept)
-    return Kind(
-        points=_only(problem, along, _ONE),
-        items=_only(problem, own, _ONE),
-        chunks=_only(problem, {d: _CHUNKS} if shared else dict.fromkeys(along, _CHUNKS), _ONE),
-        tiles=_by_dim(problem, lambda d: _NONE),
-        parts=_only(problem, {d: (WHOLE,)} if shared else {}, _ONE),
-        blocks=_by_dim(problem, lambda d: _ONE),
-        staged=(("",),) * len(problem.streams),
-        last=(True,) if shared else _last(problem),
-        streaming=_EITHER if possible else _NO,
-    )
-
-
-def _matrices(problem: Problem, target: Target, dims: tuple[int, int, int]) -> Kind:
-    """Products on tensor cores, along rows, columns and a reduction."""
-    row, column, along = dims
-    factors = matrices_of(problem, dims)
-    extents = {d: problem.extent(d) for d in dims}
-
-    steps, owners = factors.steps, ((factors.rows, row), (factors.columns, column))
-
-    def of_warps(d: int, one: int) -> Counts:
-        return tuple(one * n for n in (1, 2, 4, 8) if one * (n // 2) < extents[d])
-
-    tiles: dict[int, Counts] = dict.fromkeys(problem.contracted, _ONE)
-    tiles[along] = tuple(n for n in _DEPTHS if n >= steps[0] and extents[along] % n == 0)
-    return Kind(
-        points=_only(problem, {row: (2, 4, 8, 16), column: (2, 4, 8, 16), along: steps}, _ONE),
-        items=_only(problem, {row: of_warps(row, ROWS), column: of_warps(column, COLUMNS)}, _ONE),
-        chunks=_only(problem, {column: (2,), along: (WHOLE,)}, _ONE),
-        tiles=_only(problem, tiles, _NONE),
-        parts=_only(problem, {along: _parts_along(problem, target, along)}, _ONE),
-        blocks=_by_dim(problem, lambda d: _ONE),
-        staged=tuple(
-            ("local",) if n in (factors.rows, factors.columns) else ("",)
-            for n in range(len(problem.streams))
-        ),
-        last=_last(problem),
-        padding=tuple(sorted({padding_of(problem, factors, n, own) for n, own in owners})),
-        as_source=(True,),
-        stages=tuple(n for n in _STAGES if n),
-        warp=tuple({row: ROWS, column: COLUMNS}.get(d, 1) for d in problem.dims),
-        swaths=_swaths(problem),
-        streaming=_EITHER if can_stream(problem) else _NO,
-        last_group=_EITHER if target.counts_groups else _NO,
-        clusters=_EITHER if target.clusters else _NO,
-        tensor=dims,
-        before=(row, column),
-    )
-
-
-def _bulk(
-    problem: Problem, matrices: Kind, dims: tuple[int, int, int], results: tuple[str, ...]
-) -> Kind:
-    """Products with TMA copies and wgmma, whose `results` leave in some of these ways."""
-    row, column, along = dims
-    factors = matrices_of(problem, dims)
-    panel, step = panel_of(factors), factors.step
-    apart = 2 if is_held(problem, factors, row) else 1
-    rows, columns = (tuple(sorted({block[n] for block in BLOCKS})) for n in (0, 1))
-
-    def of_groups(d: int) -> Counts:
-        if problem.reduced[d]:
-            return _ONE
-        return tuple(range(1, min(MOST_BLOCKS, -(-problem.extent(d) // least.get(d, 1))) + 1))
-
-    least = {row: rows[0], column: columns[0]}
-    points = {row: (2,), column: tuple(n // COLUMNS for n in columns), along: (step,)}
-    return replace(
-        matrices,
-        points=_only(problem, points, _ONE),
-        items=_only(problem, {row: tuple(n // 2 for n in rows), column: (COLUMNS,)}, _ONE),
-        chunks=_only(problem, {row: (apart,), column: (2,), along: (step,)}, _ONE),
-        tiles=_only(problem, {d: (panel if d == along else 1,) for d in problem.contracted}, _NONE),
-        blocks=_by_dim(problem, of_groups),
-        padding=_NONE,
-        stages=_OF_BULK,
-        streaming=_NO,
-        last_group=_NO,
-        clusters=_NO,
-        bulk=True,
-        results=results,
-    )
-
-
-def _spread(problem: Problem, one: Kind, schedule: Schedule, rows: tuple[int, ...]) -> Kind:
-    """The kind with rows as a schedule has them, along several dims."""
-    column = schedule.tensor[1]
-
-    def as_there(choices: tuple[Counts, ...], there: tuple[int, ...]) -> tuple[Counts, ...]:
-        return tuple(
-            choices[d] if d == column or problem.reduced[d] else (there[d],) for d in problem.dims
-        )
-
-    length = {d: schedule.registers[d] * schedule.threads[d] for d in rows}
-    blocks = {
-        d: tuple(range(1, min(MOST_BLOCKS, -(-problem.extent(d) // n)) + 1))
-        for d, n in length.items()
-    }
-    return replace(
-        one,
-        points=as_there(one.points, schedule.registers),
-        items=as_there(one.items, schedule.threads),
-        blocks=tuple(blocks.get(d, one.blocks[d]) for d in problem.dims),
-        warp=schedule.warp,
-        before=(*rows, column),
-    )
+# In the order in which the search space has them.
+KINDS = (
+    Kind(
+        SIMPLE,
+        applies=lambda _problem, _target: True,
+        owns=lambda _, s: not (s.resident or s.scatter or s.tensor),
+        space=_named(SIMPLE, open_choices.simple),
+        rules=(validate_work_items,),
+        cost=gpu_estimate,
+        emit=tiled_loops,
+    ),
+    Kind(
+        SCATTER,
+        applies=lambda problem, _: can_scatter(problem),
+        owns=lambda _, s: s.scatter and not s.resident,
+        space=_named(SCATTER, open_choices.scattered),
+        rules=(validate_scatter,),
+        cost=gpu_estimate,
+        emit=scatter,
+    ),
+    Kind(
+        SCATTER_TOGETHER,
+        applies=lambda problem, _: can_scatter_together(problem),
+        owns=lambda _, s: s.scatter and s.resident,
+        space=_named(SCATTER_TOGETHER, open_choices.scattered_together),
+        rules=(validate_resident, validate_scatter),
+        cost=scatter_estimate,
+        emit=scatter_blocks,
+        candidates=scatter_candidates,
+    ),
+    Kind(  # scans of a group
+        RESIDENT,
+        applies=lambda problem, _: problem.scanned >= 0,
+        owns=lambda p, s: _is_plain(s) and p.scanned >= 0 and s.parts[p.scanned] <= 1,
+        space=_named(RESIDENT, lambda problem, _: open_choices.scan(problem, shared=False)),
+        rules=(validate_resident, validate_scan),
+        cost=scan_estimate,
+        emit=scan_blocks,
+        candidates=scan_candidates,
+    ),
+    Kind(  # scans that groups share
+        LOOK_BACK,
+        applies=_looks_back,
+        owns=lambda p, s: _is_plain(s) and p.scanned >= 0 and s.parts[p.scanned] > 1,
+        space=_named(LOOK_BACK, lambda problem, _: open_choices.scan(problem, shared=True)),
+        rules=(validate_resident, validate_scan),
+        cost=scan_estimate,
+        emit=look_back,
+        candidates=scan_candidates,
+    ),
+    Kind(  # reductions with accumulators in registers
+        RESIDENT,
+        applies=lambda problem, _: can_be_resident(problem),
+        owns=lambda p, s: _is_plain(s) and can_be_resident(p) and not _marches_with_planes(s),
+        space=_named(RESIDENT, lambda p, target: open_choices.reduction(zero_filled(p), target)),
+        rules=(validate_resident,),
+        cost=gpu_estimate,
+        emit=resident_tiles,
+        candidates=gpu_candidates,
+        best=ranked_on_gpu,
+    ),
+    Kind(  # points that share what they read
+        RESIDENT,
+        applies=lambda problem, _: not problem.contracted,
+        owns=lambda p, s: _is_plain(s) and not p.contracted and not _marches_with_planes(s),
+        space=_named(RESIDENT, lambda problem, _: open_choices.points(problem)),
+        rules=(validate_resident,),
+        cost=point_estimate,
+        emit=pointwise_tiles,
+        candidates=point_candidates,
+    ),
+    Kind(
+        PLANES,
+        applies=_has_planes,
+        owns=lambda p, s: _is_plain(s) and p.scanned < 0 and _marches_with_planes(s),
+        space=_named(PLANES, open_choices.planes),
+        rules=(validate_resident,),
+        cost=plane_estimate,
+        emit=Ahead,
+        candidates=point_candidates,
+    ),
+    Kind(
+        MATRICES,
+        applies=_has_matrices,
+        owns=lambda _, s: bool(s.tensor) and not s.bulk and not s.scatter,
+        space=_of_matrices,
+        rules=(validate_resident, validate_tensor),
+        cost=matrix_estimate,
+        emit=matrix_product,
+        candidates=gpu_candidates,
+        best=ranked_on_gpu,
+    ),
+    Kind(
+        BULK,
+        applies=lambda _, target: target.bulk_copies,
+        owns=lambda _, s: bool(s.tensor) and s.bulk and not s.scatter,
+        space=_of_bulk,
+        rules=(validate_resident, validate_tensor, validate_bulk, validate_results),
+        cost=bulk_estimate,
+        emit=bulk_tiles,
+        candidates=gpu_candidates,
+        best=ranked_on_gpu,
+    ),
+)

@@ -1,10 +1,10 @@
 """The space of a problem's schedules on a GPU: its parameters.
 
-Every kind of schedule that the problem has is a value of the first parameter; what it leaves open
-are the values of the others (see `gpu_kinds`); `gpu_configurations` says what they mean. Limits are
-checked on running products, dim after dim, so that a space of many dims has few different
-sub-trees. What only the whole schedule tells, such as the bytes of staged tiles, is checked by
-`gpu_candidates.misfit` before anything is compiled.
+Every kind of schedule that the problem has is a value of the first parameter (see `gpu_kinds`);
+what it leaves open are the values of the others (see `open_choices`); `gpu_configurations` says
+what they mean. Limits are checked on running products, dim after dim, so that a space of many dims
+has few different sub-trees. What only the whole schedule tells, such as the bytes of staged tiles,
+is checked by `gpu_candidates.misfit` before anything is compiled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from mdtensor.lower.gpu.candidates.block_shapes import kept_order
 from mdtensor.lower.gpu.candidates.gpu_candidates import MOST_STEPS, most_items
 from mdtensor.lower.gpu.candidates.pointwise_candidates import leads_of
 from mdtensor.lower.gpu.cost.gpu_resources import REGISTERS
-from mdtensor.lower.gpu.space.gpu_kinds import PLANES, Kind, kinds_of
+from mdtensor.lower.gpu.space.gpu_kinds import PLANES, kinds_of
+from mdtensor.lower.gpu.space.open_choices import Choices
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import combining_order
 from mdtensor.lower.schedule.parameter import (
@@ -35,7 +36,7 @@ LANES = (0, 1, 2, 4, 8, 16, 32)  # of a warp along the columns; 0 for warps row 
 _FEW_WORDS = 32  # registers for all that is no accumulator, at the least
 _MOST_HELD = 64  # points whose results wait for each other, without a reduction
 
-Kinds = Mapping[str, Kind]
+Kinds = Mapping[str, Choices]
 Values = Callable[..., tuple[Value, ...]]
 
 
@@ -53,7 +54,7 @@ def gpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
     )
 
 
-def _given(kinds: Kinds, choices: Callable[[Kind], Iterable[Value]], name: str) -> Values:
+def _given(kinds: Kinds, choices: Callable[[Choices], Iterable[Value]], name: str) -> Values:
     """The values of a parameter that depend on the kind alone."""
     by_kind = {each: tuple(choices(kind)) for each, kind in kinds.items()}
     return over(("kind",), by_kind.__getitem__, name)
@@ -88,7 +89,7 @@ def _multiplied(
     prefix: str,
     dims: Iterable[int],
     kinds: Kinds,
-    choices: Callable[[Kind], tuple[tuple[int, ...], ...]],
+    choices: Callable[[Choices], tuple[tuple[int, ...], ...]],
     limit: int,
     what: str,
 ) -> Iterable[Parameter]:
@@ -189,7 +190,7 @@ def _staged_tiles(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
 
 
 def _if_staged(
-    kinds: Kinds, choices: Callable[[Kind], tuple[Value, ...]], otherwise: Value
+    kinds: Kinds, choices: Callable[[Choices], tuple[Value, ...]], otherwise: Value
 ) -> Callable[[str, str], tuple[Value, ...]]:
     def chosen(kind: str, region: str) -> tuple[Value, ...]:
         return choices(kinds[kind]) if region else (otherwise,)
@@ -241,10 +242,10 @@ def _prefetches(kinds: Kinds) -> Callable[[str, bool, int, int], tuple[bool, ...
 def _parts(problem: Problem, kinds: Kinds) -> Iterable[Parameter]:
     """Groups that share a reduced dim, and blocks of a kept one that are a group's."""
 
-    def of_groups(d: int) -> Callable[[Kind], tuple[int, ...]]:
+    def of_groups(d: int) -> Callable[[Choices], tuple[int, ...]]:
         return lambda kind: kind.parts[d]
 
-    def of_blocks(d: int) -> Callable[[Kind], tuple[int, ...]]:
+    def of_blocks(d: int) -> Callable[[Choices], tuple[int, ...]]:
         return lambda kind: kind.blocks[d]
 
     for d in problem.contracted:
@@ -275,7 +276,7 @@ def _orders(problem: Problem, kinds: Kinds) -> list[Parameter]:
     """Orders of dims, and whether groups are numbered in swaths."""
     kept, reduced = kept_order(problem), combining_order(problem)
 
-    def loops(kind: Kind) -> Iterable[Value]:
+    def loops(kind: Choices) -> Iterable[Value]:
         pairs = tuple(itertools.pairwise(kind.before))
         found = [o for o in permutations(kept) if all(o.index(a) < o.index(b) for a, b in pairs)]
         return found or [(*(d for d in kept if d not in kind.before), *kind.before)]
@@ -311,7 +312,7 @@ def _results(problem: Problem, kinds: Kinds) -> list[Parameter]:
     ]
 
 
-def _lengths_of_indices(kind: Kind) -> tuple[bool, ...]:
+def _lengths_of_indices(kind: Choices) -> tuple[bool, ...]:
     """Whether indices are long where they need not be: registers are shared out differently."""
     return (False, True) if kind.resident and not kind.bulk else (False,)
 

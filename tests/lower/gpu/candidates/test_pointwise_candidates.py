@@ -11,11 +11,11 @@ from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.program import program_of
 from mdtensor.lower.codegen.streaming.planes import planes_of
 from mdtensor.lower.gpu.candidates.plane_candidates import STORED, plane_candidates
-from mdtensor.lower.gpu.candidates.pointwise_candidates import point_candidates, point_estimate
+from mdtensor.lower.gpu.candidates.pointwise_candidates import point_candidates
 from mdtensor.lower.problem.problem import Problem, problem_from_md_hom
 from mdtensor.lower.schedule.schedule import MOST_STAGES
 from mdtensor.lower.schedule.tiling import tilings_of
-from mdtensor.lower.search.candidates import ranked
+from mdtensor.lower.search.candidates import estimated, ranked
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 from mdtensor.translate.stencils.borders import Border
@@ -58,7 +58,7 @@ def test_candidates_can_be_rendered_and_keep_the_limits(name):
     assert len(found) == len(set(found)) > 10
     for schedule in found[:: len(found) // 6]:
         assert 32 <= math.prod(schedule.threads) <= H200.max_threads
-        assert 0 < point_estimate(problem, schedule, H200) < 1
+        assert 0 < estimated(problem, schedule, H200) < 1
         assert "__global__" in program_of(problem, schedule, CUDA).text
 
 
@@ -90,9 +90,7 @@ def test_planes_come_to_whole_rows_of_groups_that_a_core_has_at_once():
     groups = math.prod(best.parts)
     assert H200.cores / 2 < groups <= 8 * H200.cores
     lone = replace(best, parts=(1, *best.parts[1:]), stages=2)
-    assert point_estimate(PROBLEMS["star"], lone, H200) > 1.2 * point_estimate(
-        PROBLEMS["star"], best, H200
-    )
+    assert estimated(PROBLEMS["star"], lone, H200) > 1.2 * estimated(PROBLEMS["star"], best, H200)
 
 
 def test_as_many_planes_come_as_the_bandwidth_takes():
@@ -132,4 +130,4 @@ def test_planes_that_are_read_once_cost_less():
     problem = PROBLEMS["star"]
     best = next(s for _, s in ranked(problem, H200) if s.resident and not any(s.staged))
     single = replace(best, registers=(1, 1, 1), chunks=(1, 1, 1), parts=(254,) * 3)
-    assert point_estimate(problem, best, H200) < point_estimate(problem, single, H200)
+    assert estimated(problem, best, H200) < estimated(problem, single, H200)

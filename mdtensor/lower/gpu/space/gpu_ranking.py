@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
-from mdtensor.lower.gpu.candidates.gpu_candidates import ranked_on_gpu
-from mdtensor.lower.gpu.candidates.pointwise_candidates import point_estimate, ranked_points
-from mdtensor.lower.gpu.candidates.scan_candidates import ranked_scans, scan_estimate
-from mdtensor.lower.gpu.candidates.scatter_candidates import ranked_scatters, scatter_estimate
-from mdtensor.lower.gpu.cost.gpu_cost import gpu_estimate
+from mdtensor.lower.gpu.space.gpu_kinds import KINDS, Kind, Pairs, kind_of
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
@@ -19,7 +14,7 @@ from mdtensor.specs import Target
 
 def ranked_on_any_gpu(
     problem: Problem, target: Target, *, general: bool, most: int | None
-) -> list[tuple[float, Schedule]]:
+) -> Pairs:
     """Candidates of all kinds with their estimated seconds, the best first.
 
     Those beyond `most` may be missing. For a `general` kernel there is but one.
@@ -27,20 +22,26 @@ def ranked_on_any_gpu(
     last = (0.0, gpu_schedule(problem, target))
     if general:
         return [last]
-    rank = partial(ranked_on_gpu, most=most) if problem.contracted else ranked_points
-    rank = ranked_scans if problem.scanned >= 0 else rank
-    found = [*ranked_scatters(problem, target), *rank(problem, target)]
+    found: Pairs = []
+    asked: set[object] = set()
+    for kind in KINDS:
+        if kind.candidates not in asked and kind.applies(problem, target):
+            asked.add(kind.candidates)
+            found += _ranked(kind, problem, target, most)
     return [*sorted(found, key=lambda pair: pair[0]), last]
+
+
+def _ranked(kind: Kind, problem: Problem, target: Target, most: int | None) -> Pairs:
+    """The candidates of a kind, and of those whose candidates come with them, as estimated."""
+    if kind.best is not None:
+        return kind.best(problem, target, most)
+    found = kind.candidates(problem, target)
+    return [(estimated_on_gpu(problem, schedule, target), schedule) for schedule in found]
 
 
 def estimated_on_gpu(problem: Problem, schedule: Schedule, target: Target) -> float:
     """Seconds that a problem with fixed extents takes by a schedule, roughly."""
-    if schedule.resident and schedule.scatter:
-        return scatter_estimate(problem, schedule, target)
-    if schedule.resident and problem.scanned >= 0:
-        return scan_estimate(problem, schedule, target)
-    by_points = schedule.resident and not problem.contracted
-    return (point_estimate if by_points else gpu_estimate)(problem, schedule, target)
+    return kind_of(problem, schedule).cost(problem, schedule, target)
 
 
 def gpu_schedule(problem: Problem, target: Target) -> Schedule:
