@@ -6,11 +6,13 @@ import math
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scatter_pattern import selection_of
 from mdtensor.lower.problem.simd_lanes import LONG, most_lanes
+from mdtensor.lower.schedule.declaration import free_on
 from mdtensor.lower.schedule.machine_model import asm_of
 from mdtensor.lower.schedule.rules.row_stores import rows_across
 from mdtensor.lower.schedule.rules.valid import is_valid
@@ -71,6 +73,7 @@ def random_schedule(
         peel=peel,
         ahead=rng.choice((0, 0, 1, 3, 16)) if asm.vectors else 0,
         in_turn=problem.scanned >= 0 and rng.random() < 0.5,
+        **_free(rng, family),
     )
     fitting = _fitting(problem, drawn)
     selection = selection_of(problem)
@@ -78,6 +81,12 @@ def random_schedule(
     if selection and scatters:
         return _scattering(problem, fitting, selection.dim)
     return _transposed(rng, problem, replace(fitting, swath=rng.choice((0, 0, 2, 3))), unrolled)
+
+
+def _free(rng: random.Random, family: str) -> dict[str, Any]:
+    """Values of the parameters that are declared as free and are drawn nowhere else."""
+    found = free_on(Schedule, family).items()
+    return {n: rng.choice(each.tried) for n, each in found if n != "ahead" and not each.of_resident}
 
 
 def _transposed(

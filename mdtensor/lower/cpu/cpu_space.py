@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mdtensor.lower.problem.problem import Problem, Stream
+from mdtensor.lower.schedule.declaration import free_on, tried
 from mdtensor.lower.schedule.default_schedule import (
     WINDOW,
     can_scatter,
@@ -28,6 +29,7 @@ from mdtensor.lower.schedule.parameter import (
 )
 from mdtensor.lower.schedule.rules.row_stores import rows_across
 from mdtensor.lower.schedule.rules.valid import is_valid
+from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
 
 _POINTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
@@ -35,7 +37,6 @@ _UNROLL = (1, 2, 4, 8, 16)
 _VECTORS = (1, 2, 3, 4, 6, 8, 12, 16)
 _TILES = (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096)
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_AHEAD = (0, 1, 2, 4, 8, 16, 32, 64)
 _MANY_PARTS = (96, 128, 192, 256, 384, 512, 768, 1024)  # of a scanned dim, small enough for caches
 _MAX_GROUPS = 256
 _MAX_BODY = 640
@@ -223,7 +224,7 @@ def _finish(problem: Problem) -> list[Parameter]:
     def tails(lane: int, width: int) -> tuple[str, ...]:
         if lane not in problem.kept or problem.extent(lane) % width == 0:
             return ("split",)
-        return ("split", "pad", "overlap")
+        return tried(Schedule, "tail")
 
     def peel(lane: int, width: int, tail: str) -> tuple[bool, ...]:
         return (False, True) if _can(problem, lane, width, tail, peel=True) else (False,)
@@ -247,7 +248,7 @@ def _finish(problem: Problem) -> list[Parameter]:
         Parameter("peel", peel, tuple(constraints)),
         _transposed(problem),
         Parameter("streaming", streaming, (joins_streams,)),
-        Parameter("ahead", _AHEAD),
+        *(Parameter(name, each.tried) for name, each in free_on(Schedule, "cpu").items()),
     ]
 
 

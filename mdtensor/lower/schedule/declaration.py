@@ -24,7 +24,8 @@ class Declaration:
     Numbers, and those in tuples, are `least` to `most`; texts are one of `choices`. Numbers up to
     `idle` mean what the neutral value means. Parameters `of_resident` schedules are neutral in all
     others, and on devices other than those named, if any. Those that are `copied` have the same
-    name and value in configurations of search spaces.
+    name and value in configurations of search spaces. Searches try `values`; the spaces of the
+    devices where it is `free` have it with all of them, whatever else a schedule says.
     """
 
     neutral: Any = None
@@ -37,6 +38,13 @@ class Declaration:
     of_resident: bool = False
     devices: tuple[str, ...] = ()
     copied: bool = False
+    values: tuple[Any, ...] = ()
+    free: tuple[str, ...] = ()
+
+    @property
+    def tried(self) -> tuple[Any, ...]:
+        """The values that searches try: those declared, all choices, or both of a flag."""
+        return self.values or self.choices or ((False, True) if self.neutral is False else ())
 
     def is_neutral(self, value: Any) -> bool:
         """Whether a value means what the neutral one does."""
@@ -84,6 +92,16 @@ def tuned(neutral: Any, text: str = "", **facts: Any) -> Any:
 def declarations_of(kind: type) -> Mapping[str, Declaration]:
     """The declared tuning parameters of a dataclass, in order."""
     return {each.name: each.metadata[_KEY] for each in fields(kind) if each.default is not MISSING}
+
+
+def tried(kind: type, name: str) -> tuple[Any, ...]:
+    """The values of a tuning parameter that searches try."""
+    return declarations_of(kind)[name].tried
+
+
+def free_on(kind: type, device: str) -> dict[str, Declaration]:
+    """The tuning parameters that are free in the space of a device."""
+    return {name: each for name, each in declarations_of(kind).items() if device in each.free}
 
 
 @cache

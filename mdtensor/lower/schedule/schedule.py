@@ -127,19 +127,37 @@ class Schedule:
     scatter: bool = tuned(False, "scatter")
     peel: bool = tuned(False, "peel", devices=("cpu",), copied=True)
     transposed: bool = tuned(False, "transposed", devices=("cpu",), copied=True)
-    ahead: int = tuned(0, "ahead {}", most=MOST_AHEAD, devices=("cpu",), copied=True)
+    ahead: int = tuned(
+        0,
+        "ahead {}",
+        most=MOST_AHEAD,
+        devices=("cpu",),
+        copied=True,
+        values=(0, 1, 2, 4, 8, 16, 32, 64),
+        free=("cpu",),
+    )
     in_turn: bool = tuned(False, "in turn")
     long_indices: bool = tuned(False, "long indices", devices=("gpu",), copied=True)
-    swath: int = tuned(0, "swaths of {}", idle=1, copied=True)
+    swath: int = tuned(0, "swaths of {}", idle=1, copied=True, values=(0, 2, 4, 8, 16))
     resident: bool = tuned(False, "resident")
     chunks: tuple[int, ...] = tuned((), "chunks {}", entries="dims", least=1, of_resident=True)
     warp: tuple[int, ...] = tuned((), "warp {}", entries="dims", least=1, of_resident=True)
-    padding: tuple[int, ...] = tuned((), "padding {}", entries="streams", of_resident=True)
+    padding: tuple[int, ...] = tuned(
+        (), "padding {}", entries="streams", of_resident=True, values=(0, 1, 4)
+    )
     prefetch: bool = tuned(False, "prefetch", of_resident=True, copied=True)
     as_source: tuple[bool, ...] = tuned(
         (), "as their source {}", entries="streams", of_resident=True
     )
-    stages: int = tuned(0, "stages {}", most=MOST_STAGES, idle=1, of_resident=True, copied=True)
+    stages: int = tuned(
+        0,
+        "stages {}",
+        most=MOST_STAGES,
+        idle=1,
+        of_resident=True,
+        copied=True,
+        values=(0, 2, 3, 4, 5),
+    )
     lead: tuple[int, ...] = tuned((), "lead {}", entries="dims", of_resident=True)
     last_group: bool = tuned(False, "the last group combines", of_resident=True, copied=True)
     cluster: bool = tuned(False, "the first of a cluster combines", of_resident=True, copied=True)

@@ -12,18 +12,22 @@ from mdtensor.lower.schedule.declaration import (
     copied_from,
     copied_to,
     declarations_of,
+    free_on,
+    tried,
     tuned,
 )
 from mdtensor.lower.schedule.default_schedule import plain
 from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.lower.search.schedule_space import parameters_of
 from tests.kernels.kernel_cases import CASES
+from tests.targets import CPU, H200
 
 
 @dataclass(frozen=True)
 class Pair:
     rows: tuple[int, ...] = tuned((), "rows {}", entries="dims", least=1)
-    depth: int = tuned(0, "depth {}", most=4, idle=1, copied=True)
-    mode: str = tuned("fast", "mode {}", choices=("fast", "small"), copied=True)
+    depth: int = tuned(0, "depth {}", most=4, idle=1, copied=True, values=(0, 2, 4))
+    mode: str = tuned("fast", "mode {}", choices=("fast", "small"), copied=True, free=("gpu",))
     kept: bool = tuned(False, "kept", of_resident=True, copied=True)
 
 
@@ -63,6 +67,33 @@ def test_configurations_hold_what_is_copied() -> None:
     given = {"depth": 3, "kept": True, "other": 7}
     assert copied_from(given, Pair) == {"depth": 3}
     assert copied_from(given, Pair, resident=True) == {"depth": 3, "kept": True}
+
+
+def test_searches_try_what_is_declared() -> None:
+    assert tried(Pair, "depth") == (0, 2, 4)
+    assert tried(Pair, "mode") == ("fast", "small")
+    assert tried(Pair, "kept") == (False, True)
+    assert tried(Pair, "rows") == ()
+    assert [*free_on(Pair, "gpu")] == ["mode"]
+    assert [*free_on(Pair, "cpu")] == []
+
+
+def test_what_searches_try_is_in_range() -> None:
+    for name, declared in declarations_of(Schedule).items():
+        for value in declared.tried:
+            given = (value,) * 2 if declared.entries else value
+            assert declared.fault(name, given, {"dims": 2, "streams": 2}) == ""
+
+
+def test_free_parameters_are_in_the_spaces_of_their_devices() -> None:
+    problem = CASES["dot_split"].problem()
+    for target in (CPU, H200):
+        space = {each.name: each.values for each in parameters_of(problem, target)}
+        for name, declared in free_on(Schedule, target.kind).items():
+            assert declared.copied
+            assert declared.devices in ((), (target.kind,))
+            assert target.kind == "gpu" or space[name] == declared.tried
+            assert name in space
 
 
 def test_every_field_that_has_a_default_is_declared_and_documented() -> None:

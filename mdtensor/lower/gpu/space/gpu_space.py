@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from mdtensor.lower.gpu.candidates.block_shapes import kept_order
 from mdtensor.lower.gpu.candidates.gpu_candidates import MOST_STEPS, most_items
@@ -20,6 +21,7 @@ from mdtensor.lower.gpu.cost.gpu_resources import REGISTERS
 from mdtensor.lower.gpu.space.gpu_kinds import PLANES, kinds_of
 from mdtensor.lower.gpu.space.open_choices import Choices
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.declaration import Declaration, free_on
 from mdtensor.lower.schedule.default_schedule import combining_order
 from mdtensor.lower.schedule.parameter import (
     Constraint,
@@ -29,7 +31,7 @@ from mdtensor.lower.schedule.parameter import (
     permutations,
     running_products,
 )
-from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER
+from mdtensor.lower.schedule.schedule import MOST_OF_CLUSTER, Schedule
 from mdtensor.specs import Target
 
 LANES = (0, 1, 2, 4, 8, 16, 32)  # of a warp along the columns; 0 for warps row by row
@@ -51,7 +53,18 @@ def gpu_parameters(problem: Problem, target: Target) -> tuple[Parameter, ...]:
         *_parts(problem, kinds),
         *_orders(problem, kinds),
         *_results(problem, kinds),
+        *_free(kinds),
     )
+
+
+def _free(kinds: Kinds) -> Iterable[Parameter]:
+    """The parameters that are open whatever else a schedule says, as they are declared."""
+    for name, declared in free_on(Schedule, "gpu").items():
+        yield Parameter(name, _given(kinds, partial(_tried, declared), name))
+
+
+def _tried(declared: Declaration, kind: Choices) -> tuple[Value, ...]:
+    return declared.tried if kind.resident or not declared.of_resident else (declared.neutral,)
 
 
 def _given(kinds: Kinds, choices: Callable[[Choices], Iterable[Value]], name: str) -> Values:

@@ -28,6 +28,7 @@ from mdtensor.lower.gpu.candidates.scatter_candidates import scattered_dim
 from mdtensor.lower.gpu.candidates.tensor_core_candidates import padding_of
 from mdtensor.lower.gpu.candidates.tma_candidates import BLOCKS
 from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.declaration import tried
 from mdtensor.lower.schedule.machine_model import WARP
 from mdtensor.lower.schedule.schedule import Schedule
 from mdtensor.specs import Target
@@ -42,9 +43,9 @@ _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128)  # of a group without a reduction
 MOST_BLOCKS = 64  # of a group along a dim of matrices by bulk copies
-_PADDINGS = (0, 1, 4)
-_SWATHS = (0, 2, 4, 8, 16)
-_STAGES = (0, 2, 3, 4, 5)
+_PADDINGS = tried(Schedule, "padding")
+_SWATHS = tried(Schedule, "swath")
+_STAGES = tried(Schedule, "stages")
 _OF_BULK = (2, 3, 4, 5, 6, 7, 8)
 _PLANES = (2, 3, 4, 5, 6, 7, 8)  # that are computed with, and on their way
 _MARCHED = (8, 16, 32, 64, 128, 256, 512)  # planes of a group
