@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mdtensor.api.plans.compile import compile  # noqa: A004
     from mdtensor.api.plans.plan import Plan
     from mdtensor.api.replacing import replacing
+    from mdtensor.api.result_memory import memory
     from mdtensor.api.streaming.stream_plan import stream
     from mdtensor.api.tuning.tune import tune
     from mdtensor.api.tuning.tuning_context import tuning
@@ -87,6 +88,7 @@ __all__ = [
     "md_hom",
     "mdh",
     "mean",
+    "memory",
     "min",
     "ndimage",
     "operator",
@@ -144,6 +146,7 @@ _HOMES = {
     "md_hom": "api.frontends.loops.dsl",
     "mdh": "api.frontends.loops.mdh",
     "mean": "api.frontends.axes.axis_reductions",
+    "memory": "api.result_memory",
     "min": "api.frontends.axes.axis_reductions",
     "ndimage": "api.frontends.ndimage.ndimage",
     "operator": "api.frontends.operators",

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.api.arrays.operands import allocate
 from mdtensor.api.parts.cuts import Grid
+from mdtensor.specs import TensorSpec
 from mdtensor.translate.rewrites.parts import Box, Range
 
 # The key of a task.
@@ -138,7 +140,9 @@ def joined(
     places: Sequence[Box],
 ) -> np.ndarray:
     """An array with others in their places."""
-    result = np.empty(shape, dtype) if fill is None else np.full(shape, fill, dtype)
+    result = allocate(TensorSpec.of(shape, dtype), np)
+    if fill is not None:
+        result.fill(fill)
     for array, place in zip(arrays, places, strict=True):
         result[place] = array
     return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import mmap
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,44 +19,10 @@ from mdtensor.api.parts.parted_step import run_in_parts
 from mdtensor.api.parts.placeholders import Placeholders, planned_by
 from mdtensor.api.streaming.memory_plan import MemoryPlan, memory_plan
 from mdtensor.api.streaming.stream_executor import StreamExecutor
+from mdtensor.byte_counts import bytes_of, in_words
 from mdtensor.errors import DTypeError, MemoryLimitError, ShapeError, TranslationError, shown
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_MOST = 2.0**63
 _log = logging.getLogger("mdtensor.streaming")
-
-
-def bytes_of(limit: int | str) -> int:
-    """A number of bytes, as a number or in words.
-
-    Raises MemoryLimitError for what is none.
-
-    >>> bytes_of("1.5 GB"), bytes_of("64MiB"), bytes_of(4096)
-    (1500000000, 67108864, 4096)
-    """
-    count = limit if type(limit) is int else 0
-    pattern = r"\s*(\d+\.?\d*)\s*([kmgt]i|[kmgt]?)b?\s*"
-    if isinstance(limit, str) and (found := re.fullmatch(pattern, limit.lower())):
-        count = int(min(float(found[1]), _MOST) * {**_UNITS, **_BINARY}[found[2]])
-    if count <= 0:
-        raise MemoryLimitError(
-            f"memory_limit is {shown(limit)}, which is no number of bytes",
-            hint="memory_limit='1GB', '512MiB', or a whole number",
-        )
-    return count
-
-
-def in_words(count: int) -> str:
-    """A number of bytes with its unit.
-
-    >>> in_words(1_234_567), in_words(12)
-    ('1.23 MB', '12 B')
-    """
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} B"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.backends.host.memory_pool import POOLED
+from mdtensor.backends.host.result_pool import POOL
+
 _ALIGNMENT = 64
 
 
@@ -22,10 +25,30 @@ def aligned_empty(
 def aligned_allocator(
     shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
 ) -> Callable[[], np.ndarray]:
-    """A function that makes such arrays, for calls that have no time to lose."""
+    """A function that makes such arrays, for calls that have no time to lose.
+
+    Large ones lie in memory of the pool, unless NumPy's array interface cannot say their type.
+    """
     extents, dt = tuple(shape), np.dtype(dtype)
-    nbytes = math.prod(extents) * dt.itemsize + _ALIGNMENT
-    steps = None if strides is None else [s * dt.itemsize for s in strides]
+    nbytes = math.prod(extents) * dt.itemsize
+    steps = None if strides is None else tuple(s * dt.itemsize for s in strides)
+    new = _numpys(extents, dt, nbytes + _ALIGNMENT, steps)
+    if nbytes < POOLED or dt.hasobject or np.dtype(dt.str) != dt:
+        return new
+    layout = {"version": 3, "shape": extents, "typestr": dt.str, "strides": steps}
+    pooled = POOL.array
+
+    def allocate() -> np.ndarray:
+        array = pooled(nbytes, layout)
+        return new() if array is None else array
+
+    return allocate
+
+
+def _numpys(
+    extents: tuple[int, ...], dtype: np.dtype, nbytes: int, steps: tuple[int, ...] | None
+) -> Callable[[], np.ndarray]:
+    """The same in memory of NumPy's own."""
     first_byte: Any = ctypes.c_char.from_buffer
 
     def allocate() -> np.ndarray:
@@ -34,8 +57,8 @@ def aligned_allocator(
         except (MemoryError, ValueError):
             memory = None
         if memory is None:
-            return np.empty(extents, dt)  # whose error tells of this array, and of no other
+            return np.empty(extents, dtype)  # whose error tells of this array, and of no other
         start = -ctypes.addressof(first_byte(memory)) % _ALIGNMENT
-        return np.ndarray(extents, dt, memory, start, steps)
+        return np.ndarray(extents, dtype, memory, start, steps)
 
     return allocate

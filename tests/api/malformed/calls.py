@@ -661,6 +661,8 @@ def _facts(rng: random.Random) -> Call:
             ("device", mdt.device, (None,), {}),
             ("devices", mdt.devices, (), {}),
             ("stats", mdt.stats, (), {"reset": False}),
+            ("memory", mdt.memory, (), {"free": True}),
+            ("memory", mdt.memory, (), {"free": False, "bound": rng.choice(("1GB", 1 << 28))}),
         ]
     )
     return Call(name, function, args, named)

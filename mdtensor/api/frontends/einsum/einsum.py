@@ -16,6 +16,7 @@ from mdtensor.api.arrays.operands import (
     Array,
     addressable,
     addressable_copy,
+    allocate,
     array_module,
     as_arrays,
     as_output,
@@ -230,7 +231,7 @@ def _in_single(text: str, arrays: list[Array], out: Array | None, options: Optio
     to = None if out is None else out.dtype
     computed = computation_dtype(specs, options.dtype, to, options.casting)
     arrays, single = in_single(arrays, computed)
-    target = None if out is None else np.empty(out.shape, single)
+    target = None if out is None else allocate(TensorSpec.of(out.shape, single), np)
     given = replace(options, dtype=single, casting="unsafe")
     result = _einsum((text, *arrays), target, *given.in_order).astype(computed)
     if out is None:

@@ -1,0 +1,262 @@
+"""A pool of the memory that large arrays lie in: what was freed is handed out again.
+
+Memory that the system gives is touched for the first time page by page, which took longer than
+many kernels do (ADR 50). The pool has no array: it knows by weak references which of those that it
+made are there, and takes the memory of one when that is gone. Arrays of NumPy itself are no
+containers, so no garbage collection ends a reference before its array cannot be reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mdtensor.backends.host.memory_blocks import Block, PooledMemory, size_class
+from mdtensor.byte_counts import in_words
+
+# Bytes from which arrays are pooled: C libraries recycle smaller ones themselves.
+POOLED = 1 << 20
+# What any program may have lying in the pool, within the bound.
+FLOOR = 64 << 20
+# Times of what was live at once lately that may lie in the pool.
+SHARE_OF_LIVE = 2
+IDLE_S = 10.0
+_NUMPYS_DOMAIN = 389047  # of tracemalloc
+_track: Any = ctypes.pythonapi.PyTraceMalloc_Track
+_track.argtypes = (ctypes.c_uint, ctypes.c_size_t, ctypes.c_size_t)
+_untrack: Any = ctypes.pythonapi.PyTraceMalloc_Untrack
+_untrack.argtypes = (ctypes.c_uint, ctypes.c_size_t)
+
+Changed = TypeVar("Changed")
+
+
+class Lease(weakref.ref[np.ndarray]):
+    """An array that is there, weakly, and where it lies."""
+
+    __slots__ = ("block",)
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the pool of results has, in bytes, and how often it had what was asked for.
+
+    `live` is memory of arrays that are there, `pooled` of those that are gone, `peak` the most that
+    was live at once, `bound` the most that may be pooled.
+    """
+
+    live: int
+    pooled: int
+    peak: int
+    bound: int
+    hits: int
+    misses: int
+
+    def __str__(self) -> str:
+        sizes = ("live", "pooled", "peak", "bound")
+        told = [f"{in_words(getattr(self, name))} {name}" for name in sizes]
+        return ", ".join([*told, f"{self.hits} hits, {self.misses} misses"])
+
+
+class MemoryPool:
+    """Blocks by size, of which the one that was freed last is handed out first.
+
+    At most `bound()` bytes are pooled, and at most SHARE_OF_LIVE times what was live at once
+    lately (or FLOOR). What nothing took for `idle_s` seconds goes back to the system, at the latest
+    after twice that. All threads may ask and free at any time, also within garbage collections and
+    handlers of signals. In the child of a fork, memory is a copy, and so is the pool.
+    """
+
+    def __init__(self, bound: Callable[[], int], idle_s: float = IDLE_S) -> None:
+        self.bound = bound
+        self.lock = threading.RLock()
+        self._idle_s = idle_s
+        self._is_changing = False
+        self._is_closed = False
+        self._watched_by = 0  # the process whose thread returns idle blocks
+        # Its `put` may run where arrays end, which is anywhere, and runs no Python there.
+        self._ended: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+        self._leases: dict[int, Lease] = {}  # by address
+        self._free: dict[int, deque[Block]] = {}  # by size, the oldest first
+        self._live = self._pooled = self._peak = 0
+        self._lately = self._before = 0  # most that was live at once, now and in the period before
+        self._hits = self._misses = 0
+
+    def array(self, nbytes: int, layout: Mapping[str, Any]) -> np.ndarray | None:
+        """An array of so many bytes with a layout, a part of NumPy's array interface.
+
+        None where nothing may be pooled, and where the system has no memory.
+        """
+        if self._is_closed or not self.bound():
+            return None
+        size = size_class(nbytes)
+        self.settle()
+        block = self._alone(self._recycled, size) or self._fresh(size)
+        if block is None:
+            return None
+        array = PooledMemory(block).array(layout)
+        self._alone(self._lend, block, array, nbytes)
+        if self._watched_by != os.getpid():
+            self._watch()
+        return array
+
+    def now(self) -> Memory:
+        """What there is."""
+        self.settle()
+        return Memory(self._live, self._pooled, self._peak, self.bound(), self._hits, self._misses)
+
+    def free(self) -> None:
+        """Gives all blocks that no array lies in back to the system."""
+        self.settle()
+        self._alone(self._evicted, 0)
+
+    def trim(self, idle_s: float) -> None:
+        """Gives back what came so many seconds ago, and begins a new period."""
+        self.settle()
+        self._alone(self._trimmed, idle_s)
+
+    def settle(self, *ended: Lease) -> None:
+        """Takes the memory of arrays that are gone: those whose end is known, and given ones."""
+        if ended or not self._ended.empty():
+            self._alone(self._took_back, *ended)
+
+    def close(self) -> None:
+        """Hands out nothing more, at the end of the process; arrays keep what they lie in."""
+        self._is_closed = True
+        self._alone(self._leases.clear)
+        self.free()
+
+    def _alone(self, change: Callable[..., Changed], *given: Any) -> Changed | None:
+        """What a change of the tables returns, which is made while no other one is.
+
+        None where this thread is within one already: the handler of a signal or a garbage
+        collection may come at any time, and goes without the pool.
+        """
+        with self.lock:
+            if self._is_changing:
+                return None
+            self._is_changing = True
+            try:
+                return change(*given)
+            finally:
+                self._is_changing = False
+
+    def _recycled(self, size: int) -> Block | None:
+        if not (blocks := self._free.get(size)):
+            self._misses += 1
+            return None
+        block = blocks.pop()
+        if not blocks:
+            del self._free[size]
+        self._pooled -= size
+        self._hits += 1
+        return block
+
+    def _fresh(self, size: int) -> Block | None:
+        for _ in range(2):
+            try:
+                return Block(size)
+            except (OSError, ValueError, OverflowError, MemoryError):
+                self.free()  # and so there may be enough
+        return None
+
+    def _lend(self, block: Block, array: np.ndarray, nbytes: int) -> None:
+        lease = Lease(array, self._ended.put)
+        lease.block = block
+        self._leases[block.address] = lease
+        self._live += block.nbytes
+        self._lately = max(self._lately, self._live)
+        self._peak = max(self._peak, self._live)
+        _track(_NUMPYS_DOMAIN, block.address, nbytes)
+
+    def _took_back(self, *ended: Lease) -> list[Block]:
+        for lease in ended:
+            self._take_back(lease)
+        while not self._ended.empty():
+            with contextlib.suppress(queue.Empty):
+                self._take_back(self._ended.get_nowait())
+        return self._evicted(self._allowed())
+
+    def _take_back(self, lease: Lease) -> None:
+        block = lease.block
+        if self._leases.get(block.address) is not lease:
+            return
+        del self._leases[block.address]
+        self._live -= block.nbytes
+        _untrack(_NUMPYS_DOMAIN, block.address)
+        block.since = time.monotonic()
+        self._free.setdefault(block.nbytes, deque()).append(block)
+        self._pooled += block.nbytes
+
+    def _allowed(self) -> int:
+        """Bytes that may be pooled."""
+        of_live = SHARE_OF_LIVE * max(self._lately, self._before)
+        return min(self.bound(), max(FLOOR, of_live))
+
+    def _evicted(self, most: int) -> list[Block]:
+        """Blocks that the pool lets go of, the oldest first, to have so many bytes at most.
+
+        Whoever asked lets them go where nobody waits for the tables.
+        """
+        found: list[Block] = []
+        while self._pooled > most and self._free:
+            size = min(self._free, key=lambda size: self._free[size][0].since)
+            found.append(self._oldest(size))
+        return found
+
+    def _oldest(self, size: int) -> Block:
+        blocks = self._free[size]
+        block = blocks.popleft()
+        if not blocks:
+            del self._free[size]
+        self._pooled -= size
+        return block
+
+    def _trimmed(self, idle_s: float) -> list[Block]:
+        # Also those of arrays whose end an interrupt kept from being settled, or counted.
+        for lease in [lease for lease in self._leases.values() if lease() is None]:
+            self._take_back(lease)
+        self._live = sum(lease.block.nbytes for lease in self._leases.values())
+        self._pooled = sum(size * len(blocks) for size, blocks in self._free.items())
+        self._before, self._lately = self._lately, self._live
+        since = time.monotonic() - idle_s
+        found: list[Block] = []
+        for size in [*self._free]:
+            while size in self._free and self._free[size][0].since <= since:
+                found.append(self._oldest(size))
+        return found + self._evicted(self._allowed())
+
+    def _watch(self) -> None:
+        """Begins a thread that settles and trims the pool until there is nothing of it."""
+        self._watched_by = os.getpid()
+        watcher = threading.Thread(target=self._watch_over, name="mdtensor-pool", daemon=True)
+        try:
+            watcher.start()
+        except RuntimeError:  # the process ends, or has too many threads
+            self._watched_by = 0
+
+    def _watch_over(self) -> None:
+        due = time.monotonic() + self._idle_s
+        try:
+            while self._leases or self._free:
+                with contextlib.suppress(queue.Empty):
+                    self.settle(self._ended.get(timeout=max(0.0, due - time.monotonic())))
+                if time.monotonic() >= due:
+                    self.trim(self._idle_s)
+                    due = time.monotonic() + self._idle_s
+        finally:
+            self._watched_by = 0
+        if self._leases or self._free:  # by now: who made these saw this thread
+            self._watch()

@@ -1,0 +1,63 @@
+"""The one pool of the process, and how much may lie in it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from pathlib import Path
+
+from mdtensor.backends.host.memory_pool import MemoryPool
+from mdtensor.byte_counts import bytes_of
+from mdtensor.forks import keep_over_forks
+
+VARIABLE = "MDTENSOR_POOL"
+_PART = 8  # of the memory that the process may use
+_UNKNOWN = 4 << 30  # bytes of memory where the system does not tell
+_CGROUP = Path("/sys/fs/cgroup")
+_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups, version 2 and 1
+
+
+class PoolBound:
+    """The most bytes that may be pooled: what was set, else MDTENSOR_POOL, else a share of memory.
+
+    Raises MemoryLimitError where the variable is no number of bytes.
+    """
+
+    def __init__(self) -> None:
+        self._bytes: int | None = None
+
+    def __call__(self) -> int:
+        """The bytes that hold now."""
+        if self._bytes is None:
+            said = os.environ.get(VARIABLE, "")
+            self._bytes = bytes_of(said, VARIABLE, 0) if said else usable_memory(_CGROUP) // _PART
+        return self._bytes
+
+    def set(self, nbytes: int) -> None:
+        """From now on; 0 has nothing pooled."""
+        self._bytes = nbytes
+
+
+def usable_memory(group: Path) -> int:
+    """Bytes of memory that the machine has, or what the process' control group may use of it."""
+    found = [_physical()]
+    for limit in _LIMITS:
+        try:
+            found.append(int((group / limit).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return min(found)
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return _UNKNOWN
+
+
+BOUND = PoolBound()
+POOL = MemoryPool(BOUND)
+# The child of a fork would wait forever for what another thread was about to change.
+keep_over_forks(POOL.lock)
+atexit.register(POOL.close)
