@@ -424,6 +424,13 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
     statistics.tally(statistics.GENERATED, computation.results[0].dtype).calls += 1
 
 
+def launcher_of(md_hom: MDHom, xp: Any) -> Run:
+    """A function of inputs and outputs that runs one `md_hom`, until something else is chosen."""
+    count = len(md_hom.inputs)
+    outputs = range(count, count + len(md_hom.outputs))
+    return _launch(Step(md_hom, tuple(range(count)), tuple(outputs)), xp)
+
+
 def _launch(step: Step, xp: Any) -> Run:
     """A function of inputs and outputs that runs one step."""
     return _interpreted(step) or _chosen(step, xp).program.launcher()

@@ -44,6 +44,7 @@ class Accesses:
         self._sealed = sealed
         self._guards: list[tuple[Expr, tuple[AffineIndex, ...]]] = []
         self._seen: dict[Any, Expr] = {}
+        self._last: dict[str, int] = {}  # for each buffer, the number of stores up to its last one
 
     @contextmanager
     def within(self, loop: Loop) -> Generator[None]:
@@ -64,10 +65,7 @@ class Accesses:
         if buffer.name in self._sealed:
             return self._result(buffer, index)
         conditions = self._conditions()
-        last = max(
-            (n + 1 for n, s in enumerate(self.nest.stores) if s.buffer == buffer.name), default=0
-        )
-        key = (buffer.name, index, last, self.loops, conditions)
+        key = (buffer.name, index, self._last.get(buffer.name, 0), self.loops, conditions)
         if key not in self._seen:
             time = len(self.nest.stores)
             read = Read(buffer.name, index, buffer.dtype, time, self.loops, conditions, self.node)
@@ -96,6 +94,7 @@ class Accesses:
         conditions = self._conditions()
         store = Store(buffer.name, index, node, self.loops, conditions, self.node)
         self.nest.stores.append(store)
+        self._last[buffer.name] = len(self.nest.stores)
 
     def _result(self, buffer: SymbolicBuffer, index: tuple[Expr, ...]) -> Expr:
         """What an output got at the point at hand, where it got something."""

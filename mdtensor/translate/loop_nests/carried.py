@@ -11,9 +11,10 @@ E = TypeVar("E", bound=ProgramError)
 
 
 class CarriedError(ProgramError):
-    """An iteration of `loop` depends on the one before it."""
+    """An iteration of `loop` depends on the one before it, by an array or by a variable."""
 
     loop: Loop = Loop("", 0)
+    is_by_variable: bool = False
 
 
 class LengthyError(ProgramError):

@@ -115,7 +115,9 @@ class CarriedVariables:
             "a reduction is s += x, s *= x, s = min(s, x) or s = max(s, x); prefix sums and other"
             " operators are named by combine_ops(ps(add)), combine_ops(pw(operator))",
         )
-        return as_carried(error, self._loop)
+        carried = as_carried(error, self._loop)
+        carried.is_by_variable = True
+        return carried
 
 
 def assigned(statements: Sequence[ast.stmt]) -> set[str]:

@@ -15,6 +15,7 @@ from mdtensor.translate.loop_nests.allocations import allocated, is_allocation
 from mdtensor.translate.loop_nests.carried import LengthyError, retyped
 from mdtensor.translate.loop_nests.carried_variables import CarriedVariables, assigned
 from mdtensor.translate.loop_nests.loop_from_range import loop_from_range
+from mdtensor.translate.loop_nests.loop_pieces import pieces_of
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Nest
 from mdtensor.translate.loop_nests.symbolic_buffers import Record, Row, SymbolicBuffer
 from mdtensor.translate.python.function_source import Source
@@ -44,7 +45,8 @@ class Tracer:
 
     `depth` is the number of nested loops that become dims; with None all do, and what they carry
     from iteration to iteration must be reductions. `unrolled` are the lines of loops that are
-    written out all the same. `outputs` and `sealed`: see `Accesses`.
+    written out all the same, `cut` those of loops that run in pieces (`loop_pieces`). They
+    may store so many times as `stores` says. `outputs` and `sealed`: see `Accesses`.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Tracer:
         *,
         depth: int | None = None,
         unrolled: frozenset[int] = frozenset(),
+        cut: frozenset[int] = frozenset(),
+        stores: int = UNROLLED,
         outputs: Collection[str] = (),
         sealed: Collection[str] = (),
     ) -> None:
@@ -67,6 +71,8 @@ class Tracer:
         self._interpreter = Interpreter(source, namespace)
         self._depth = depth
         self._unrolled = unrolled
+        self._cut = cut
+        self._stores = stores
         self._names: set[str] = set()
         self._iterations = 0
 
@@ -171,13 +177,22 @@ class Tracer:
             return
         if not isinstance(statement.target, ast.Name):
             raise self.source.error(statement.target, "the variable of a loop must be a name")
-        loop = self._enter(statement, statement.target.id, bounds)
-        if self._depth is not None:
+        name, pieces = statement.target.id, [bounds]
+        if self._depth is None and statement.lineno in self._cut:
+            pieces = pieces_of(statement, bounds, self._value)
+        for piece in pieces:
+            loop = self._enter(statement, name, piece)
+            if self._depth is not None:
+                self._within(loop, statement.body)
+                return
+            carried = CarriedVariables(
+                self.source, loop, statement, self.accesses, self._environment
+            )
             self._within(loop, statement.body)
-            return
-        carried = CarriedVariables(self.source, loop, statement, self.accesses, self._environment)
-        self._within(loop, statement.body)
-        carried.settle(self._environment)
+            carried.settle(self._environment)
+
+    def _value(self, expression: ast.expr) -> Any:
+        return self._interpreter.evaluate(expression, self._environment)
 
     def _within(self, loop: Loop, body: Sequence[ast.stmt]) -> None:
         with self.accesses.within(loop):
@@ -237,10 +252,9 @@ class Tracer:
             )
         for value in cast(Sequence[Any], values):
             self._iterations += 1
-            if self._iterations > UNROLLED:
-                error = self.source.error(
-                    statement, f"loops that are written out run more than {UNROLLED} times"
-                )
+            if self._iterations > UNROLLED or len(self.accesses.nest.stores) > self._stores:
+                most = f"run more than {UNROLLED} times, or store more than {self._stores} times"
+                error = self.source.error(statement, f"loops that are written out {most}")
                 raise retyped(LengthyError, error)
             self._environment[_ELEMENT] = value
             self._interpreter.execute([_taken(statement.target)], self._environment)

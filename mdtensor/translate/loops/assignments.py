@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from mdtensor.errors import ProgramError
 from mdtensor.translate.loop_nests.affine_from_expr import affine_from_expr
-from mdtensor.translate.loop_nests.carried import as_carried
+from mdtensor.translate.loop_nests.carried import LengthyError, as_carried
 from mdtensor.translate.loop_nests.reductions import reduction
 from mdtensor.translate.loop_nests.source_loop_nest import Loop, Loops, Nest, Read, Store
 from mdtensor.translate.loop_nests.updates import update_of
@@ -22,6 +22,9 @@ from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.scalar import Expr, apply, param
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import AffineIndex
+
+PAIRS = 1 << 18
+"""Pairs of stores in one loop among which dependences are looked for, at most."""
 
 _GATHER = (
     "let a loop run over the elements of the output, and select in the body:"
@@ -150,14 +153,17 @@ def _check_order(nest: Nest, source: Source) -> None:
         Touch(s.buffer, tuple(map(affine_from_expr, s.index)), s.loops, s.conditions)
         for s in nest.stores
     ]
+    beside = _Beside(writes)
     for time, store in enumerate(nest.stores):
         own = own_reads(nest, store, time)
         for position in nest.reads_of(store.value, *store.index):
             read = nest.entries[position]
             assert isinstance(read, Read)
             if position not in own:
-                _check_read(source, read, writes, nest.stores, store)
-        for later in range(time + 1, len(writes)):
+                _check_read(source, read, writes, beside, nest.stores, store)
+        for later in beside.times(store.buffer, store.loops):
+            if later <= time:
+                continue
             loop = carried_backwards(writes[time], writes[later])
             if loop is not None:
                 raise _carried(
@@ -170,13 +176,35 @@ def _check_order(nest: Nest, source: Source) -> None:
                 )
 
 
+class _Beside:
+    """The times of writes by buffer and outermost loop: only those in one loop can be in turns."""
+
+    def __init__(self, writes: Sequence[Touch]) -> None:
+        self._times: dict[tuple[str, Loop], list[int]] = {}
+        for time, write in enumerate(writes):
+            if write.loops:
+                self._times.setdefault((write.buffer, write.loops[0]), []).append(time)
+        if sum(len(times) ** 2 for times in self._times.values()) > PAIRS:
+            raise LengthyError(f"more than {PAIRS} pairs of stores may depend on each other")
+
+    def times(self, buffer: str, loops: Loops) -> Sequence[int]:
+        """When a buffer is written inside of the outermost of these loops."""
+        return self._times.get((buffer, loops[0]), ()) if loops else ()
+
+
 def _check_read(
-    source: Source, read: Read, writes: Sequence[Touch], stores: Sequence[Store], reader: Store
+    source: Source,
+    read: Read,
+    writes: Sequence[Touch],
+    beside: _Beside,
+    stores: Sequence[Store],
+    reader: Store,
 ) -> None:
     touch = Touch(
         read.buffer, tuple(map(affine_from_expr, read.index)), read.loops, read.conditions
     )
-    for time, write in enumerate(writes):
+    for time in beside.times(read.buffer, read.loops):
+        write = writes[time]
         first, second = (touch, write) if read.time <= time else (write, touch)
         loop = carried_backwards(first, second)
         if loop is None:

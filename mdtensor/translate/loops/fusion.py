@@ -7,6 +7,7 @@ epilogue.
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -32,6 +33,21 @@ def fused(nest: Nest, listed: Sequence[Assignment]) -> list[Assignment]:
         del found[before]
         position = 0
     return found
+
+
+class Versions:
+    """Which version of its buffer each read sees, as `version_of`; for lists that stay."""
+
+    def __init__(self, listed: Sequence[Assignment]) -> None:
+        self._times: dict[str, list[int]] = {}
+        for assignment in listed:
+            self._times.setdefault(assignment.buffer, []).append(assignment.time)
+        for times in self._times.values():
+            times.sort()
+
+    def of(self, read: Read) -> int:
+        """How many assignments to its buffer a read comes after."""
+        return bisect_left(self._times.get(read.buffer, ()), read.time)
 
 
 def version_of(listed: Sequence[Assignment], read: Read) -> int:

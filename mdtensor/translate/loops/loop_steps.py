@@ -7,13 +7,14 @@ writes to a new one; elements that it leaves alone are copied before.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.combine import CC
 from mdtensor.translate.loop_nests.source_loop_nest import Nest, Read, Reduced
 from mdtensor.translate.loops.assignments import Assignment
-from mdtensor.translate.loops.fusion import version_of
+from mdtensor.translate.loops.fusion import Versions, version_of
+from mdtensor.translate.loops.loop_program import LoopStep
 from mdtensor.translate.loops.md_hom_from_assignment import (
     covers,
     is_computed,
@@ -25,31 +26,6 @@ from mdtensor.translate.scalar import Expr, const, index_of
 from mdtensor.translate.scalar_function import identity_function
 from mdtensor.translate.trees import dims_in, params_in, substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
-
-
-@dataclass(frozen=True, slots=True)
-class LoopStep:
-    """One `md_hom`, and the names of the arrays that it reads and writes."""
-
-    md_hom: MDHom
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LoopProgram:
-    """Steps over named arrays.
-
-    `results` says which array holds the final contents of a parameter that is written; `operands`
-    are the other parameters that are read. `returned` names the parameters that the function
-    returns, in order.
-    """
-
-    steps: tuple[LoopStep, ...]
-    operands: tuple[str, ...]
-    results: Mapping[str, str]
-    arrays: Mapping[str, TensorSpec]
-    returned: tuple[str, ...] = ()
 
 
 def without_dead(
@@ -169,7 +145,9 @@ class Planner:
     """Makes the steps of assignments.
 
     Arrays named in `in_place` may be written in part: what else is in them stays. `inner` are
-    buffers of the function itself, with nothing in them at the beginning.
+    buffers of the function itself, with nothing in them at the beginning. `by_parts` means that an
+    assignment which alone reads what it changes writes to an array of the changed elements first,
+    which are then copied; else there is a new array for all elements.
     """
 
     def __init__(
@@ -179,14 +157,18 @@ class Planner:
         specs: Mapping[str, TensorSpec],
         inner: Collection[str],
         in_place: Collection[str] = (),
+        *,
+        by_parts: bool = False,
     ) -> None:
         self.specs = dict(specs)
         self._nest = nest
         self._source = source
         self._inner = inner
         self._in_place = in_place
+        self._by_parts = by_parts
         self._places: dict[tuple[str, int], str] = {}
-        self._listed: list[Assignment] = []
+        self._versions = Versions(())
+        self._readers: dict[tuple[str, int], list[int]] = {}
 
     def place(self, buffer: str, version: int) -> str:
         """The name of the array that holds a buffer after so many assignments."""
@@ -194,15 +176,24 @@ class Planner:
 
     def steps(self, listed: Sequence[Assignment]) -> tuple[LoopStep, ...]:
         """A step for every assignment, and one where old contents must be copied."""
-        self._listed = list(listed)
+        self._versions = Versions(listed)
+        self._readers = {}
+        for position, assignment in enumerate(listed):
+            for read in _reads(self._nest, assignment):
+                known = self._readers.setdefault((read.buffer, self._versions.of(read)), [])
+                known.append(position)
         steps: list[LoopStep] = []
         versions: dict[str, int] = {}
-        for position, assignment in enumerate(self._listed):
+        for position, assignment in enumerate(listed):
             buffer, version = assignment.buffer, versions.get(assignment.buffer, 0)
             versions[buffer] = version + 1
             before = self.place(buffer, version)
-            if self._may_write_over(position, version):
+            if self._may_write_over(position, buffer, version):
                 self._places[buffer, version + 1] = before
+            elif self._is_alone(position, assignment, version):
+                self._places[buffer, version + 1] = before
+                steps += self._through_part(assignment, before)
+                continue
             else:
                 after = self._places[buffer, version + 1] = f"{buffer}#{version + 1}"
                 self.specs[after] = TensorSpec.of(
@@ -214,21 +205,44 @@ class Planner:
             steps.append(self._step(assignment, self.place(buffer, version + 1)))
         return tuple(steps)
 
-    def _may_write_over(self, position: int, version: int) -> bool:
+    def _may_write_over(self, position: int, buffer: str, version: int) -> bool:
         """Whether an assignment may write to the array that holds its buffer before it."""
-        buffer = self._listed[position].buffer
         if not version and buffer not in self._inner and buffer not in self._in_place:
             return False
-        return not any(
-            read.buffer == buffer and version_of(self._listed, read) == version
-            for assignment in self._listed
-            for read in _reads(self._nest, assignment)
-            if version == 0 or assignment in self._listed[position:]
+        readers = self._readers.get((buffer, version), ())
+        return not any(version == 0 or reader >= position for reader in readers)
+
+    def _is_alone(self, position: int, assignment: Assignment, version: int) -> bool:
+        """Whether nothing but an assignment to a part still reads what is there before it."""
+        readers = self._readers.get((assignment.buffer, version), ())
+        return (
+            self._by_parts
+            and version > 0
+            and not assignment.also
+            and max(readers) == position
+            and not _covers(assignment, self.specs)
         )
+
+    def _through_part(self, assignment: Assignment, target: str) -> list[LoopStep]:
+        """The steps that compute new elements beside an array, and copy them to it."""
+        whole = self._step(assignment, target)
+        md_hom, out = whole.md_hom, whole.md_hom.outputs[0]
+        dims = md_hom.dims[: len(assignment.kept)]
+        spec = TensorSpec.of([dim.extent for dim in dims], out.spec.dtype)
+        name = f"part {spec!r}"
+        self.specs[name] = spec
+        part, at = Buffer(name, spec), Access.at(0, [dim.name for dim in dims])
+        beside = replace(md_hom, outputs=(part,), out_view=(at,))
+        function = identity_function([spec.dtype])
+        moved = MDHom(dims, function, (part,), (out,), (at,), md_hom.out_view)
+        return [
+            LoopStep(beside, whole.inputs, (name,)),
+            LoopStep(moved, (name,), whole.outputs),
+        ]
 
     def _step(self, assignment: Assignment, target: str) -> LoopStep:
         def array(read: Read) -> tuple[str, TensorSpec]:
-            name = self.place(read.buffer, version_of(self._listed, read))
+            name = self.place(read.buffer, self._versions.of(read))
             return name, self.specs[name]
 
         out = Buffer(target, self.specs[target])

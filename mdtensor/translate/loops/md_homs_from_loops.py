@@ -5,20 +5,27 @@ The dependences say which loops concatenate and which reduce (002, section 7.2).
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mdtensor.errors import ProgramError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.graphs import count_of_nodes
 from mdtensor.translate.loop_nests.carried import CarriedError, LengthyError, retyped
 from mdtensor.translate.loop_nests.loop_arguments import bind
-from mdtensor.translate.loop_nests.loop_nest_from_source import Tracer
+from mdtensor.translate.loop_nests.loop_nest_from_source import UNROLLED, Tracer
+from mdtensor.translate.loop_nests.loop_pieces import fixed_indices
 from mdtensor.translate.loop_nests.source_loop_nest import Loop
 from mdtensor.translate.loop_nests.symbolic_buffers import SymbolicBuffer
 from mdtensor.translate.loops.assignments import Assignment, assignments
 from mdtensor.translate.loops.fusion import fused
-from mdtensor.translate.loops.loop_steps import Apart, LoopProgram, Planner, without_dead
-from mdtensor.translate.loops.written_out import joined
+from mdtensor.translate.loops.loop_program import LoopProgram
+from mdtensor.translate.loops.loop_steps import Apart, Planner, without_dead
+from mdtensor.translate.loops.step_windows import windowed
+from mdtensor.translate.loops.written_out import OPERATIONS, joined
 from mdtensor.translate.python.function_source import Source
 from mdtensor.translate.python.interpreter import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
@@ -29,7 +36,13 @@ WRITTEN_OUT = 64
 """A loop of at most so many iterations that no operator describes is written out."""
 
 STORES = 512
-"""What loops that are written out store, at most, as dependences are looked for among all pairs."""
+"""What loops that are written out as few kernels store, at most."""
+
+IN_ORDER = 4096
+"""What loops store whose iterations run one after the other, at most."""
+
+FEW_STEPS = 32
+"""More steps than these run in order, on windows."""
 
 
 def md_homs_from_loops(
@@ -45,56 +58,119 @@ def md_homs_from_loops(
     hold zeros at the beginning. Those named in `in_place` may be written in part, since what else
     is in them stays.
 
+    Loops whose order matters become few kernels where they are short, else a step or two for each
+    of their iterations.
+
     Raises ProgramError where a statement is not understood, and where a loop carries a dependence
     that is no reduction.
     """
-    unrolled: frozenset[int] = frozenset()
-    first: CarriedError | None = None
+
+    def made(way: Way) -> LoopProgram:
+        return _program(program, arguments, way, blank, in_place)
+
+    way, first = Way(), None
     while True:
         try:
-            return _program(program, arguments, unrolled, blank, in_place)
+            return made(way)
         except LengthyError as error:
-            raise retyped(ProgramError, first or error) from None
+            if way.in_order:
+                raise retyped(ProgramError, first or error) from None
+            way = Way(in_order=True)
         except CarriedError as error:
             first = first or error
-            loop = error.loop
-            if loop.line in unrolled or loop.conditions or loop.extent > WRITTEN_OUT:
+            after = way.after(error, program.source)
+            if after is None and way.in_order:
                 raise retyped(ProgramError, first) from None
-            unrolled |= {loop.line}
+            way = after or Way(in_order=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The lines of loops that are written out, and of those that run in pieces.
+
+    Where the steps run `in_order`, there may be many of them.
+    """
+
+    unrolled: frozenset[int] = frozenset()
+    cut: frozenset[int] = frozenset()
+    in_order: bool = False
+
+    def after(self, error: CarriedError, source: Source) -> Way | None:
+        """The way to try where a loop carries something in this one; None if there is none.
+
+        What a variable carries becomes one expression, which compilers take long for.
+        """
+        loop = error.loop
+        most = IN_ORDER if self.in_order and not error.is_by_variable else WRITTEN_OUT
+        if loop.line in self.unrolled:
+            return None
+        if self.in_order and loop.line not in self.cut and _has_fixed_indices(source, loop):
+            return replace(self, cut=self.cut | {loop.line})
+        if loop.conditions or loop.extent > most:
+            return None
+        return replace(self, unrolled=self.unrolled | {loop.line})
+
+
+def _has_fixed_indices(source: Source, loop: Loop) -> bool:
+    return any(
+        isinstance(node, ast.For) and node.lineno == loop.line and fixed_indices(node)
+        for node in ast.walk(source.node)
+    )
 
 
 def _program(
     program: LocalFunction,
     arguments: Mapping[str, Any],
-    unrolled: frozenset[int],
+    way: Way,
     blank: Collection[str],
     in_place: Collection[str],
 ) -> LoopProgram:
     source = program.source
-    tracer = Tracer(source, program.namespace, unrolled=unrolled)
+    most = UNROLLED if not way.unrolled else IN_ORDER if way.in_order else STORES
+    tracer = Tracer(source, program.namespace, unrolled=way.unrolled, cut=way.cut, stores=most)
     bound = bind(tracer, arguments)
     nest = tracer.run()
-    if unrolled and len(nest.stores) > STORES:
-        raise LengthyError(f"loops that are written out store more than {STORES} times")
+    if way.unrolled and len(nest.stores) > most:
+        raise LengthyError(f"loops that are written out store more than {most} times")
     returned = _returned(tracer.returned, source)
     local = {name: buffer for name, (buffer, _) in tracer.locals.items()}
     buffers = {b.name: b for top in bound.values() for b in top.parts} | local
     specs = {name: buffer.spec for name, buffer in buffers.items()}
     fills = {name: fill for name, (_, fill) in tracer.locals.items() if fill is not None}
     fills |= {name: 0 for name in buffers if name.split(".")[0] in blank}
-    listed = [_filled(source, specs[name], name, fill) for name, fill in fills.items()]
-    listed += joined(nest, source, assignments(nest, source), unrolled)
+    filled = [_filled(source, specs[name], name, fill) for name, fill in fills.items()]
+    stored = assignments(nest, source)
     inner = {*local, *fills}
     hidden = local.keys() - set(returned)
-    listed = without_dead(nest, fused(nest, listed), specs, hidden)
+    if way.in_order:
+        listed = [*filled, *stored]
+        if any(count_of_nodes(assignment.values) > OPERATIONS for assignment in stored):
+            raise LengthyError(f"an element takes more than {OPERATIONS} operations")
+    else:
+        joint = [*filled, *joined(nest, source, stored, way.unrolled)]
+        listed = without_dead(nest, fused(nest, joint), specs, hidden)
+    in_order = way.in_order or (bool(way.unrolled) and len(listed) > FEW_STEPS)
     listed = Apart(nest, source, specs).split(listed)
-    planner = Planner(nest, source, specs, inner | (specs.keys() - buffers.keys()), in_place)
+    planner = Planner(
+        nest,
+        source,
+        specs,
+        inner | (specs.keys() - buffers.keys()),
+        () if in_order else in_place,
+        by_parts=in_order,
+    )
     steps = planner.steps(listed)
     written = dict.fromkeys(a.buffer for a in listed if a.buffer in buffers.keys() - hidden)
-    results = {n: planner.place(n, sum(a.buffer == n for a in listed)) for n in written}
+    counts = Counter(a.buffer for a in listed)
+    results = {name: planner.place(name, counts[name]) for name in written}
     read = dict.fromkeys(name for step in steps for name in step.inputs if name in buffers)
     operands = tuple(n for n in read if n not in local and n not in results.values())
-    return LoopProgram(steps, operands, results, planner.specs, returned)
+    windows = windowed(steps, operands, results.values()) if in_order else ()
+    if windows:  # whose md_homs are few, where those of whole arrays are all different
+        steps = tuple(
+            replace(step, md_hom=window.md_hom) for step, window in zip(steps, windows, strict=True)
+        )
+    return LoopProgram(steps, operands, results, planner.specs, returned, windows)
 
 
 def _returned(value: Any, source: Source) -> tuple[str, ...]:

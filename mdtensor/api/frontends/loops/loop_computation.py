@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.computation import Computation, Step
 from mdtensor.specs import TensorSpec
-from mdtensor.translate.loops.loop_steps import LoopProgram, LoopStep
+from mdtensor.translate.loops.loop_program import LoopProgram, LoopStep
 from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.records.columns import words_of
 from mdtensor.translate.reductions.reduction_of_records import WORTH_COPIES

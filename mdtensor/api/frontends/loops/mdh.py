@@ -26,13 +26,15 @@ from mdtensor.api.frontends.loops.loop_computation import (
     computation_of_loops,
     with_fields,
 )
+from mdtensor.api.frontends.loops.loops_in_order import run_in_order
 from mdtensor.api.frontends.loops.mdh_parameters import Bound, DirectiveParameters
 from mdtensor.bounded import Bounded
 from mdtensor.decorated import Decorated
 from mdtensor.errors import ProgramError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of
-from mdtensor.translate.loops.loop_steps import LoopProgram, LoopStep, copying
+from mdtensor.translate.loops.loop_program import LoopProgram, LoopStep
+from mdtensor.translate.loops.loop_steps import copying
 from mdtensor.translate.loops.md_hom_from_assignment import writes_all
 from mdtensor.translate.loops.md_hom_from_loops import md_hom_from_loops
 from mdtensor.translate.loops.md_homs_from_loops import md_homs_from_loops
@@ -65,7 +67,8 @@ def mdh(*clauses: Any, outputs: Any = None, inputs: Any = None) -> Any:
     Bare, or without `combine_ops`, the loops mean what they mean in Python: sums, products,
     minima and maxima of a loop are recognised, everything else that an iteration takes from
     another one is refused with its line and the reason. Loops of at most 64 iterations that no
-    operator describes are written out. Floats are added in another order than Python would, a
+    operator describes are written out; longer ones run in order, with at most 4096 stores in all.
+    Floats are added in another order than Python would, a
     constant factor after the sum; a minimum or maximum with NaN is NaN.
 
     The function is called like the one that it was. Arrays that it writes are changed in place,
@@ -250,6 +253,14 @@ class Directive(Decorated):
 
         if not targets:
             return {}
+        if program.windows:
+            given = dict(zip(program.operands, operands, strict=True))
+            found = run_in_order(program, given, xp)
+            for name, target in zip(program.results, targets, strict=True):
+                if target is not None:
+                    xp.copyto(target, found[name])
+                    found[name] = target
+            return found
         whole = tuple(targets) if targets[0] is not None else None
         results = as_tuple(call(key, operands, build, whole))
         return dict(zip(program.results, results, strict=True))
