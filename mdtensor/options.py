@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -65,6 +66,18 @@ def beginning(given: Iterable[Any], most: int) -> list[Any]:
         if len(found) > most:
             break
     return found
+
+
+def real(name: str, given: Any) -> float:
+    """The real number that a caller gave; raises DTypeError for anything else, texts of one too.
+
+    >>> real("eps", 1e-5)
+    1e-05
+    """
+    try:
+        return math.ldexp(given, 0)  # float takes texts and bytes, too
+    except (OverflowError, TypeError, ValueError):
+        raise DTypeError(f"{name} is {shown(given)}, which is no number") from None
 
 
 def whole(name: str, given: Any) -> int:

@@ -26,7 +26,7 @@ from tests.api.fuzz_malformed import (
     drawn,
     kind_of,
 )
-from tests.api.malformed import odd
+from tests.api.malformed import calls, odd
 from tests.api.malformed.calls import Call
 from tests.api.malformed.watches import FullCollections
 
@@ -105,6 +105,30 @@ def test_what_is_slow_or_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made(lambda: within_mdtensor(IndexError("x"))).kind == UNTYPED
     assert made(lambda: NotImplemented).kind == UNTYPED
     assert "IndexError: x (test_fuzz_malformed.py:" in outcomes[2].words
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: mdt.layer_norm(np.ones((2, 3)), eps="same"),  # type: ignore[arg-type]
+        lambda: mdt.layer_norm(np.ones((2, 3)), eps=10**400),
+        lambda: mdt.logsumexp(np.ones((2, 3)), memoryview(np.ones((2, 3)))),  # type: ignore[arg-type]
+        lambda: mdt.einsum("ij->i", np.ones((2, 3)), out=np.empty(2, "S32")),
+        lambda: mdt.ndimage.minimum_filter(np.ones((2, 3)), (memoryview(b"12345678"), 2)),
+    ],
+)
+def test_what_campaigns_found_is_refused(function: Callable[[], Any]) -> None:
+    assert kind_of(raised(function)) == REFUSED
+
+
+def test_what_is_large_is_long() -> None:
+    few = np.broadcast_to(np.int8(1), (2**40,))
+    itself: list[Any] = []
+    itself.append(itself)
+    for long in (few, [few], (2, [3, 10**6])):
+        assert calls.is_long(Call("made up", mdt.var, (long,)))
+    for short in (np.ones(3), itself, "long", [2, (3, 4)]):
+        assert not calls.is_long(Call("made up", mdt.var, (short,)))
 
 
 @pytest.mark.parametrize(("longest", "kind"), [(1e-9, "SLOW"), (60.0, OWN)])

@@ -186,8 +186,12 @@ def no_kernels(reason: str, more: str = "") -> DTypeError:
     return DTypeError(f"no kernels compute with {reason}{more}", hint=hint)
 
 
-# What NumPy raises where it refuses elements, or has no such function of them.
-_NUMPYS = (AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError)
+# What NumPy raises where it refuses elements, or has no such function of them; a SystemError where
+# it forgets to stop at an error, which is the cause then.
+_NUMPYS = (
+    *(AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError),
+    SystemError,
+)
 
 
 def computed_by_numpy(
@@ -206,7 +210,8 @@ def computed_by_numpy(
         is_an_elements = type(error) in (AttributeError, TypeError) and are_objects
         if is_an_elements or any(answers_itself(each) and not is_ours(each) for each in operands):
             raise
-        raise no_kernels(reason, f", and {whose} says: {error}") from error
+        said = error.__cause__ if type(error) is SystemError else error
+        raise no_kernels(reason, f", and {whose} says: {said}") from error
 
 
 def check_native(types: Iterable[np.dtype]) -> None:

@@ -66,8 +66,10 @@ def tune(
     """
     deadline = Deadline(seconds_of(budget))
     items = _recorded(work)
-    reports = {n: None if again else _known(item) for n, item in enumerate(items)}
-    weights = _weights(items)
+    # What is there many times is looked up once.
+    found = {id(item): _looked_up(item) for item in {id(item): item for item in items}.values()}
+    reports = {n: None if again else found[id(item)][0] for n, item in enumerate(items)}
+    weights = _weights([found[id(item)][1] for item in items])
     # The heaviest first, which are worth it most if the time is too short for all.
     waiting = sorted(
         (n for n, known in reports.items() if known is None), key=lambda n: -weights[n]
@@ -118,27 +120,24 @@ def _whole_calls(items: Sequence[Recorded]) -> list[tuple[Steps, str, int | None
     return [*dict.fromkeys(found)]
 
 
-def _weights(items: Sequence[Recorded]) -> list[float]:
-    """The shares of a budget: a quarter of all evenly, the rest by what each has to compute."""
-    expected: list[float] = []
-    for item in items:
-        with at(item.device):
-            engine = registry.engine_for(item.arrays)
-        problem, target = engine.problem_of(item.md_hom), engine.target
-        one = flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth
-        expected.append(item.calls * (_LAUNCH + one))
+def _weights(expected: Sequence[float]) -> list[float]:
+    """The shares of a budget: a quarter of all evenly, the rest by the time each is to take."""
     total = sum(expected) or 1.0
-    return [_EVENLY / len(items) + (1 - _EVENLY) * one / total for one in expected]
+    return [_EVENLY / len(expected) + (1 - _EVENLY) * one / total for one in expected]
 
 
-def _known(item: Recorded) -> TuningReport | None:
-    """The report on a computation with a confirmed winner; None on others."""
+def _looked_up(item: Recorded) -> tuple[TuningReport | None, float]:
+    """The report on a computation with a confirmed winner, and the time its calls are to take."""
     with at(item.device):
         engine = registry.engine_for(item.arrays)
-    known = engine.store.winner(problem_key(engine.problem_of(item.md_hom)), engine.environment)
+    problem, target = engine.problem_of(item.md_hom), engine.target
+    one = flops(problem) / target.rate + bytes_moved(problem) / target.bandwidth
+    expected = item.calls * (_LAUNCH + one)
+    known = engine.store.winner(problem_key(problem), engine.environment)
     if known is None or not known.confirmed:
-        return None
-    return TuningReport(item.label, 0, 0, known.seconds, 0.0, True, False, calls=item.calls)
+        return None, expected
+    report = TuningReport(item.label, 0, 0, known.seconds, 0.0, True, False, calls=item.calls)
+    return report, expected
 
 
 def _confirm(steps: Steps, arrays: str, deadline: Deadline, measurers: Measurers) -> None:

@@ -227,13 +227,13 @@ def test_what_takes_longest_gets_most_of_a_budget() -> None:
     plan = mdt.compile(
         mdt.conv, np.ones((1, 64, 64, 8), "f4"), np.ones((16, 3, 3, 8), "f4"), padding=1
     )
-    weights = tune._weights(plan.recorded())
+    weights = tune._weights([tune._looked_up(item)[1] for item in plan.recorded()])
     assert sum(weights) == pytest.approx(1)
     *borders, inside = weights
     assert inside > 0.6
     assert min(borders) >= 0.25 / 4
     item = Recorded(plan.md_homs[0], "alone")
-    assert tune._weights([item]) == [1.0]
+    assert tune._weights([tune._looked_up(item)[1]]) == [1.0]
 
 
 def test_the_first_call_of_several_programs_is_tuned_as_a_whole(

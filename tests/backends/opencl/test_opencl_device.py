@@ -321,3 +321,21 @@ def test_kernel_objects_keep_their_program(device):
     assert len(device._unused) == before
     kernels.clear()
     assert len(device._unused) == before + 1
+
+
+def test_once_the_process_ends_its_own_thread_alone_compiles():
+    """Another that waited would keep what handlers of the end may need."""
+    device = backend.open_device(backend.devices()[0][1])
+    text, ended = "__kernel void f(__global int* x) { x[0] = 1; }", []
+
+    def work() -> None:
+        with pytest.raises(SystemExit):
+            device.build(text)
+        ended.append(threading.get_ident())
+
+    device._end()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert len(ended) == 1
+    assert device.build(text).program is not None

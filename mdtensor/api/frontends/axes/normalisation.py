@@ -11,8 +11,8 @@ from mdtensor.api.arrays.operands import Array
 from mdtensor.api.calls.call_cache import recalled
 from mdtensor.api.frontends.lazy.lazy import lazy
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray
-from mdtensor.errors import DTypeError, shown
-from mdtensor.options import flag
+from mdtensor.errors import DTypeError
+from mdtensor.options import flag, real
 
 Axis = int | Sequence[int] | None
 
@@ -71,7 +71,7 @@ def layer_norm(
     """Elements less their mean, divided by the root of their variance plus `eps`, along axes.
 
     The result is multiplied by `weight`, and `bias` is added; both broadcast against `x`. Types
-    and errors are those of `softmax`.
+    and errors are those of `softmax`, and DTypeError for an `eps` that is no number.
 
     >>> layer_norm([[1.0, 3.0], [2.0, 6.0]], eps=0.0)
     array([[-1.,  1.],
@@ -80,17 +80,10 @@ def layer_norm(
     elements, dtype = _wide("layer_norm", x)
     distances = elements - elements.mean(axis, keepdims=True)
     variances = np.square(distances).mean(axis, keepdims=True)
-    value = distances / np.sqrt(variances + _number("eps", eps))
+    value = distances / np.sqrt(variances + real("eps", eps))
     value = value if weight is None else value * lazy(weight).astype(elements.dtype)
     value = value if bias is None else value + lazy(bias).astype(elements.dtype)
     return value.astype(dtype).evaluate(out)
-
-
-def _number(name: str, given: Any) -> float:
-    try:
-        return float(given)
-    except (OverflowError, TypeError, ValueError):
-        raise DTypeError(f"{name} is {shown(given)}, which is no number") from None
 
 
 def _wide(name: str, x: Any) -> tuple[LazyArray, np.dtype]:

@@ -401,7 +401,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         raise AxisError(f"axis={shown(axis)}, where there are {ndim}") from None
     except ValueError as error:
         raise ShapeError(str(error)) from None
-    except TypeError as error:
+    except (TypeError, NotImplementedError) as error:  # of a view of memory with several axes
         raise DTypeError(
             f"axis={shown(axis)}: {error}", hint="an axis, or a tuple of them"
         ) from None

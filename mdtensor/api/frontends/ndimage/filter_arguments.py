@@ -21,7 +21,7 @@ from mdtensor.api.arrays.operands import (
 )
 from mdtensor.api.calls.call_cache import in_full
 from mdtensor.errors import AxisError, DTypeError, FilterError, shown, warn
-from mdtensor.options import MOST_AXES, beginning, is_iterable, is_one_of
+from mdtensor.options import MOST_AXES, beginning, is_iterable, is_one_of, real
 from mdtensor.specs import as_dtype
 from mdtensor.translate.stencils.borders import Border
 
@@ -170,9 +170,9 @@ def whole_number(name: str, value: Any) -> int:
 def number(name: str, value: Any) -> float:
     """A finite real number; raises FilterError for anything else, also for texts of one."""
     try:
-        found = math.ldexp(value, 0)  # float takes texts and bytes, too
-    except (OverflowError, TypeError, ValueError):
-        raise FilterError(f"{name} is {shown(value)}, which is no number") from None
+        found = real(name, value)
+    except DTypeError as error:
+        raise FilterError(error.message) from None
     if not math.isfinite(found):
         raise FilterError(f"{name} is {shown(value)}, which is not finite")
     return found
