@@ -53,10 +53,12 @@ class Compiler(Protocol):
 class Device(Protocol):
     """A device: its facts, its compiler, its arrays.
 
-    `faults` are the errors after which it may be lost to the process.
+    `faults` are the errors after which it may be lost to the process. One that `hurries` compiles
+    a hasty program in a fraction of the time that another takes.
     """
 
     faults: tuple[type[Exception], ...]
+    hurries: bool
 
     @property
     def binaries(self) -> Binaries:

@@ -43,7 +43,8 @@ class KernelSource:
     `unaligned`, this one is for buffers at multiples of `ALIGNMENT`, that one for all others.
     Behind all other arguments come `maps`, by which bulk copies see some of the buffers. A
     `fragile` program has loops of which the last iteration alone decides: optimised, some
-    compilers' results are those of one iteration more.
+    compilers' results are those of one iteration more. A `hasty` one is compiled as fast as can be,
+    on devices that `hurry`, and runs slower.
     """
 
     text: str
@@ -57,6 +58,7 @@ class KernelSource:
     unaligned: KernelSource | None = None
     maps: tuple[TensorMap, ...] = ()
     fragile: bool = False
+    hasty: bool = False
 
     @property
     def arrays(self) -> tuple[Argument, ...]:

@@ -2,15 +2,19 @@
 
 `python -m tests.lower.fuzz_llvm --count 500` runs random einsums in worker processes, with
 `--md-homs` random md_homs: reductions by operators, stencils, scans, records. `--case 0/cpu/17`
-runs one in this process.
+runs one in this process. Each is compiled twice, optimised and in haste.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 
+from mdtensor.backends.llvm.llvm_program import LLVMProgram
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
 from mdtensor.kernels.llvm.language import LLVM_IR_FMA
 from tests.lower.fuzz import MD_HOM, TRANSPOSED, check, describe, names_of, random_case
@@ -19,17 +23,23 @@ from tests.workers import REFUSED, RIGHT, Workers, parsed
 
 
 @cache
-def device():
+def device(*, hasty: bool = False):
     from mdtensor.backends.llvm.llvm_device import LLVMDevice
 
-    found = LLVMDevice()
+    class Device(LLVMDevice):
+        def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> LLVMProgram:
+            return super().compile(replace(source, hasty=hasty), sizes)
+
+    found = Device()
     found.scratch = partial(guarded_scratch, found)
     return found
 
 
 def outcome(name: str, language: Language = LLVM_IR_FMA) -> str:
     """What comes of the case of a name; raises what its kernel raises."""
-    return RIGHT if check(random_case(name), device, language) else REFUSED
+    case = random_case(name)
+    devices = [partial(device, hasty=hasty) for hasty in (False, True)]
+    return RIGHT if all(check(case, opened, language) for opened in devices) else REFUSED
 
 
 WORKERS = Workers("tests.lower.fuzz_llvm", describe)

@@ -177,6 +177,10 @@ class CompilerHere:
                 raise
         return self._apart.compile(source, sizes)
 
+    def is_kept(self, source: KernelSource) -> bool:
+        """Whether an earlier process compiled the program."""
+        return self._device.binaries.get(self._device.machine_code_key(source)) is not None
+
 
 def _may_start() -> bool:
     """Whether the interpreter can be started again; a frozen program cannot."""

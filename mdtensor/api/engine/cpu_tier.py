@@ -9,13 +9,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mdtensor.api.engine.background_worker import Background
 from mdtensor.api.engine.compiler_process import CompilerApart
 from mdtensor.api.engine.generic_kernels import Decision
 from mdtensor.api.engine.generic_selection import decide, spread, without_parts
-from mdtensor.api.engine.kernel_choice import Choice, Structures, add_general, ranked, specialised
+from mdtensor.api.engine.kernel_choice import (
+    Choice,
+    Structures,
+    add_general,
+    general_kernel,
+    ranked,
+    specialised,
+)
 from mdtensor.api.engine.launch_counter import Counted
 from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
@@ -97,6 +105,7 @@ class Improvement:
         self._look()
 
     def _improve_one(self, served: Served) -> None:
+        self._make_up_for_haste(served.structure)
         problem = served.problem()
         decision = self._confirmed(served, problem)
         least, worth = (0.0, 1.0) if served.often else (WORTH_OWN_KERNEL, WORTH_COMPILING)
@@ -108,6 +117,16 @@ class Improvement:
         has_room = len(structure.wanted) < _MAX_VARIANTS
         if has_room and structure.is_unlike_others(served.sizes):
             self._improve_general(structure, problem, decision)
+
+    def _make_up_for_haste(self, structure: Structures) -> None:
+        """Compiles those kernels again that were compiled in haste."""
+        for variant, (source, program) in tuple(structure.variants.items()):
+            if source.hasty:
+                thorough = replace(source, hasty=False)
+                structure.variants[variant] = thorough, program  # which is tried but once
+                with suppress(CompileError):
+                    structure.variants[variant] = general_kernel(thorough, self._compiler)
+                    self._tell()
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
         """The cost model's decision for a shape; calls are told if it is clearly better."""

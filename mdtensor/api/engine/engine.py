@@ -32,6 +32,7 @@ from mdtensor.api.engine.kernel_choice import (
     Structures,
     Unseen,
     add_general,
+    general_kernel,
     ranked,
     source_of,
     specialised,
@@ -59,6 +60,9 @@ from mdtensor.translate.md_hom import MDHom
 WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 1 << 11
 # Work-items that share a reduction to one result there, whatever the problem.
 _SHARING = 256
+# Seconds of a first call, as is expected, from which a kernel that was compiled in haste, and takes
+# five times as long, costs more than the haste saves.
+WORTH_NO_HASTE = 10e-3
 # Structures of which kernels are loaded, half a megabyte each and more. Where there are more, the
 # quarter that was not used for longest goes; its kernels are on disk.
 MOST_STRUCTURES = 512
@@ -324,14 +328,20 @@ class Engine:
     def _compile_first(
         self, structure: Structures, sizes: tuple[int, ...], problem: Problem
     ) -> None:
-        """Compiles the candidate that suits a shape best; the simplest if that fails."""
+        """Compiles the candidate that suits a shape best; the simplest if that fails.
+
+        In haste where the device knows how to, which the background makes up for.
+        """
         ranking = ranked(problem, self.target, general=True, most=2)[:2]
-        for place, (_, schedule) in enumerate(ranking):
+        for place, (seconds, schedule) in enumerate(ranking):
             variant = without_parts(problem, schedule)
             if variant in structure.variants:
                 continue
             try:
-                add_general(structure, variant, self._compiler)
+                source = self.source(structure.general, variant)
+                if self.device.hurries and seconds < WORTH_NO_HASTE:
+                    source = replace(source, hasty=not self._compiler.is_kept(source))
+                structure.add(variant, general_kernel(source, self._compiler))
                 if place == 0:  # the background would rank once more, and find the same
                     structure.keep_ranked(sizes)
                 return

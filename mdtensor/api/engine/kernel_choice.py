@@ -95,8 +95,12 @@ def specialised(
 def add_general(structure: Structures, variant: Schedule, compiler: Compiles) -> None:
     """Compiles one more general kernel of a structure."""
     source = source_of(structure.general, variant, compiler.target)
-    sizes = [1] * len(source.sizes)
-    structure.add(variant, (source, compiler.compile(source, sizes)))
+    structure.add(variant, general_kernel(source, compiler))
+
+
+def general_kernel(source: KernelSource, compiler: Compiles) -> Kernels:
+    """A general kernel, compiled; its sizes follow with each shape."""
+    return source, compiler.compile(source, [1] * len(source.sizes))
 
 
 def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:

@@ -58,6 +58,7 @@ class CupyDevice:
     """
 
     arrays = "cupy"
+    hurries = False
 
     def __init__(self, number: int) -> None:
         self.cupy = load_cupy()

@@ -16,7 +16,7 @@ from mdtensor.kernels.kernel_source import KernelSource, numbered
 
 # Characters of the longest text whose registers are assigned well: 35 ms each 100,000.
 _OPTIMISED_FULLY = 400_000
-_PASSES = ("sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "instruction_combine")
+_PASSES = ("sroa", "simplify_cfg")
 
 
 class JitCompiler:
@@ -46,20 +46,25 @@ class JitCompiler:
 
     def compiled(self, source: KernelSource) -> Compiled:
         """A program as an object file, which a device loads in this or another process."""
-        return Compiled(source, MachineCode(self.object_code(source.text)))
+        return Compiled(source, MachineCode(self.object_code(source.text, hasty=source.hasty)))
 
-    def object_code(self, text: str) -> bytes:
-        """An object file of a module; CompileError with numbered lines where LLVM refuses it."""
+    def object_code(self, text: str, *, hasty: bool = False) -> bytes:
+        """An object file of a module; CompileError with numbered lines where LLVM refuses it.
+
+        Where it is `hasty`, values go by the stack from one basic block to the next: that takes a
+        quarter of the time to compile, and up to seven times as long to run.
+        """
         with self._lock:
             module = self._parsed(text)
-            machine = self._machine(2 if len(text) < _OPTIMISED_FULLY else 0)
+            machine = self._machine(0 if hasty or len(text) >= _OPTIMISED_FULLY else 2)
             self._optimise(module, machine)
             return bytes(machine.emit_object(module))
 
     def _optimise(self, module: Any, machine: Any) -> None:
         """Passes that kernels need: schedules have unrolled their loops and made their vectors.
 
-        A pipeline as compilers of C have it takes much longer, and makes nothing faster.
+        A pipeline as compilers of C have it takes much longer, and makes nothing faster; nor did
+        combinations of instructions and the rotation of loops, a fifth of the time.
         """
         options = self.llvm.create_pipeline_tuning_options(speed_level=2)
         builder = self.llvm.create_pass_builder(machine, options)

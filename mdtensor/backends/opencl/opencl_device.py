@@ -58,6 +58,7 @@ class OpenCLDevice:
 
     arrays = "numpy"
     faults: tuple[type[Exception], ...] = ()
+    hurries = False
 
     def __init__(self, cl: Any, device: Any) -> None:
         self.cl = cl
