@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mdtensor.api.engine.background_worker import Background
@@ -20,7 +19,7 @@ from mdtensor.api.engine.kernel_choice import (
     Choice,
     Structures,
     add_general,
-    general_kernel,
+    compile_thoroughly,
     ranked,
     specialised,
 )
@@ -120,13 +119,9 @@ class Improvement:
 
     def _make_up_for_haste(self, structure: Structures) -> None:
         """Compiles those kernels again that were compiled in haste."""
-        for variant, (source, program) in tuple(structure.variants.items()):
-            if source.hasty:
-                thorough = replace(source, hasty=False)
-                structure.variants[variant] = thorough, program  # which is tried but once
-                with suppress(CompileError):
-                    structure.variants[variant] = general_kernel(thorough, self._compiler)
-                    self._tell()
+        for variant in tuple(structure.variants):
+            if compile_thoroughly(structure, variant, self._compiler):
+                self._tell()
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
         """The cost model's decision for a shape; calls are told if it is clearly better."""

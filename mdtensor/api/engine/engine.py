@@ -32,6 +32,7 @@ from mdtensor.api.engine.kernel_choice import (
     Structures,
     Unseen,
     add_general,
+    compile_thoroughly,
     general_kernel,
     ranked,
     source_of,
@@ -60,7 +61,7 @@ from mdtensor.translate.md_hom import MDHom
 WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 1 << 11
 # Work-items that share a reduction to one result there, whatever the problem.
 _SHARING = 256
-# Seconds of a first call, as is expected, from which a kernel that was compiled in haste, and takes
+# Seconds of a call, as is expected, from which a kernel that was compiled in haste, and takes
 # five times as long, costs more than the haste saves.
 WORTH_NO_HASTE = 10e-3
 # Structures of which kernels are loaded, half a megabyte each and more. Where there are more, the
@@ -213,6 +214,8 @@ class Engine:
             variant, seconds = decision.variant, decision.seconds
             served = Served(structure, sizes, lambda: problem, decision)
             self.improvement.ask(served)
+            if seconds >= WORTH_NO_HASTE:
+                compile_thoroughly(structure, variant, self._compiler)
         source, program = structure.variants[variant]
         launch = launch_sizes(sizes, schedule, schedule.parts)
         bound = program.bound((*sizes, *launch), schedule.inline)

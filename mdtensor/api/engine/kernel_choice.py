@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from mdtensor.api.engine.generic_kernels import Structure
 from mdtensor.backends.protocol import Program
+from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.kernels.languages import Language
@@ -101,6 +103,22 @@ def add_general(structure: Structures, variant: Schedule, compiler: Compiles) ->
 def general_kernel(source: KernelSource, compiler: Compiles) -> Kernels:
     """A general kernel, compiled; its sizes follow with each shape."""
     return source, compiler.compile(source, [1] * len(source.sizes))
+
+
+def compile_thoroughly(structure: Structures, variant: Schedule, compiler: Compiles) -> bool:
+    """Compiles a general kernel again that was compiled in haste; whether it was.
+
+    Where the compiler refuses that, which it did not in haste, nobody tries again.
+    """
+    source, program = structure.variants[variant]
+    if not source.hasty:
+        return False
+    thorough = replace(source, hasty=False)
+    kernel: Kernels = thorough, program
+    with suppress(CompileError):
+        kernel = general_kernel(thorough, compiler)
+    structure.variants[variant] = kernel
+    return True
 
 
 def ranked(problem: Problem, target: Target, **options: Any) -> list[tuple[float, Schedule]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,9 @@ from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.llvm.llvm_device import open_device
+from mdtensor.backends.protocol import Program
+from mdtensor.errors import CompileError
+from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.einsum.md_hom_from_einsum import md_hom_from_einsum
 
@@ -67,3 +70,32 @@ def test_what_runs_for_long_is_compiled_thoroughly_at_once(
 ) -> None:
     monkeypatch.setattr(engines, "WORTH_NO_HASTE", 0.0)
     assert not made.choose(PRODUCTS).source.hasty
+
+
+def test_what_is_refused_when_compiled_thoroughly_runs_as_it_is(
+    made: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_here = made.device.compile
+
+    def refuse(source: KernelSource, sizes: Sequence[int] = ()) -> Program:
+        if source.hasty:
+            return compile_here(source, sizes)
+        raise CompileError("refused")
+
+    monkeypatch.setattr(made.device, "compile", refuse)
+    first = made.choose(PRODUCTS)
+    made.settle(600)
+    later = made.choose(PRODUCTS)
+    np.testing.assert_array_equal(_computed(first), _computed(later))
+
+
+def test_a_long_call_waits_for_what_was_compiled_in_haste(
+    made: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(made.improvement, "ask", lambda served: None)
+    first = made.choose(PRODUCTS)
+    assert first.source.hasty
+    monkeypatch.setattr(engines, "WORTH_NO_HASTE", 0.0)
+    later = made.choose(PRODUCTS)
+    assert not later.source.hasty
+    np.testing.assert_array_equal(_computed(first), _computed(later))
