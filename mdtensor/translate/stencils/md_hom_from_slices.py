@@ -16,6 +16,7 @@ from mdtensor.translate.md_hom import Dim, Epilogue, MDHom
 from mdtensor.translate.scalar import Expr, param
 from mdtensor.translate.scalar_function import ScalarFunction
 from mdtensor.translate.stencils.slices import (
+    Assembly,
     Fused,
     Leaf,
     Read,
@@ -23,6 +24,7 @@ from mdtensor.translate.stencils.slices import (
     Source,
     composed,
     dim_of,
+    fused_from_source,
 )
 from mdtensor.translate.trees import substitute
 from mdtensor.translate.views import Access, AffineIndex, Buffer
@@ -30,16 +32,20 @@ from mdtensor.translate.views import Access, AffineIndex, Buffer
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One `md_hom` of a chain; `inputs` are numbers of leaves, or -1 - n for part n's result."""
+    """One `md_hom` of a chain, which writes a result or a block of it.
+
+    `inputs` are numbers of leaves, or -1 - n for result n; `result` is the number of its own.
+    """
 
     md_hom: MDHom
     inputs: tuple[int, ...]
+    result: int = 0
 
 
 def md_homs_from_slices(fused: Fused, specs: Sequence[TensorSpec]) -> tuple[Part, ...]:
     """The chain of `md_hom`s that computes a value; `specs` are those of the leaves by number.
 
-    The last part writes the value, in C order.
+    The last result is the value, in C order.
 
     >>> from mdtensor.translate.stencils.slices import combined, fused_from_source, sliced
     >>> a = fused_from_source(Leaf(0, (10,), TensorSpec.of((10,)).dtype))
@@ -56,15 +62,20 @@ def md_homs_from_slices(fused: Fused, specs: Sequence[TensorSpec]) -> tuple[Part
 
 
 class _Chain:
-    """Collects the parts: a reduction that several expressions take is computed once."""
+    """Collects the parts: a source that several expressions take is computed once."""
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.specs = specs
         self.parts: list[Part] = []
-        self.known: dict[Reduction, int] = {}
+        self.known: dict[Reduction | Assembly, int] = {}
+        self.results = 0
 
     def finish(self, fused: Fused) -> None:
-        """Adds the part that computes a value."""
+        """Adds the parts that compute a value."""
+        source = fused.reads[0].source if len(fused.reads) == 1 else None
+        if isinstance(source, Assembly) and fused == fused_from_source(source):
+            self._assemble(source)
+            return
         out = Buffer("out", TensorSpec.of(fused.shape, fused.dtype))
         carrier = _carrier(fused)
         if carrier is None:
@@ -73,25 +84,48 @@ class _Chain:
             dims = tuple(Dim(dim_of(axis), extent, CC) for axis, extent in enumerate(fused.shape))
             written = Access.at(0, [dim.name for dim in dims])
             md_hom = MDHom(dims, _function(fused), reads.buffers, (out,), view, (written,))
-            self.parts.append(Part(md_hom, reads.inputs))
+            self._add([(md_hom, reads.inputs)])
             return
-        self.parts.append(self._with_epilogue(fused, carrier, out))
+        self._add([self._with_epilogue(fused, carrier, out)])
 
-    def number(self, reduction: Reduction) -> int:
-        """The number of the part that computes a reduction."""
-        if reduction not in self.known:
-            spec = TensorSpec.of(reduction.shape, reduction.dtype)
-            written = Access.at(0, [dim_of(axis) for axis in reduction.kept])
+    def number(self, source: Reduction | Assembly) -> int:
+        """The number of the result that is a reduction or an assembly."""
+        if source not in self.known:
+            is_assembly = isinstance(source, Assembly)
+            self.known[source] = self._assemble(source) if is_assembly else self._reduce(source)
+        return self.known[source]
+
+    def _add(self, made: Sequence[tuple[MDHom, tuple[int, ...]]]) -> int:
+        """Adds the parts of one result; its number."""
+        self.parts += [Part(md_hom, inputs, self.results) for md_hom, inputs in made]
+        self.results += 1
+        return self.results - 1
+
+    def _assemble(self, assembly: Assembly) -> int:
+        out = (Buffer("out", TensorSpec.of(assembly.shape, assembly.dtype)),)
+        made: list[tuple[MDHom, tuple[int, ...]]] = []
+        for block in assembly.blocks:
             reads = _Reads(self)
-            view = reads.view(reduction.of)
-            out = (Buffer("out", spec),)
-            dims, function = _dims(reduction), _function(reduction.of)
-            md_hom = MDHom(dims, function, reads.buffers, out, view, (written,))
-            self.parts.append(Part(md_hom, reads.inputs))
-            self.known[reduction] = len(self.parts) - 1
-        return self.known[reduction]
+            view = reads.view(block.of)
+            dims = tuple(Dim(dim_of(axis), n, CC) for axis, n in enumerate(block.of.shape))
+            written = (Access(0, block.places),)
+            md_hom = MDHom(dims, _function(block.of), reads.buffers, out, view, written)
+            made.append((md_hom, reads.inputs))
+        return self._add(made)
 
-    def _with_epilogue(self, fused: Fused, carrier: Read, out: Buffer) -> Part:
+    def _reduce(self, reduction: Reduction) -> int:
+        spec = TensorSpec.of(reduction.shape, reduction.dtype)
+        written = Access.at(0, [dim_of(axis) for axis in reduction.kept])
+        reads = _Reads(self)
+        view = reads.view(reduction.of)
+        out = (Buffer("out", spec),)
+        dims, function = _dims(reduction), _function(reduction.of)
+        md_hom = MDHom(dims, function, reads.buffers, out, view, (written,))
+        return self._add([(md_hom, reads.inputs)])
+
+    def _with_epilogue(
+        self, fused: Fused, carrier: Read, out: Buffer
+    ) -> tuple[MDHom, tuple[int, ...]]:
         """The reduction that `carrier` reads, finished by the rest of the value's expression."""
         reduction = carrier.source
         assert isinstance(reduction, Reduction)
@@ -119,7 +153,7 @@ class _Chain:
             (Access(0, tuple(axes)),),
             None if result == param(0, types[0]) else epilogue,
         )
-        return Part(md_hom, reads.inputs)
+        return md_hom, reads.inputs
 
 
 class _Reads:
@@ -156,7 +190,7 @@ class _Reads:
 def _carrier(fused: Fused) -> Read | None:
     """The read of a reduction that all else can be an epilogue of: it takes each element once."""
     for read in fused.reads:
-        if isinstance(read.source, Leaf):
+        if not isinstance(read.source, Reduction):
             continue
         extents = {dim_of(axis): extent for axis, extent in enumerate(fused.shape)}
         plain = all(

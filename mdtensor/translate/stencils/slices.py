@@ -1,11 +1,12 @@
 """Expressions of slices: values at every point of a shape, made of elements at affine indices.
 
 Slicing, transposing and broadcasting change the indices, arithmetic the expression. A reduction
-is a source whose elements are read like those of an array.
+and an assembly of blocks are sources whose elements are read like those of an array.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,7 +60,33 @@ class Reduction:
         return self.of.dtype
 
 
-Source = Leaf | Reduction
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A value that is a part of an array; `places` are indices into it by the value's axes."""
+
+    places: tuple[AffineIndex, ...]
+    of: Fused
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """An array that is put together of blocks, each element of it of one."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    blocks: tuple[Block, ...]
+
+
+Source = Leaf | Reduction | Assembly
+
+
+def made_of(source: Source) -> tuple[Fused, ...]:
+    """The values that a source is computed from."""
+    if isinstance(source, Leaf):
+        return ()
+    if isinstance(source, Reduction):
+        return (source.of,)
+    return tuple([block.of for block in source.blocks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +125,10 @@ class Fused:
         """The arrays that are read, in order of first use."""
         found: dict[Leaf, None] = {}
         for read in self.reads:
-            source = read.source
-            found |= dict.fromkeys([source] if isinstance(source, Leaf) else source.of.leaves)
+            if isinstance(read.source, Leaf):
+                found[read.source] = None
+            for value in made_of(read.source):
+                found |= dict.fromkeys(value.leaves)
         return tuple(found)
 
 
@@ -303,13 +332,63 @@ def spread(fused: Fused, shape: Sequence[int], dims: Sequence[int]) -> Fused:
     return _viewed(fused, shape, places)
 
 
+def assembled(shape: Sequence[int], blocks: Sequence[Block]) -> Fused:
+    """The elements of an array that is put together of blocks of one type."""
+    return fused_from_source(Assembly(tuple(shape), blocks[0].of.dtype, tuple(blocks)))
+
+
+def reshaped(fused: Fused, shape: Sequence[int]) -> Fused:
+    """The elements, as they follow each other in C order, on as many points of another shape.
+
+    An axis that becomes several stays a view; axes that become one are stored.
+    """
+    groups = _groups(fused.shape, shape)
+    if any(len(old) > 1 for old, _ in groups):
+        places = [_flat(old, fused.shape) for old, _ in groups]
+        extents = [math.prod(fused.shape[axis] for axis in old) for old, _ in groups]
+        fused = assembled(extents, [Block(tuple(places), fused)])
+        groups = [([axis], new) for axis, (_, new) in enumerate(groups)]
+    wanted = {old[0]: _flat(new, shape) for old, new in groups}
+    index = [wanted.get(axis, AffineIndex()) for axis in range(len(fused.shape))]
+    return _viewed(fused, shape, index)
+
+
+def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Axes that become others: the shortest runs of both shapes that have as many elements."""
+    groups: list[tuple[list[int], list[int]]] = []
+    waiting = [axis for axis, extent in enumerate(new) if extent != 1]
+    here: list[int] = []
+    there: list[int] = []
+    for axis in (axis for axis, extent in enumerate(old) if extent != 1):
+        here.append(axis)
+        size = math.prod(old[n] for n in here)
+        while waiting and math.prod(new[n] for n in there) < size:
+            there.append(waiting.pop(0))
+        if math.prod(new[n] for n in there) == size:
+            groups.append((here, there))
+            here, there = [], []
+    return groups
+
+
+def _flat(axes: Sequence[int], shape: Sequence[int]) -> AffineIndex:
+    """The position among the elements of some axes, in C order."""
+    terms = [
+        (dim_of(axis), math.prod(shape[n] for n in axes[place + 1 :]))
+        for place, axis in enumerate(axes)
+    ]
+    return AffineIndex(tuple(terms))
+
+
 def renumbered(fused: Fused, numbers: Mapping[int, int] | Sequence[int]) -> Fused:
     """The same value with other numbers for its leaves: `numbers[n]` for leaf n."""
 
     def source(given: Source) -> Source:
         if isinstance(given, Leaf):
             return replace(given, number=numbers[given.number])
-        return replace(given, of=renumbered(given.of, numbers))
+        if isinstance(given, Reduction):
+            return replace(given, of=renumbered(given.of, numbers))
+        blocks = [replace(block, of=renumbered(block.of, numbers)) for block in given.blocks]
+        return replace(given, blocks=tuple(blocks))
 
     return replace(fused, reads=tuple(Read(source(r.source), r.index) for r in fused.reads))
 

@@ -110,6 +110,11 @@ ARGUMENTS = {
     "correlate1d": (np.ones(3),),
     "gaussian_filter": (1,),
     "gaussian_filter1d": (1,),
+    "laplace": (),
+    "percentile_filter": (30, 3),
+    "prewitt": (0,),
+    "rank_filter": (1, 3),
+    "sobel": (0,),
 }
 
 

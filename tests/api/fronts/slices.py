@@ -34,6 +34,12 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "T": lambda a: a.T,
     "astype": lambda a: a.astype("f8"),
     "flip": lambda a: np.flip(a, 0) if a.ndim else a,
+    "roll": lambda a: np.roll(a, 2, a.ndim - 1) if a.ndim else a,
+    "pad": lambda a: np.pad(a, 1, mode="edge" if a.size else "constant"),
+    "concatenate": lambda a: np.concatenate([a, a[1:]]) if a.ndim else a,
+    "ravel": lambda a: a.ravel(),
+    "split": lambda a: a.reshape(*a.shape, 1, 1)[..., 0].reshape(-1, 1),
+    "take": lambda a: np.take(a, [0, 0, -1], 0) if a.ndim and a.shape[0] else a,
 }
 _REDUCTIONS = ("sum", "max", "min", "mean", "any", "all", "prod")
 

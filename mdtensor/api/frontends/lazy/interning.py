@@ -19,7 +19,8 @@ from mdtensor.translate.arithmetic import rounded
 from mdtensor.translate.operations import MIRRORED, UFUNCS
 from mdtensor.translate.scalar import Expr, apply
 from mdtensor.translate.stencils import slices
-from mdtensor.translate.stencils.slices import Fused, Leaf
+from mdtensor.translate.stencils.slices import Block, Fused, Leaf
+from mdtensor.translate.views import AffineIndex
 
 _MOST, _LARGEST = 1024, 128  # values that are remembered, and nodes of what they are made of
 
@@ -85,6 +86,20 @@ def stored(value: Fused) -> Fused:
 def spread(value: Fused, shape: tuple[int, ...], dims: tuple[int, ...]) -> Fused:
     """The value on axes of a larger shape."""
     return slices.spread(value, shape, dims)
+
+
+@_remembered
+def assembled(
+    shape: tuple[int, ...], places: tuple[tuple[AffineIndex, ...], ...], *values: Fused
+) -> Fused:
+    """An array that is put together of values, each at its places."""
+    return slices.assembled(shape, list(map(Block, places, values)))
+
+
+@_remembered
+def reshaped(value: Fused, shape: tuple[int, ...]) -> Fused:
+    """The value's elements on another shape."""
+    return slices.reshaped(value, shape)
 
 
 def sliced(value: Fused, key: object) -> Fused:

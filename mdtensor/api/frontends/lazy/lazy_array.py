@@ -11,7 +11,14 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdtensor.api.arrays.device_scope import at, elsewhere
-from mdtensor.api.arrays.operands import Array, array_module, as_array, check_mask, check_types
+from mdtensor.api.arrays.operands import (
+    COMPUTED,
+    Array,
+    array_module,
+    as_array,
+    check_mask,
+    check_types,
+)
 from mdtensor.api.calls.computation import Computation, Step, call
 from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.interning import FUNCTIONS, Converted, Divided, OfUfunc
@@ -199,6 +206,21 @@ class LazyArray(NDArrayOperatorsMixin):
         """The dot product with another array."""
         return FUNCTIONS[original("numpy.dot")](self, b, out)
 
+    def reshape(self, *shape: Any, order: Any = "C") -> LazyArray:
+        """The elements on another shape, as they follow each other in C's or Fortran's order."""
+        listed: Any = shape[0] if len(shape) == 1 else shape
+        return FUNCTIONS[np.reshape](self, listed, order)
+
+    def ravel(self, order: Any = "C") -> LazyArray:
+        """The elements along one axis."""
+        return FUNCTIONS[np.ravel](self, order)
+
+    def take(
+        self, indices: Any, axis: int | None = None, out: Any = None, mode: Any = "raise"
+    ) -> Any:
+        """The elements at positions along an axis."""
+        return FUNCTIONS[np.take](self, indices, axis, out, mode)
+
     def cumsum(self, axis: int | None = None, dtype: object = None, out: Any = None) -> Any:
         """The sums of each element and all before it along an axis."""
         return FUNCTIONS[np.cumsum](self, axis, dtype, out)
@@ -310,6 +332,8 @@ def as_lazy(array: Any) -> LazyArray:
     """The array as an expression; a lazy array as it is."""
     if isinstance(array, LazyArray):
         return array
+    if type(array) is np.ndarray and array.dtype.char in COMPUTED:
+        return LazyArray(interning.of_array(array.shape, array.dtype), (array,))
     check_mask("the array", array)
     with at(elsewhere([array], {})):
         held = as_array("the array", array, array_module([array]))
@@ -320,23 +344,34 @@ def as_lazy(array: Any) -> LazyArray:
 def _computation(value: Fused, specs: tuple[TensorSpec, ...]) -> Computation:
     """The parts as steps: the last one writes the result, those before it temporaries."""
     parts = md_homs_from_slices(value, specs)
-    result = len(specs)
-    slots = [result + 1 + n for n in range(len(parts) - 1)] + [result]
-    outputs = [part.md_hom.outputs[0].spec for part in parts]
+    result, last = len(specs), parts[-1].result
+    slots = [result + 1 + n for n in range(last)] + [result]
+    outputs = {part.result: part.md_hom.outputs[0].spec for part in parts}
     steps = tuple(
-        Step(part.md_hom, tuple(n if n >= 0 else slots[-1 - n] for n in part.inputs), (slot,))
-        for part, slot in zip(parts, slots, strict=True)
+        Step(
+            part.md_hom,
+            tuple(n if n >= 0 else slots[-1 - n] for n in part.inputs),
+            (slots[part.result],),
+        )
+        for part in parts
     )
-    return Computation(result, (outputs[-1],), tuple(outputs[:-1]), steps)
+    temporaries = tuple(outputs[n] for n in range(last))
+    return Computation(result, (outputs[last],), temporaries, steps)
 
 
 def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
     """An expression of elements; numbers stay numbers, anything else becomes a lazy array."""
+    values, arrays = merged(operands)
+    return LazyArray(interning.combined(build, *values), arrays)
+
+
+def merged(operands: Sequence[Any]) -> tuple[list[Fused | Expr], tuple[Array, ...]]:
+    """The values of operands on one list of arrays; numbers are expressions."""
     values: list[Fused | Expr] = []
     arrays: list[Array] = []
     places: dict[int, int] = {}
     for operand in operands:
-        if is_number(operand) or isinstance(operand, Expr):
+        if type(operand) is not LazyArray and (is_number(operand) or isinstance(operand, Expr)):
             values.append(as_expr(operand))
             continue
         made = as_lazy(operand)
@@ -346,16 +381,20 @@ def elementwise(build: Callable[..., Expr], *operands: Any) -> LazyArray:
                 arrays.append(array)
         numbers = tuple([places[id(array)] for array in held])
         values.append(interning.renumbered(made._value, numbers))  # pyright: ignore[reportPrivateUsage]
-    return LazyArray(interning.combined(build, *values), tuple(arrays))
+    return values, tuple(arrays)
 
 
 def _applied(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[LazyArray, ...]:
     """The results of a ufunc, in the types that NumPy finds for these operands."""
-    operands: list[Any] = [x if is_number(x) else as_lazy(x) for x in inputs]
+    operands: list[Any] = [
+        x if type(x) is LazyArray or is_number(x) else as_lazy(x) for x in inputs
+    ]
     if ufunc is np.power and isinstance(inputs[1], np.integer | np.bool_):
         operands[1] = as_expr(inputs[1])  # integers have no negative powers, so its sign matters
-    given = tuple([_type_of(x) if is_number(x) else x.dtype for x in operands])
-    weak = tuple(map(is_number, operands))
+    weak = tuple([type(x) is not LazyArray and is_number(x) for x in operands])
+    given = tuple(
+        [_type_of(x) if is_weak else x.dtype for x, is_weak in zip(operands, weak, strict=True)]
+    )
     try:
         results: Sequence[OfUfunc] = interning.of_ufunc(ufunc, given, weak)
     except TypeError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.api.arrays.array_spec import spec
-from mdtensor.api.frontends.lazy import lazy_products
+from mdtensor.api.frontends.lazy import lazy_blocks, lazy_products
 from mdtensor.api.frontends.lazy.interning import Rounded
 from mdtensor.api.frontends.lazy.lazy_array import (
     Axis,
@@ -137,6 +137,16 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.cumprod: _cumprod,
     np.argmax: _argmax,
     np.argmin: _argmin,
+    np.concatenate: lazy_blocks.concatenate,
+    np.stack: lazy_blocks.stack,
+    np.roll: lazy_blocks.roll,
+    np.pad: lazy_blocks.pad,
+    np.diff: lazy_blocks.diff,
+    np.tril: lazy_blocks.tril,
+    np.triu: lazy_blocks.triu,
+    np.take: lazy_blocks.take,
+    np.reshape: lazy_blocks.reshape,
+    np.ravel: lazy_blocks.ravel,
     original("numpy.einsum"): lazy_products.einsum,
     original("numpy.tensordot"): lazy_products.tensordot,
     original("numpy.matmul"): lazy_products.matmul,
