@@ -7,7 +7,7 @@ makes that the current device until it returns.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,6 +19,8 @@ from mdtensor.errors import DeviceError
 P = ParamSpec("P")
 R = TypeVar("R")
 Launch = Callable[..., Any]
+# Classes of arguments that no GPU holds, which most calls have alone.
+_ON_HOST = frozenset((np.ndarray, str, int, float, bool, type(None)))
 
 
 class at:  # noqa: N801
@@ -56,11 +58,13 @@ def device_of(array: Any) -> int | None:
     return invalidation.device_at(place) if place else None  # nothing lies at 0
 
 
-def device_of_call(args: Iterable[object], options: Mapping[str, object]) -> int | None:
+def device_of_call(args: Collection[object], options: Mapping[str, object]) -> int | None:
     """The device of all arrays on GPUs among arguments; None where there are none.
 
     Raises DeviceError where they are on several devices.
     """
+    if _ON_HOST.issuperset(map(type, args)) and _ON_HOST.issuperset(map(type, options.values())):
+        return None
     found = list(_places(args, options))
     if len({device for _, _, device in found}) > 1:
         raise _on_several(found)
@@ -107,7 +111,7 @@ def _shape(array: Any) -> str:
     return "" if shape is None else f"of shape {tuple(shape)} "
 
 
-def elsewhere(args: Iterable[object], options: Mapping[str, object]) -> int | None:
+def elsewhere(args: Collection[object], options: Mapping[str, object]) -> int | None:
     """The device of a call's arrays where it is not the current one; DeviceError as above."""
     device = device_of_call(args, options)
     return None if device is None or device == invalidation.current_device() else device
