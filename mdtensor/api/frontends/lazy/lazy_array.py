@@ -31,6 +31,7 @@ from mdtensor.translate.stencils.md_hom_from_slices import md_homs_from_slices
 from mdtensor.translate.stencils.slices import Fused
 
 _REAL = {"F": np.dtype("f4"), "D": np.dtype("f8")}  # of complex numbers
+_OF_PRODUCTS = frozenset(("casting", "dtype", "order"))  # options of ufuncs that are products
 _EVALUATE = "np.asarray(y) evaluates a lazy array y first"
 Axis = int | Sequence[int] | None
 
@@ -294,8 +295,8 @@ class LazyArray(NDArrayOperatorsMixin):
             axis = options.pop("axis", 0)
             target = None if out is None else out[0]
             return getattr(as_lazy(inputs[0]), _REDUCTIONS[ufunc])(axis, out=target, **options)
-        if method == "__call__" and ufunc in FUNCTIONS and not options:
-            return FUNCTIONS[ufunc](*inputs, out=None if out is None else out[0])
+        if method == "__call__" and ufunc in FUNCTIONS and options.keys() <= _OF_PRODUCTS:
+            return FUNCTIONS[ufunc](*inputs, out=None if out is None else out[0], **options)
         if method != "__call__" or options or ufunc.signature is not None:
             what = f".{method}" if method != "__call__" else "".join(f" with {o}=" for o in options)
             raise DTypeError(f"np.{ufunc.__name__}{what} takes no lazy arrays", hint=_EVALUATE)

@@ -151,6 +151,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     original("numpy.tensordot"): lazy_products.tensordot,
     original("numpy.matmul"): lazy_products.matmul,
     original("numpy.dot"): lazy_products.dot,
+    original("numpy.vdot"): lazy_products.vdot,
     original("numpy.inner"): lazy_products.inner,
     original("numpy.outer"): lazy_products.outer,
     np.var: _method("var"),

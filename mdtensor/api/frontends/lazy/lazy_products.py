@@ -14,7 +14,8 @@ from mdtensor.api.arrays.operands import array_module, split
 from mdtensor.api.frontends.lazy import interning
 from mdtensor.api.frontends.lazy.interning import Converted
 from mdtensor.api.frontends.lazy.lazy_array import LazyArray, as_lazy, axes_of, elementwise, into
-from mdtensor.errors import ShapeError, SubscriptError
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError
+from mdtensor.options import one_of
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.einsum.contraction import resolve
 from mdtensor.translate.einsum.md_hom_from_einsum import accumulation_dtype
@@ -28,14 +29,26 @@ from mdtensor.translate.einsum.subscripts import parse
 from mdtensor.translate.scalar import Expr, select
 
 
-def einsum(*operands: Any, out: Any = None, dtype: object = None, optimize: Any = False) -> Any:
+def einsum(
+    *operands: Any,
+    out: Any = None,
+    dtype: object = None,
+    order: Any = "K",
+    casting: Any = "safe",
+    optimize: Any = False,
+) -> Any:
     """The sum of products that a string says; several operands are multiplied from the left on.
 
-    An operand that is computed, and read more than once, is computed once.
+    An operand that is computed, and read more than once, is computed once. The result is in C
+    order.
     """
+    _check_order("einsum", order)
     text, given = split(operands)
     factors = [as_lazy(each) for each in given]
     made = np.result_type(*(f.dtype for f in factors)) if dtype is None else as_dtype(dtype)
+    for factor in factors:
+        if not np.can_cast(factor.dtype, made, _checked_casting(casting)):
+            raise DTypeError(f"{factor.dtype} does not go into {made} by casting={casting!r}")
     subscripts = parse(text)
     if subscripts.is_affine:
         raise SubscriptError(
@@ -101,10 +114,38 @@ def _product(x: Expr, y: Expr) -> Expr:
     return x & y if x.dtype.kind == "b" else x * y
 
 
-def matmul(a: Any, b: Any, out: Any = None) -> Any:
+def matmul(
+    a: Any,
+    b: Any,
+    out: Any = None,
+    *,
+    casting: Any = "same_kind",
+    order: Any = "K",
+    dtype: object = None,
+) -> Any:
     """The product of matrices or of stacks of them."""
+    _check_order("matmul", order)
     left, right = as_lazy(a), as_lazy(b)
-    return einsum(text_of_matmul(left.shape, right.shape), left, right, out=out)
+    text = text_of_matmul(left.shape, right.shape)
+    return einsum(text, left, right, out=out, dtype=dtype, casting=casting)
+
+
+def vdot(a: Any, b: Any, /) -> Any:
+    """The dot product of all elements, those of `a` conjugated."""
+    left, right = as_lazy(a), as_lazy(b)
+    return einsum("i,i->", np.conj(left).reshape(-1), right.reshape(-1))
+
+
+def _check_order(name: str, order: Any) -> None:
+    if one_of("order", order, ("C", "F", "A", "K")) == "F":
+        raise DTypeError(
+            f"{name} of lazy arrays gives C order",
+            hint="np.asfortranarray(np.asarray(y)) copies the result y",
+        )
+
+
+def _checked_casting(casting: Any) -> Any:
+    return one_of("casting", casting, ("no", "equiv", "safe", "same_kind", "unsafe"))
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:

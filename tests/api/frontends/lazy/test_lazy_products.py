@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as mdt
-from mdtensor.errors import ShapeError, SubscriptError
+from mdtensor.errors import DTypeError, ShapeError, SubscriptError
 
 rng = np.random.default_rng(3)
 A = rng.integers(-4, 5, (3, 4)).astype("f8")
@@ -119,3 +119,45 @@ def test_errors(name: str) -> None:
     call, kind, text = WRONG[name]
     with pytest.raises(kind, match=text):
         call()
+
+
+X, Y = np.arange(20.0).reshape(4, 5) / 7, np.arange(30.0).reshape(5, 6) / 9
+LAZILY: dict[str, tuple[Any, Any]] = {
+    "einsum": (lambda x, y: mdt.einsum("ij,jk->ik", x, y), lambda x, y: x @ y),
+    "matmul": (mdt.matmul, lambda x, y: x @ y),
+    "dot": (mdt.dot, lambda x, y: x @ y),
+    "tensordot": (lambda x, y: mdt.tensordot(x, y, 1), lambda x, y: x @ y),
+    "inner": (lambda x, y: mdt.inner(x, y.T), lambda x, y: x @ y),
+    "outer": (lambda x, y: mdt.outer(x[0], y[0]), lambda x, y: np.outer(x[0], y[0])),
+    "vdot": (lambda x, y: mdt.vdot(x * 1j, y[:4, :5]), lambda x, y: np.vdot(x * 1j, y[:4, :5])),
+}
+
+
+@pytest.mark.parametrize("name", LAZILY)
+def test_products_of_mdtensor_take_lazy_arrays(name: str) -> None:
+    """And give lazy ones, so that what is before and behind is fused."""
+    product, expected = LAZILY[name]
+    found = product(mdt.lazy(X) * 2, mdt.lazy(Y) + 1)
+    assert type(found) is type(mdt.lazy(X))
+    np.testing.assert_allclose(np.asarray(found), expected(X * 2, Y + 1), rtol=1e-12)
+
+
+def test_other_functions_evaluate_lazy_arrays() -> None:
+    lazily = mdt.lazy(X) * 2
+    for found, expected in (
+        (mdt.reduce("ij->i", lazily, combine="max"), (X * 2).max(1)),
+        (mdt.scan("ij->ij", lazily, combine={"j": "add"}), (X * 2).cumsum(1)),
+        (mdt.softmax(lazily, axis=1).sum(1), np.ones(4)),
+        (mdt.ndimage.laplace(lazily), mdt.ndimage.laplace(X * 2)),
+    ):
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_options_of_lazy_products() -> None:
+    lazily = mdt.lazy(X)
+    with pytest.raises(DTypeError, match=r"^float64 does not go into float32 by casting='safe'"):
+        np.einsum("ij->i", lazily, dtype="f4")
+    assert np.einsum("ij->i", lazily, dtype="f4", casting="same_kind").dtype == np.float32
+    with pytest.raises(DTypeError, match=r"^einsum of lazy arrays gives C order"):
+        np.einsum("ij->i", lazily, order="F")
