@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 
 from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
