@@ -500,7 +500,7 @@ def carried_dependence():
         for i in range(1, len(x)):
             x[i] = 0.5 * (x[i - 1] + x[i])
 
-    smoothed(np.ones(100))
+    smoothed(np.ones(5000))
 
 
 @wrong
