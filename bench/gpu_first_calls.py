@@ -98,15 +98,20 @@ class Measured:
         self.wait()
         return time.perf_counter() - begun
 
+    def standing(self) -> set[object]:
+        """The problems that a general kernel serves until their own comes."""
+        table = self.engine.tiers.table
+        return {key for key, reached in table.items() if getattr(reached, "is_general", False)}
+
     def replaced(self) -> list[str]:
         """How a shape is served until its own kernel comes, and then."""
         call = self.make(self.rng)
         call()
-        standing = set(self.engine.on_gpu.standing)
+        standing = self.standing()
         (general,) = self.clock.times([call], 1)  # its second call: from now on it comes again
         begun, hosts = time.perf_counter(), []
         while time.perf_counter() - begun < PATIENCE:
-            if standing != set(self.engine.on_gpu.standing):
+            if standing != self.standing():
                 break
             before = time.perf_counter()
             call()

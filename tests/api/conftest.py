@@ -31,4 +31,4 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread finds better kernels in the background, for which tables would be emptied."""
     engine = registry.engine_for()
     engine.settle(timeout=600)
-    monkeypatch.setattr(engine.improvement, "ask", lambda served: None)
+    monkeypatch.setattr(engine.tiers.background, "ask", lambda *_, **__: None)

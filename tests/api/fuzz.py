@@ -69,22 +69,22 @@ def on_cupy() -> Iterator[None]:
 @contextlib.contextmanager
 def eager(draw: Draw) -> Iterator[None]:
     """In some cases, small problems get what large ones do: threads, kernels of their own."""
-    from mdtensor.api.engine import background_worker, cpu_tier, engine
+    from mdtensor.api.engine import background_worker, cpu_tier
     from mdtensor.lower.cpu import parallelism
 
-    least, own, pause = engine.WORTH_THREADS, engine.WORTH_OWN_KERNEL, background_worker._PAUSE
+    least, own, pause = cpu_tier.WORTH_THREADS, cpu_tier.WORTH_OWN_KERNEL, background_worker._PAUSE
     if draw.chance(0.3):
-        engine.WORTH_THREADS = parallelism.WORTH_THREADS = 1e-7
+        cpu_tier.WORTH_THREADS = parallelism.WORTH_THREADS = 1e-7
         draw.say("eager to divide")
     if draw.chance(0.3):
-        engine.WORTH_OWN_KERNEL = cpu_tier.WORTH_OWN_KERNEL = 1e-7
+        cpu_tier.WORTH_OWN_KERNEL = 1e-7
         background_worker._PAUSE = 0.0
         draw.say("eager to compile")
     try:
         yield
     finally:
-        engine.WORTH_THREADS = parallelism.WORTH_THREADS = least
-        engine.WORTH_OWN_KERNEL = cpu_tier.WORTH_OWN_KERNEL = own
+        cpu_tier.WORTH_THREADS = parallelism.WORTH_THREADS = least
+        cpu_tier.WORTH_OWN_KERNEL = own
         background_worker._PAUSE = pause
 
 

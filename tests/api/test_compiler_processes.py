@@ -123,7 +123,7 @@ def test_a_process_ends_at_once_while_something_compiles() -> None:
         import mdtensor.api.engine.cpu_tier as improvement
         improvement.WORTH_OWN_KERNEL = improvement.WORTH_COMPILING = 0.0
         engine.untuned(problem)
-        apart = engine.improvement._compiler
+        apart = engine.tiers.apart
         while apart._worker is None or apart._worker.pid is None:
             time.sleep(0.01)
         time.sleep(0.5)

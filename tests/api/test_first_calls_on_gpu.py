@@ -132,8 +132,7 @@ def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(engine, "choose", choose)
     monkeypatch.setattr(registry, "engine_for", lambda arrays: engine)
-    monkeypatch.setattr(registry, "_programs", {})
     registry.choose_ahead([product(text) for text in (*texts, texts[0])], "cupy")
     found = [registry.choice_for(product(text), "cupy") for text in texts[:2]]
     assert [choice.problem for choice in found] == [product(text) for text in texts[:2]]
-    assert len(registry._programs) == 2
+    assert len(engine.tiers.table) == 2

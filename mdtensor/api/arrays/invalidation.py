@@ -91,11 +91,20 @@ def when_cleared(keeper: Forgetful) -> None:
 
 
 def clear() -> None:
-    """Empties the call caches, and lets plans forget their launches."""
+    """Empties the call caches, and lets plans and engines forget what was chosen.
+
+    They do so twice: whoever sees the new generation finds nothing of the old one, and what was
+    kept until then goes, too.
+    """
     global _generation
+    _forget()
     _generation = next(_generations)
     for table in tables:
         table.clear()
+    _forget()
+
+
+def _forget() -> None:
     for reference in list(_listeners.values()):
         keeper = reference()
         if keeper is not None:

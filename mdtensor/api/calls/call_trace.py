@@ -22,9 +22,9 @@ from mdtensor.api.arrays import invalidation
 from mdtensor.api.calls.launchers import told_of
 from mdtensor.api.calls.statistics import Tally
 from mdtensor.api.calls.trace_report import Call, Kernel, Span, events, table
-from mdtensor.api.engine.fallback_program import StandIn
 from mdtensor.api.engine.fused_calls import Fused
-from mdtensor.api.engine.kernel_choice import GENERAL, Choice, Unseen
+from mdtensor.api.engine.kernel_choice import Choice, Unseen
+from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.bounded import Bounded
 from mdtensor.errors import ArgumentError, shown
 from mdtensor.lower.problem.problem import Problem
@@ -296,7 +296,7 @@ def _kernel(tier: str, problem: Problem, schedule: Schedule) -> Kernel:
 def _tier(choice: Choice) -> str:
     if choice.origin == "tuned":
         return "tuned"
-    if choice.origin != GENERAL:
+    if not choice.is_general:
         return "own"
     if choice.improves():
         return "compiling"

@@ -97,11 +97,10 @@ class Family(Generic[C]):
         if found is None:
             return None
         sizes, layouts = found
-        use_store = tuning_mode.uses_store()
+        at_once, use_store = self.engine.policy.at_once, tuning_mode.uses_store()
         chosen: list[Unseen] = []
         for n, structure in enumerate([refer() for refer in self.structures]):
-            problem = Later(self, n, numbers)
-            found_for = self.engine.at_once(structure, sizes[n], problem, use_store=use_store)
+            found_for = at_once(structure, sizes[n], Later(self, n, numbers), use_store=use_store)
             if found_for is None:
                 return None
             chosen.append(found_for)

@@ -1,4 +1,4 @@
-"""The tier of processors: better kernels than the general ones, compiled in the background.
+"""The policy of processors: a general kernel at once, better ones from the background.
 
 Where the cost model finds that a different general schedule would suit a shape better, or for long
 or frequent work one with the shape's own constants, that one is compiled, and later calls take it.
@@ -10,23 +10,34 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from mdtensor.api.engine.background_worker import Background
-from mdtensor.api.engine.compiler_process import CompilerApart
 from mdtensor.api.engine.generic_kernels import Decision
-from mdtensor.api.engine.generic_selection import decide, spread, without_parts
+from mdtensor.api.engine.generic_selection import (
+    decide,
+    launch_sizes,
+    parts_of,
+    serves,
+    spread,
+    without_parts,
+)
 from mdtensor.api.engine.kernel_choice import (
+    GENERAL,
     Choice,
     Structures,
+    Unseen,
     add_general,
     compile_thoroughly,
     ranked,
     specialised,
 )
 from mdtensor.api.engine.launch_counter import Counted
+from mdtensor.api.engine.tiers import Tiers
+from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import estimate
+from mdtensor.lower.cpu.parallelism import WORTH_THREADS
 from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import problem_key
 from mdtensor.lower.schedule.schedule import Schedule
@@ -35,7 +46,7 @@ from mdtensor.lower.schedule.schedule import Schedule
 WORTH_COMPILING = 1.15
 # Seconds that a problem takes, as is expected, for which it gets a kernel of its own; and what a
 # general kernel takes longer than the same one with constants.
-WORTH_OWN_KERNEL, GENERAL = 0.2e-3, 1.2
+WORTH_OWN_KERNEL, SLOWER = 0.2e-3, 1.2
 # Seconds that the launches for a shape take together, as is expected, until it gets one as well:
 # about what compiling takes.
 WORTH_OFTEN = 0.1
@@ -59,51 +70,123 @@ class Served:
     often: bool = False
 
 
-class Improvement:
-    """Background specialization on one device; `own` are kernels with a problem's constants.
+class CpuPolicy:
+    """When a processor compiles; `seen` are the winners that the store had at the last look."""
 
-    `tell` is called for each that later calls can take, `look` after every attempt.
-    """
+    def __init__(self, tiers: Tiers, seen: SeenWinners) -> None:
+        self._tiers, self._seen = tiers, seen
+        self._target = tiers.target
 
-    def __init__(
-        self, compiler: CompilerApart, tell: Callable[[], None], look: Callable[[], None]
-    ) -> None:
-        self._compiler = compiler
-        self.target = compiler.target
-        self.own: dict[Problem, Choice] = {}
-        self.keys_of_own: set[str] = set()
-        self._tell, self._look = tell, look
-        self._background = Background(self._improve, rest=compiler.rest, stop=compiler.close)
+    def now(self, problem: Problem) -> Choice | None:
+        """Nothing: no call waits for a kernel of its own."""
 
-    def ask(self, served: Served) -> None:
+    def own(self, problem: Problem) -> Choice | None:
+        """The kernel that the background compiled for a problem alone, if it did."""
+        return self._tiers.own(problem)
+
+    def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
+        """The general kernel that suits a problem best, and asks for better ones."""
+        decision = self._decided(structure, sizes, lambda: problem)
+        while decision is None:
+            decision = decide(structure, sizes, problem, self._target)
+            if decision is None:  # all kernels take too much scratch memory; the simplest none
+                self._tiers.add(structure, sizes, problem)
+        self._tiers.without_haste(structure, decision.variant, decision.seconds)
+        served = Served(structure, sizes, lambda: problem, decision)
+        return self._choice_of(served, self._program(served))
+
+    def at_once(
+        self,
+        structure: Structures,
+        sizes: tuple[int, ...],
+        problem: Callable[[], Problem],
+        *,
+        use_store: bool,
+    ) -> Unseen | None:
+        """The program for a shape of a structure, where that takes no look at its problem.
+
+        None where there is no general kernel for a shape near it, and where there is a kernel of
+        its own.
+        """
+        decision = self._decided(structure, sizes, problem)
+        if decision is None:
+            return None
+        served = Served(structure, sizes, problem, decision)
+        if self._is_apart(served, use_store=use_store):
+            return None
+        program = self._program(served)
+        return Unseen(program, partial(self._choice_of, served, program))
+
+    def _program(self, served: Served) -> Program:
+        """The general kernel for a shape; the background looks for a better one."""
+        structure, sizes, decision = served.structure, served.sizes, served.decision
+        self._ask(served)
+        parts = parts_of(structure, sizes, decision, self._target)
+        _, program = structure.variants[decision.variant]
+        launch = launch_sizes(sizes, decision.variant, parts)
+        return self._counted(served, program.bound((*sizes, *launch), decision.groups == 1))
+
+    def _choice_of(self, served: Served, program: Program) -> Choice:
+        """What was chosen for a shape."""
+        structure, decision = served.structure, served.decision
+        schedule = spread(structure, served.sizes, decision, self._target)
+        source, _ = structure.variants[decision.variant]
+        improves = partial(self._improves, served)
+        problem, seconds = served.problem(), decision.seconds
+        variant = decision.variant
+        return Choice(problem, schedule, GENERAL, seconds, source, program, improves, variant)
+
+    def _decided(
+        self, structure: Structures, sizes: tuple[int, ...], problem: Callable[[], Problem]
+    ) -> Decision | None:
+        """How a shape is computed, if that is known of it or of one near it."""
+        decision = structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
+        if decision is None or sizes in structure.alike(sizes).decisions:
+            return decision
+        parts = parts_of(structure, sizes, decision, self._target)
+        return decision if serves(structure, sizes, decision.variant, parts, problem) else None
+
+    def _is_apart(self, served: Served, *, use_store: bool) -> bool:
+        """Whether a shape has a winner, or a kernel of its own."""
+        structure, texts = served.structure, self._tiers.texts
+        if structure.pattern is not None:
+            key = structure.pattern.format(*served.sizes)
+        elif (use_store and self._seen.may_have(structure.form)) or any(
+            structure.form.fullmatch(text) for text in (*texts,)
+        ):
+            key = problem_key(served.problem())
+        else:
+            return False
+        return key in texts or (use_store and self._seen.winner(key) is not None)
+
+    def _ask(self, served: Served) -> None:
         """Enqueues the search for a clearly better kernel."""
         key = id(served.structure), served.sizes, served.often
-        # Frequent ones ask but once; others that are not looked at have what shapes near them have.
-        self._background.ask(key, served, must=served.often)
 
-    def improves(self, served: Served) -> bool:
+        def work() -> None:
+            self._improve(served)
+            self._seen.look()
+
+        # Frequent ones ask but once; others that are not looked at have what shapes near them have.
+        self._tiers.background.ask(key, work, must=served.often)
+
+    def _improves(self, served: Served) -> bool:
         """Whether the search for a kernel that serves this shape better goes on."""
         keys = [(id(served.structure), served.sizes, often) for often in (False, True)]
-        return any(map(self._background.has, keys))
+        return any(map(self._tiers.background.has, keys))
 
-    def settle(self, timeout: float) -> None:
-        """Waits until the better kernels that were asked for are compiled."""
-        self._background.settle(timeout)
-
-    def counted(self, served: Served, program: Program) -> Program:
+    def _counted(self, served: Served, program: Program) -> Program:
         """A program that asks for a specialized kernel once its launches took long."""
         seconds = served.decision.seconds
-        if seconds >= WORTH_OWN_KERNEL or len(self.own) >= _MAX_OWN:
+        if seconds >= WORTH_OWN_KERNEL or len(self._tiers.texts) >= _MAX_OWN:
             return program
         often = replace(served, often=True)
         launches = math.ceil(WORTH_OFTEN / seconds)
-        return Counted(program, launches, lambda: self.ask(often))
+        return Counted(program, launches, lambda: self._ask(often))
+
+    # What the background does.
 
     def _improve(self, served: Served) -> None:
-        self._improve_one(served)
-        self._look()
-
-    def _improve_one(self, served: Served) -> None:
         self._make_up_for_haste(served.structure)
         problem = served.problem()
         decision = self._confirmed(served, problem)
@@ -112,45 +195,46 @@ class Improvement:
             return
         if served.often:
             return
-        structure = served.structure
-        has_room = len(structure.wanted) < _MAX_VARIANTS
-        if has_room and structure.is_unlike_others(served.sizes):
+        structure, alike = served.structure, served.structure.alike(served.sizes)
+        if len(structure.wanted) < _MAX_VARIANTS and not alike.is_ranked:
+            alike.is_ranked = True
             self._improve_general(structure, problem, decision)
 
     def _make_up_for_haste(self, structure: Structures) -> None:
         """Compiles those kernels again that were compiled in haste."""
         for variant in tuple(structure.variants):
-            if compile_thoroughly(structure, variant, self._compiler):
-                self._tell()
+            if compile_thoroughly(structure, variant, self._tiers.apart):
+                self._tiers.tell()
 
     def _confirmed(self, served: Served, problem: Problem) -> Decision:
         """The cost model's decision for a shape; calls are told if it is clearly better."""
         structure, sizes, made = served.structure, served.sizes, served.decision
-        if sizes in structure.decisions:
-            return structure.decisions[sizes]
-        schedule = spread(structure, sizes, made, self.target)
-        seconds = estimate(problem, schedule, self.target, general=True)
-        decision = decide(structure, sizes, problem, self.target)
+        if (known := structure.alike(sizes).decisions.get(sizes)) is not None:
+            return known
+        schedule = spread(structure, sizes, made, self._target)
+        seconds = estimate(problem, schedule, self._target, general=True)
+        decision = decide(structure, sizes, problem, self._target)
         if decision is None:
             return made
         if decision.seconds * WORTH_COMPILING <= seconds:
-            self._tell()
+            self._tiers.tell()
         return decision
 
     def _improve_alone(self, problem: Problem, decision: Decision, worth: float) -> bool:
         """Compiles a kernel for this problem alone, if it is better by `worth`; whether it did."""
-        if problem in self.own or len(self.own) >= _MAX_OWN:
+        tiers = self._tiers
+        if tiers.own(problem) is not None or len(tiers.texts) >= _MAX_OWN:
             return False
         seconds, schedule = self._best(problem)
-        if seconds * worth > decision.seconds * GENERAL:
+        if seconds * worth > decision.seconds * SLOWER:
             return False
         try:
-            own = specialised(problem, schedule, self._compiler, "cost model", seconds)
+            own = specialised(problem, schedule, tiers.apart, "cost model", seconds)
         except (CompileError, LoweringError):
             return False
-        self.own[problem] = own
-        self.keys_of_own.add(problem_key(problem))
-        self._tell()
+        tiers.rise(problem, own)
+        tiers.texts.add(problem_key(problem))
+        tiers.tell()
         return True
 
     def _improve_general(self, structure: Structures, problem: Problem, decision: Decision) -> None:
@@ -161,12 +245,12 @@ class Improvement:
             return
         structure.wanted.add(variant)
         try:
-            add_general(structure, variant, self._compiler)
+            add_general(structure, variant, self._tiers.apart)
         except (CompileError, LoweringError):
             return
-        self._tell()
+        self._tiers.tell()
 
     def _best(self, problem: Problem, *, general: bool = False) -> tuple[float, Schedule]:
         """The schedule that the cost model ranks first, computed at low priority."""
         pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self.target, general=general, most=1, pause=pause)[0]
+        return ranked(problem, self._target, general=general, most=1, pause=pause)[0]

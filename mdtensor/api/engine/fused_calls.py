@@ -12,13 +12,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from mdtensor.api.async_steps import Chain
-from mdtensor.api.engine.background_worker import Background
-from mdtensor.api.engine.compiler_process import CompilerApart
 from mdtensor.api.engine.cpu_tier import BREATH, WORTH_OFTEN
 from mdtensor.api.engine.kernel_choice import DIALECTS, ranked
 from mdtensor.api.engine.launch_counter import counting
+from mdtensor.api.engine.tiers import Tiers
 from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.cpu.cost.cpu_cost import INLINE_LAUNCH
@@ -51,22 +51,18 @@ class Made:
 class Joined:
     """The fused programs of chains on one device.
 
-    `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any;
-    `tell` is called for each program that later calls can take. `made` has them by chains, and by
-    whether winners in the store count.
+    `problem_of` gives the problem of a step, `winner` the schedule that was found for it, if any.
+    `made` has them by chains, and by whether winners in the store count.
     """
 
     def __init__(
         self,
-        compiler: CompilerApart,
+        tiers: Tiers,
         problem_of: Callable[[MDHom], Problem],
         winner: Callable[[Problem], Schedule | None],
-        tell: Callable[[], None],
     ) -> None:
-        self._compiler, self._tell = compiler, tell
-        self._problem_of, self._winner = problem_of, winner
+        self._tiers, self._problem_of, self._winner = tiers, problem_of, winner
         self.made: dict[tuple[Chain, bool], Made] = {}
-        self._background = Background(self._make, rest=compiler.rest, stop=compiler.close)
 
     def fused(self, chain: Chain, *, use_store: bool) -> Fused | None:
         """The program of a chain on operands and results, if there is one."""
@@ -81,12 +77,9 @@ class Joined:
             return run
         key = chain, use_store
         seconds = _LAUNCHES_OF_STEP * INLINE_LAUNCH * len(chain.steps)
-        ask = lambda: self._background.ask(key, key, must=True)  # noqa: E731
+        make = partial(self._make, key)
+        ask = partial(self._tiers.background.ask, key, make, must=True)
         return counting(run, itertools.count(1), math.ceil(WORTH_OFTEN / seconds), ask)
-
-    def settle(self, timeout: float) -> None:
-        """Waits until the programs that were asked for are compiled."""
-        self._background.settle(timeout)
 
     def _known(self, chain: Chain, *, use_store: bool) -> Made | None:
         made = self.made.get((chain, use_store))
@@ -107,7 +100,7 @@ class Joined:
             fused = self._compiled(chain, winners)
         self.made[key] = Made(winners, fused)
         if fused is not None:
-            self._tell()
+            self._tiers.tell()
 
     def _compiled(self, chain: Chain, winners: tuple[Schedule | None, ...]) -> Fused:
         from mdtensor.kernels.program import joined_program_of
@@ -122,12 +115,12 @@ class Joined:
             range(chain.operands),
             chain.results,
             {slot: spec.nbytes for slot, spec in chain.between.items()},
-            DIALECTS[self._compiler.target.dialect],
+            DIALECTS[self._tiers.target.dialect],
             [problem_key(problem) for problem, _, _ in steps],
         )
         scheduled = tuple([(problem, schedule) for problem, schedule, _ in steps])
-        return Fused(self._compiler.compile(source), scheduled)
+        return Fused(self._tiers.apart.compile(source), scheduled)
 
     def _best(self, problem: Problem) -> Schedule:
         pause = lambda: time.sleep(BREATH)  # noqa: E731
-        return ranked(problem, self._compiler.target, most=1, pause=pause)[0][1]
+        return ranked(problem, self._tiers.target, most=1, pause=pause)[0][1]

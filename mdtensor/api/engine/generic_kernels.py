@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -15,9 +15,9 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.problem_key import key_form, key_pattern
 from mdtensor.lower.schedule.schedule import Schedule
 
-_MOST_SHAPES = 64  # that others are decided by,
+_MOST_ALIKE, _MOST_SIZES = 1024, 64
+_MOST_NEIGHBOURS = 64  # that others are decided by,
 _NEAR = 2  # with extents of so many binary digits more or less
-_MOST_DECISIONS = 4096
 _uses = itertools.count()
 Kernel = TypeVar("Kernel")
 
@@ -31,13 +31,27 @@ class Decision:
     seconds: float
 
 
+@dataclass(slots=True)
+class Alike:
+    """What is known of shapes whose extents have the same bit lengths.
+
+    `decisions` are those of sizes for which the cost model was asked, `first` the first of them
+    with its points. `is_ranked` says whether general schedules were ranked for one of the shapes.
+    """
+
+    decisions: Bounded[tuple[int, ...], Decision] = field(
+        default_factory=lambda: Bounded[tuple[int, ...], Decision](_MOST_SIZES)
+    )
+    first: tuple[Decision, int] | None = None
+    is_ranked: bool = False
+
+
 @dataclass(slots=True, weakref_slot=True)
 class Structure(Generic[Kernel]):
     """The general kernels of one structure, by their schedule without parts.
 
     Shapes are known by the values of the structure's sizes, of which the first ones are extents.
-    `decisions` are those of shapes for which the cost model was asked. The one with the greatest
-    `used` was asked for last.
+    The structure with the greatest `used` was asked for last.
     """
 
     general: Problem
@@ -46,14 +60,8 @@ class Structure(Generic[Kernel]):
     pattern: str | None = field(init=False)
     form: re.Pattern[str] = field(init=False)
     used: int = field(default_factory=lambda: next(_uses))
-    decisions: Bounded[tuple[int, ...], Decision] = field(
-        default_factory=lambda: Bounded[tuple[int, ...], Decision](_MOST_DECISIONS)
-    )
-    _ranked: Bounded[tuple[int, ...], None] = field(
-        default_factory=lambda: Bounded[tuple[int, ...], None](_MOST_DECISIONS)
-    )
-    _typical: dict[tuple[int, ...], tuple[Decision, int]] = field(
-        default_factory=dict[tuple[int, ...], tuple[Decision, int]]
+    shapes: Bounded[tuple[int, ...], Alike] = field(
+        default_factory=lambda: Bounded[tuple[int, ...], Alike](_MOST_ALIKE)
     )
 
     def __post_init__(self) -> None:
@@ -67,25 +75,22 @@ class Structure(Generic[Kernel]):
     def add(self, variant: Schedule, kernel: Kernel) -> None:
         """Adds a kernel, and drops the decisions that were made without it."""
         self.variants[variant] = kernel
-        self.decisions.clear()
-        self._typical.clear()
+        for alike in list(self.shapes.values()):
+            alike.first = None
+            alike.decisions.clear()
 
     def decide(self, sizes: tuple[int, ...], decision: Decision) -> None:
         """Keeps a decision of the cost model, for the shape and for shapes near it."""
-        self.decisions.keep(sizes, decision)
-        extents = sizes[: len(self.general.extents)]
-        if len(self._typical) < _MOST_SHAPES:
-            self._typical.setdefault(_lengths(extents), (decision, math.prod(extents)))
+        alike = self.alike(sizes)
+        alike.decisions.keep(sizes, decision)
+        alike.first = alike.first or (decision, self._points(sizes))
 
-    def is_unlike_others(self, sizes: tuple[int, ...]) -> bool:
-        """Whether no shape with the same bit lengths of extents was asked for before."""
-        known = _lengths(sizes[: len(self.general.extents)]) in self._ranked
-        self.keep_ranked(sizes)
-        return not known
-
-    def keep_ranked(self, sizes: tuple[int, ...]) -> None:
-        """Notes that general schedules were ranked for a shape, and so for those like it."""
-        self._ranked.keep(_lengths(sizes[: len(self.general.extents)]), None)
+    def alike(self, sizes: tuple[int, ...]) -> Alike:
+        """What is known of shapes with the same bit lengths of extents."""
+        lengths = self._lengths(sizes)
+        if (found := self.shapes.get(lengths)) is None:
+            self.shapes.keep(lengths, found := Alike())
+        return found
 
     def decided(self, sizes: tuple[int, ...], least: float, most: float) -> Decision | None:
         """The decision for a shape: its own, or that of a nearby shape, scaled.
@@ -95,29 +100,34 @@ class Structure(Generic[Kernel]):
         one thread would compute for `least` seconds or several for less than that, and from
         `most` seconds on, of which the cost model takes no part.
         """
-        if (known := self.decisions.get(sizes)) is not None:
+        alike = self.alike(sizes)
+        if (known := alike.decisions.get(sizes)) is not None:
             return known
-        extents = sizes[: len(self.general.extents)]
-        found = self._near(_lengths(extents))
+        found = alike.first or self._near(self._lengths(sizes))
         if found is None:
             return None
         near, points = found
-        seconds = near.seconds * math.prod(extents) / points
+        seconds = near.seconds * self._points(sizes) / points
         if seconds >= most or (seconds > 2 * least if near.groups == 1 else seconds < least / 2):
             return None
         return Decision(near.variant, near.groups, seconds)
 
     def _near(self, lengths: tuple[int, ...]) -> tuple[Decision, int] | None:
-        if (same := self._typical.get(lengths)) is not None:
-            return same
         nearest, least = None, _NEAR + 1
-        for others, found in tuple(self._typical.items()):
+        for others, alike in list(self.shapes.items())[:_MOST_NEIGHBOURS]:
             distance = max([abs(a - b) for a, b in zip(lengths, others, strict=True)], default=0)
-            if distance < least:
-                nearest, least = found, distance
-            if distance == 1:
-                break
+            if distance < least and alike.first is not None:
+                nearest, least = alike.first, distance
+                if distance == 1:
+                    break
         return nearest
+
+    def _lengths(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Bit lengths of extents."""
+        return tuple([extent.bit_length() for extent in sizes[: len(self.general.extents)]])
+
+    def _points(self, sizes: tuple[int, ...]) -> int:
+        return math.prod(sizes[: len(self.general.extents)])
 
 
 class Reference(Generic[Kernel]):
@@ -136,8 +146,3 @@ class Reference(Generic[Kernel]):
             self._known = weakref.ref(found)
         found.touch()
         return found
-
-
-def _lengths(extents: Sequence[int]) -> tuple[int, ...]:
-    """Bit lengths."""
-    return tuple([extent.bit_length() for extent in extents])

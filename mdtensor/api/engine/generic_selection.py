@@ -84,10 +84,8 @@ def spread(
     structure: Structures, sizes: tuple[int, ...], decision: Decision, target: Target
 ) -> Schedule:
     """The general schedule of a decision with the parts that suit a shape."""
-    if decision.groups == 1:
-        return _in_one_part(decision.variant)
     parts = parts_of(structure, sizes, decision, target)
-    return replace(decision.variant, parts=parts, inline=False)
+    return replace(decision.variant, parts=parts, inline=decision.groups == 1)
 
 
 def block_by_block(problem: Problem, variant: Schedule) -> Schedule:

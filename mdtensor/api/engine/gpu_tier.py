@@ -1,4 +1,4 @@
-"""The tier of GPUs: specialized kernels, and general ones that run until these are compiled.
+"""The policy of GPUs: a shape's own kernel, and a general one that runs until it is compiled.
 
 The first call of a structure waits for a kernel of its own, and has a general one of the structure
 compiled in the background. Other shapes of it begin with that one at once.
@@ -11,20 +11,23 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
-from mdtensor.api.engine.background_worker import Background
-from mdtensor.api.engine.fallback_program import StandIn
-from mdtensor.api.engine.generic_selection import launch_sizes, without_parts
+from mdtensor.api.engine.generic_selection import block_by_block, launch_sizes, without_parts
 from mdtensor.api.engine.kernel_choice import GENERAL, Choice, Structures, ranked, source_of
+from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.api.engine.program_cache import Winners
 from mdtensor.api.engine.scratch_bound import has_scratch
-from mdtensor.backends.host.binary_cache import Compiled
-from mdtensor.backends.protocol import Device, Program
-from mdtensor.bounded import Bounded
+from mdtensor.api.engine.tiers import Made, Tiers
+from mdtensor.backends.protocol import Program
 from mdtensor.errors import CompileError, LoweringError
 from mdtensor.lower.problem.generic_problem import GENERALISE
-from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.problem.problem import Problem, points
 from mdtensor.lower.schedule.schedule import Schedule
 
+# Points of a problem from which a kernel with constants is worth its compilation, and such of one
+# work-item, which takes some 27 ns for each.
+WORTH_CONSTANTS, WORTH_SHARING = 1 << 17, 1 << 11
+# Work-items that share a reduction to one result, whatever the problem.
+_SHARING = 256
 # Seconds that compiling a kernel takes, about; and those of a launch up to which a general kernel
 # serves a shape meanwhile.
 COMPILING = 0.3
@@ -32,79 +35,74 @@ SHORT = COMPILING / 10
 # A general kernel is compiled where others of the structure take so many times as long.
 NEARLY = 3.0
 _MOST_VARIANTS = 6
-_MOST_KEPT = 1024  # of kernels of either kind; the folder of programs has them too
-
-Made = tuple[float, Schedule, Compiled]
 
 
-class GpuKernels:
-    """The kernels of one GPU, for problems that are worth their constants.
+class GpuPolicy:
+    """When a GPU compiles; `structure_of` gives the structure of a general problem.
 
-    `tell` is called for each that later calls can take. Nothing is held while a compiler runs: two
-    threads that want the same kernel at the same time compile it twice. The background compiles
-    only; what touches the device is done by calls, whose streams somebody may be recording.
+    Nothing is held while a compiler runs: two threads that want the same kernel at the same time
+    compile it twice. The background compiles only; what touches the device is done by calls, whose
+    streams somebody may be recording.
     """
 
     def __init__(
-        self,
-        device: Device,
-        winners: Winners,
-        structure_of: Callable[[Problem], Structures],
-        tell: Callable[[], None],
+        self, tiers: Tiers, winners: Winners, structure_of: Callable[[Problem], Structures]
     ) -> None:
-        self.device, self.target = device, device.target
-        self._winners, self._structure_of, self._tell = winners, structure_of, tell
-        self._own = Bounded[Problem, Choice](_MOST_KEPT)
-        self.standing = Bounded[Problem, Choice](_MOST_KEPT)
-        # What the background compiled, until a call loads it.
-        self._made = Bounded[Problem, Made](_MOST_KEPT)
-        self._background = Background[Callable[[], None]](lambda work: work())
+        self._tiers, self._winners, self._structure_of = tiers, winners, structure_of
+        self._device, self._target = tiers.device, tiers.target
 
     def now(self, problem: Problem) -> Choice | None:
-        """What runs a problem now: its own kernel, or one that stands in for it.
+        """A problem's own kernel, or one that stands in for it.
 
-        None where a call must wait, and where nothing compiles.
+        None where a call must wait, where nothing compiles, and where it is not worth constants.
         """
-        if problem in self._own or problem in self._made:
-            return self.own(problem)
-        if (standing := self.standing.get(problem)) is not None:
-            return standing
-        if self._winners.choice(problem) is not None:  # whose program was kept as well
+        if not _is_worth_constants(problem):
+            return None
+        reached = self._tiers.reached(problem)
+        if isinstance(reached, Choice):
+            return reached
+        if reached is not None or self._winners.choice(problem) is not None:  # with its program
             return self.own(problem)
         return self._stand_in(problem)
 
     def own(self, problem: Problem) -> Choice | None:
         """A kernel with the problem's own constants, as the cost model or a process before chose.
 
-        None where neither of the best two compiles.
+        None where it is not worth them, and where neither of the best two compiles.
         """
-        found = self._own.get(problem)
-        if found is not None:
-            return found
-        made = self._made.get(problem) or self._compiled(problem)
+        if not _is_worth_constants(problem):
+            return None
+        reached = self._tiers.reached(problem)
+        if isinstance(reached, Choice) and not reached.is_general:
+            return reached
+        made = reached if isinstance(reached, Made) else self._compiled(problem)
         if made is None:
             return None
-        seconds, schedule, compiled = made
-        source = compiled.source
+        schedule, source = made.schedule, made.compiled.source
         try:
-            program = self.device.load(compiled)
+            program = self._device.load(made.compiled)
         except CompileError:  # kept by another driver of the same name and number
             source, program = self._winners.program(problem, schedule, lambda: source)
-        choice = Choice(problem, schedule, "cost model", seconds, source, program)
-        self._own.keep(problem, choice)
-        self._made.pop(problem, None)
-        self.standing.pop(problem, None)
+        choice = Choice(problem, schedule, "cost model", made.seconds, source, program)
+        self._tiers.rise(problem, choice)
         self._ask_for_general(problem)
         return choice
 
-    def settle(self, timeout: float) -> None:
-        """Waits until the kernels that were asked for are compiled."""
-        self._background.settle(timeout)
+    def general(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> Choice:
+        """The first general kernel of a structure, with a part for each block."""
+        variant, (source, program) = next(iter(structure.variants.items()))
+        schedule = block_by_block(problem, variant)
+        launched = (*sizes, *launch_sizes(sizes, schedule, schedule.parts))
+        bound = program.bound(launched, schedule.inline)
+        return Choice(problem, schedule, GENERAL, 0.0, source, bound, variant=variant)
+
+    def at_once(self, *_: object, use_store: bool) -> None:
+        """Nothing: whether a problem is worth constants takes a look at it."""
 
     def _compiled(self, problem: Problem) -> Made | None:
         """The best kernel of the two that the cost model ranks first that compiles."""
         known = self._winners.choice(problem)
-        for seconds, schedule in [known] if known else ranked(problem, self.target, most=2)[:2]:
+        for seconds, schedule in [known] if known else ranked(problem, self._target, most=2)[:2]:
             made = self._made_as_chosen(problem, seconds, schedule)
             if made is not None:
                 if known is None:
@@ -130,13 +128,13 @@ class GpuKernels:
         stand_in = StandIn(
             general_program,
             math.ceil(COMPILING / seconds),
-            lambda: self._background.ask(problem, partial(self._improve, problem)),
+            lambda: self._tiers.background.ask(problem, partial(self._improve, problem)),
             lambda: self._waited_for(problem, general_program),
-            self.device.is_captured,
+            self._device.is_captured,
         )
-        improves = partial(self._background.has, problem)
+        improves = partial(self._tiers.background.has, problem)
         choice = Choice(problem, schedule, GENERAL, seconds, source, stand_in, improves, variant)
-        self.standing.keep(problem, choice)
+        self._tiers.rise(problem, choice)
         return choice
 
     def _waited_for(self, problem: Problem, other: Program) -> Program:
@@ -144,28 +142,30 @@ class GpuKernels:
         own = self.own(problem)
         if own is None:
             return other
-        self._tell()
+        self._tiers.tell()
         return own.program
 
     def _improve(self, problem: Problem) -> None:
         """Compiles a problem's own kernel, for the next call to load."""
-        if problem not in self._own and problem not in self._made:
+        reached = self._tiers.reached(problem)
+        if reached is None or (isinstance(reached, Choice) and reached.is_general):
             made = self._compiled(problem)
             if made is None:
                 return
-            self._made.keep(problem, made)
-        self._tell()
+            self._tiers.rise(problem, made)
+        self._tiers.tell()
 
     def _ask_for_general(self, problem: Problem) -> None:
         general, _ = GENERALISE(problem)
-        self._background.ask(general, partial(self._make_general, general, problem), must=True)
+        make = partial(self._make_general, general, problem)
+        self._tiers.background.ask(general, make, must=True)
 
     def _make_general(self, general: Problem, problem: Problem) -> None:
         """Compiles the general kernel that suits a problem best, where none does nearly as well."""
         structure = self._structure_of(general)
         ranking = self._best_of(problem, self._variants(problem))
         known = self._best_of(problem, structure.wanted)
-        if len(structure.wanted) >= _MOST_VARIANTS or general in self._made:
+        if len(structure.wanted) >= _MOST_VARIANTS or self._tiers.reached(general):
             return
         if known and known[0][0] <= NEARLY * ranking[0][0]:
             return
@@ -173,28 +173,28 @@ class GpuKernels:
             structure.wanted.add(variant)
             made = self._made_as_chosen(general, seconds, variant)
             if made is not None:
-                self._made.keep(general, made)
+                self._tiers.rise(general, made)
                 self._winners.keep_choice(general, seconds, variant)
                 return
 
     def _load_general(self, structure: Structures) -> None:
         """Loads what the background compiled for a structure, or a process before."""
         general = structure.general
-        made = self._made.pop(general, None)
+        made = self._tiers.table.pop((False, general), None)
         if made is None and not structure.wanted and (kept := self._winners.choice(general)):
             structure.wanted.add(kept[1])
             made = self._made_as_chosen(general, *kept)
-        if made is None:
+        if not isinstance(made, Made):
             return
-        _, variant, compiled = made
-        sizes = [1] * len(compiled.source.sizes)
+        source = made.compiled.source
         with suppress(CompileError):
-            structure.add(variant, (compiled.source, self.device.load(compiled, sizes)))
+            program = self._device.load(made.compiled, [1] * len(source.sizes))
+            structure.add(made.schedule, (source, program))
 
     def _made_as_chosen(self, problem: Problem, seconds: float, schedule: Schedule) -> Made | None:
-        make = partial(source_of, problem, schedule, self.target)
+        make = partial(source_of, problem, schedule, self._target)
         try:
-            return seconds, schedule, self._winners.compiled(problem, schedule, make)
+            return Made(seconds, schedule, self._winners.compiled(problem, schedule, make))
         except (CompileError, LoweringError):
             return None
 
@@ -203,23 +203,29 @@ class GpuKernels:
         from mdtensor.lower.gpu.candidates.generic_candidates import general_candidates
         from mdtensor.lower.gpu.space.gpu_ranking import gpu_schedule
 
-        found = [gpu_schedule(problem, self.target), *general_candidates(problem, self.target)]
+        found = [gpu_schedule(problem, self._target), *general_candidates(problem, self._target)]
         return list(dict.fromkeys(without_parts(problem, schedule) for schedule in found))
 
     def _best_of(
         self, problem: Problem, variants: Iterable[Schedule]
     ) -> list[tuple[float, Schedule]]:
-        """General schedules with the seconds that they are expected to take, the best first."""
-        found = [(self._expected(problem, variant), variant) for variant in variants]
+        """General schedules with the seconds that the cost model expects, the best first."""
+        from mdtensor.lower.search.candidates import estimated
+
+        found = [
+            (estimated(problem, self._in_parts(problem, v), self._target), v) for v in variants
+        ]
         return sorted(found, key=lambda pair: pair[0])
 
     def _in_parts(self, problem: Problem, variant: Schedule) -> Schedule:
         from mdtensor.lower.gpu.candidates.generic_candidates import in_parts
 
-        return in_parts(problem, variant, self.target)
+        return in_parts(problem, variant, self._target)
 
-    def _expected(self, problem: Problem, variant: Schedule) -> float:
-        """Seconds that a general kernel takes for a problem, by the cost model."""
-        from mdtensor.lower.search.candidates import estimated
 
-        return estimated(problem, self._in_parts(problem, variant), self.target)
+def _is_worth_constants(problem: Problem) -> bool:
+    """Whether a problem has many points, or many for each work-item of a general kernel."""
+    items = math.prod(problem.extent(d) for d in problem.kept)
+    if items == 1 and problem.scanned < 0 and not problem.keeps_order:
+        items = _SHARING
+    return points(problem) >= min(WORTH_CONSTANTS, WORTH_SHARING * items)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
+from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
 from mdtensor.api.engine.generic_kernels import Structure
-from mdtensor.backends.protocol import Program
+from mdtensor.backends.protocol import Device, Program
 from mdtensor.errors import CompileError
 from mdtensor.kernels.cuda import CUDA
 from mdtensor.kernels.kernel_source import KernelSource
@@ -31,6 +32,7 @@ DIALECTS: dict[str, Language] = {
 # Where the schedules of kernels for all shapes of a structure are from.
 GENERAL = "cost model, general kernel"
 Kernels = tuple[KernelSource, Program]
+Compiles = Device | CompilerApart | CompilerHere
 Structures = Structure[Kernels]
 
 
@@ -51,6 +53,11 @@ class Choice:
     improves: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
     variant: Schedule | None = None
 
+    @property
+    def is_general(self) -> bool:
+        """Whether this is a kernel for all shapes of a structure."""
+        return self.origin == GENERAL
+
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
@@ -58,19 +65,6 @@ class Unseen:
 
     program: Program
     choice: Callable[[], Choice]
-
-
-class Compiles(Protocol):
-    """A compiler for a device: the device itself, or a process of its own."""
-
-    @property
-    def target(self) -> Target:
-        """The facts that schedules depend on."""
-        ...
-
-    def compile(self, source: KernelSource, sizes: Sequence[int] = ()) -> Program:
-        """The program; CompileError where the source is refused."""
-        ...
 
 
 def source_of(problem: Problem, schedule: Schedule, target: Target) -> KernelSource:

@@ -13,6 +13,8 @@ from typing import Any
 from mdtensor.backends.protocol import Program
 
 Array = Any
+Launch = Callable[..., None]
+AGAIN = 2  # the launch with which a shape comes again
 
 
 class Counted:
@@ -21,43 +23,79 @@ class Counted:
     All launchers of it count together, those of programs that are `bound` to other sizes do not.
     """
 
-    def __init__(self, program: Program, launches: int, tell: Callable[[], None]) -> None:
+    def __init__(self, program: Program, launches: int, tell: Callable[[], object]) -> None:
         self.program = program
         self._launches, self._tell = launches, tell
         self._numbers = itertools.count(1)  # of which no two threads get the same one
 
     def __call__(self, *arrays: Array) -> None:
         """Runs the program."""
-        self.program(*arrays)
-        if next(self._numbers) == self._launches:
-            self._tell()
+        self._counting(self.program, lambda other: other)(*arrays)
 
     def bound(self, sizes: Sequence[int], inline: bool | None = None) -> Program:
         """The program for other sizes."""
         return self.program.bound(sizes, inline)
 
-    def launcher(self) -> Callable[..., None]:
+    def launcher(self) -> Launch:
         """A launcher of the program that counts its launches."""
-        return self._counting(self.program.launcher())
+        return self._counting(self.program.launcher(), lambda other: other.launcher())
 
-    def beginner(
-        self, *, behind: bool = False
-    ) -> tuple[Callable[..., None], Callable[[], None] | None]:
+    def beginner(self, *, behind: bool = False) -> tuple[Launch, Callable[[], None] | None]:
         """A beginner of the program that counts its launches."""
         launch, wait = self.program.beginner(behind=behind)
-        return self._counting(launch), wait
+        return self._counting(launch, lambda other: other.launcher()), wait
 
-    def remembering_launcher(self, check: Callable[..., None]) -> Callable[..., None]:
+    def remembering_launcher(self, check: Launch) -> Launch:
         """A remembering launcher of the program that counts its launches."""
-        return self._counting(self.program.remembering_launcher(check))
+        launch = self.program.remembering_launcher(check)
+        return self._counting(launch, lambda other: other.remembering_launcher(check))
 
-    def _counting(self, launch: Callable[..., None]) -> Callable[..., None]:
+    def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
+        """A launch with the counter; `launcher_of` gives the same of a program in its place."""
         return counting(launch, self._numbers, self._launches, self._tell)
 
 
+class StandIn(Counted):
+    """A fallback until a better program is compiled; `own` gives that one, and waits for it.
+
+    A general kernel serves a shape at once. By its second launch the shape comes again, and
+    `again` is called. Launches that take as long as compiling does wait: `own` is called by number
+    `launches`, and where launches are recorded, as `is_captured` says, since that work runs for
+    long; it gets the shape's own kernel.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        launches: int,
+        again: Callable[[], None],
+        own: Callable[[], Program],
+        is_captured: Callable[[], bool],
+    ) -> None:
+        super().__init__(program, max(launches, AGAIN + 1), own)
+        self._again, self._own, self._is_captured = again, own, is_captured
+
+    def _counting(self, launch: Launch, launcher_of: Callable[[Program], Launch]) -> Launch:
+        last, again = self._launches, self._again
+        numbers, own, is_captured = self._numbers, self._own, self._is_captured
+
+        def counted(*arrays: Array) -> None:
+            if is_captured():
+                launcher_of(own())(*arrays)
+                return
+            launch(*arrays)
+            number = next(numbers)
+            if number == AGAIN:
+                again()
+            elif number == last:
+                own()
+
+        return counted
+
+
 def counting(
-    launch: Callable[..., None], numbers: Iterator[int], last: int, tell: Callable[[], None]
-) -> Callable[..., None]:
+    launch: Launch, numbers: Iterator[int], last: int, tell: Callable[[], object]
+) -> Launch:
     """The same launch with a counter; it calls `tell` after launch number `last`."""
 
     def counted(*arrays: Array) -> None:

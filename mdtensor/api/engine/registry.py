@@ -25,13 +25,13 @@ from mdtensor.translate.md_hom import MDHom
 
 Array = Any
 
-_programs: dict[tuple[int, bool, MDHom], Choice] = {}
-PROGRAMS_KEPT = 4096
 _opening = threading.RLock()
 keep_over_forks(_opening)
 _engines: dict[object, Engine] = {}
 _named: dict[str, Engine] = {}  # those that were chosen, by what was said
 _chosen: list[str] = []
+# Drops choices of kernels, so that later calls see better ones; compiled code is kept.
+forget = invalidation.clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,8 @@ def _open(place: object) -> Engine:
     if isinstance(place, CudaPlace):
         from mdtensor.backends.cuda.cupy_device import open_device as open_cuda
 
-        engine = Engine(open_cuda(place.number), store)
-    else:
-        engine = Engine(open_device(arrays=str(place)), store)
-    engine.changed.append(forget)
-    return engine
+        return Engine(open_cuda(place.number), store)
+    return Engine(open_device(arrays=str(place)), store)
 
 
 def use_device(name: str | None) -> None:
@@ -82,7 +79,6 @@ def use_device(name: str | None) -> None:
         engine = _named.get(said)
         if engine is None:  # one for each name, with its programs and its thread
             engine = _named[said] = Engine(open_device(name), store)
-            engine.changed.append(forget)
         _engines["numpy"] = engine
         _chosen[:] = [] if name is None else [name]
     forget()
@@ -94,12 +90,6 @@ def use_cuda_device(name: str) -> None:
 
     number = int(name.removeprefix("CUDA ").partition(":")[0])
     load_cupy().cuda.Device(number).use()
-
-
-def forget() -> None:
-    """Drops choices of kernels, so that later calls see better ones; compiled code is kept."""
-    _programs.clear()
-    invalidation.clear()
 
 
 def device_name(arrays: str = "numpy") -> str | None:
@@ -115,20 +105,14 @@ def choice_for(md_hom: MDHom, arrays: str = "numpy") -> Choice:
     """The kernel for an `md_hom`, from this process's table, the store, or the cost model."""
     engine = engine_for(arrays)
     use_store = tuning_mode.uses_store()
-    key = (id(engine), use_store, md_hom)
-    choice = _programs.get(key)
+    choice = engine.tiers.known(md_hom, use_store=use_store)
     is_untuned = choice is None or choice.origin != "tuned"
     if is_untuned and tuning_mode.current_mode() == "tune":
         _tune_at_first(md_hom, arrays, engine)
-        choice = _programs.get(key)
+        choice = engine.tiers.known(md_hom, use_store=use_store)
     if choice is None:
-        generation = invalidation.generation()
         with stage("choose"):
-            choice = engine.choose(md_hom, use_store=use_store)
-        if len(_programs) >= PROGRAMS_KEPT:
-            forget()  # and so no call keeps the programs of the others
-        elif generation == invalidation.generation():  # else better ones may exist
-            _programs[key] = choice
+            choice = engine.chosen(md_hom, use_store=use_store)
     ran(choice)
     return choice
 
@@ -159,23 +143,21 @@ def choose_ahead(md_homs: Sequence[MDHom], arrays: str) -> None:
 
     What fails here fails again, with its error, where the kernel is asked for.
     """
-    engine = engine_for(arrays)
-    use_store, generation = tuning_mode.uses_store(), invalidation.generation()
-    unknown = [m for m in dict.fromkeys(md_homs) if (id(engine), use_store, m) not in _programs]
+    engine, use_store = engine_for(arrays), tuning_mode.uses_store()
+    several = dict.fromkeys(md_homs)
+    unknown = [m for m in several if engine.tiers.known(m, use_store=use_store) is None]
     if engine.target.kind != "gpu" or len(unknown) < 2 or tuning_mode.current_mode() == "tune":
         return
 
-    def choose(md_hom: MDHom, told: Recorder | None) -> Choice:
+    def choose(md_hom: MDHom, told: Recorder | None) -> None:
         with beside(told), stage("choose"):
-            return engine.choose(md_hom, use_store=use_store)
+            engine.chosen(md_hom, use_store=use_store)
 
     pool = ThreadPoolExecutor(len(unknown), thread_name_prefix="mdtensor-first")
     with stage("choose"), pool:
-        for md_hom, waiting in [(m, pool.submit(choose, m, asked_for())) for m in unknown]:
+        for waiting in [pool.submit(choose, m, asked_for()) for m in unknown]:
             with suppress(Exception):
-                choice = waiting.result()
-                if generation == invalidation.generation():
-                    _programs[id(engine), use_store, md_hom] = choice
+                waiting.result()
 
 
 def saw(md_hom: MDHom, arrays: str) -> None:

@@ -255,12 +255,12 @@ def test_a_shape_with_a_kernel_of_its_own_is_left_to_the_engine(
     def decided(*_: Any) -> Decision:
         return decision
 
-    monkeypatch.setattr(engine, "_decided", decided)
+    monkeypatch.setattr(engine.policy, "_decided", decided)
     numbers = numbers_of(specs)
-    monkeypatch.setattr(engine.improvement, "keys_of_own", set[str]())
+    monkeypatch.setattr(engine.tiers, "texts", set[str]())
     assert family.member(numbers) is not None
     key = problem_key(Later(family, 0, numbers)())
-    monkeypatch.setattr(engine.improvement, "keys_of_own", {key})
+    monkeypatch.setattr(engine.tiers, "texts", {key})
     assert family.member(numbers) is None
 
 

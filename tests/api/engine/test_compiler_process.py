@@ -287,9 +287,9 @@ def test_a_call_goes_on_with_its_kernel_where_the_compiler_crashes(
         choice.program(a, b, result := np.empty((13, 15), np.float32))
         assert (result == 14).all()
         engine.settle(timeout=600)
-    compiler = engine.improvement._compiler
+    compiler = engine.tiers.apart
     assert 1 <= starts(compiler) <= 2, "its own kernel crashes, and perhaps a general one"
-    engine.improvement._background.finish()
+    engine.tiers.background.finish()
 
 
 def test_two_processes_at_once_make_the_same(

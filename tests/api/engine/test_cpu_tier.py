@@ -19,7 +19,7 @@ def test_long_work_gets_a_kernel_of_its_own_in_the_background(
 ) -> None:
     made = registry.engine_for()
     made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
-    monkeypatch.setattr(made.improvement, "own", {})
+    monkeypatch.setattr(made.tiers, "texts", set[str]())
     monkeypatch.setattr(cpu_tier, "WORTH_OWN_KERNEL", 0.0)
     monkeypatch.setattr(cpu_tier, "WORTH_COMPILING", 0.0)
     rng = np.random.default_rng(0)
@@ -42,8 +42,8 @@ def test_a_shape_that_is_launched_often_gets_a_kernel_of_its_own(
 ) -> None:
     made = registry.engine_for()
     made.settle(timeout=600)  # or what other tests asked for gets all kernels that there may be
-    monkeypatch.setattr(made.improvement, "own", {})
-    monkeypatch.setattr(cpu_tier, "GENERAL", 1e9)
+    monkeypatch.setattr(made.tiers, "texts", set[str]())
+    monkeypatch.setattr(cpu_tier, "SLOWER", 1e9)
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32) for shape in ((17, 9), (9, 11)))
     specs = TensorSpec.of(a.shape), TensorSpec.of(b.shape)

@@ -15,8 +15,8 @@ import pytest
 
 from mdtensor.api.engine import gpu_tier
 from mdtensor.api.engine.engine import Engine
-from mdtensor.api.engine.fallback_program import StandIn
 from mdtensor.api.engine.kernel_choice import Choice
+from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.autotune.store.store import Store
 from mdtensor.errors import CompileError
 from mdtensor.specs import TensorSpec
@@ -111,8 +111,8 @@ def test_launches_that_took_as_long_as_a_compiler_wait_for_it(
 ) -> None:
     seconds = made.call(OTHER).seconds
     monkeypatch.setattr(gpu_tier, "COMPILING", 4.5 * seconds)
-    monkeypatch.setattr(made.engine.on_gpu._background, "ask", lambda *_, **__: None)
-    made.engine.on_gpu.standing.clear()
+    monkeypatch.setattr(made.engine.tiers.background, "ask", lambda *_, **__: None)
+    made.engine.tiers.table.pop((False, made.engine.problem_of(product(OTHER))))
     assert made.is_general(OTHER, launches=4)
     assert made.is_general(OTHER), "the fifth launch waits, and tells"
     assert (made.waited, made.told) == (2, 1)

@@ -109,13 +109,13 @@ def test_a_general_kernel_serves_no_shape_for_which_it_takes_too_much(
     assert near is not None, "the other shape is near"
     assert near.variant == variant
     assert decide(found, others, problems[1], engine.target) is None
-    assert engine.at_once(found, others, lambda: problems[1], use_store=False) is None
+    assert engine.policy.at_once(found, others, lambda: problems[1], use_store=False) is None
     choice = engine.untuned(problems[1])
     result = np.empty((4,) * 6, np.float32)
     choice.program(*many, result)
     assert (result == 64).all()
     assert max(taken) <= bound_of(problems[1], *many)
-    assert engine.at_once(found, others, lambda: problems[1], use_store=False) is not None
+    assert engine.policy.at_once(found, others, lambda: problems[1], use_store=False) is not None
 
 
 @pytest.fixture

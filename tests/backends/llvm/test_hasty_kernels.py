@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.api.engine import engine as engines
+from mdtensor.api.engine import tiers
 from mdtensor.api.engine.engine import Engine
 from mdtensor.api.engine.kernel_choice import Choice
 from mdtensor.autotune.store.store import Store
@@ -68,7 +68,7 @@ def test_the_next_process_takes_what_was_compiled_in_the_background(made: Engine
 def test_what_runs_for_long_is_compiled_thoroughly_at_once(
     made: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "WORTH_NO_HASTE", 0.0)
+    monkeypatch.setattr(tiers, "WORTH_NO_HASTE", 0.0)
     assert not made.choose(PRODUCTS).source.hasty
 
 
@@ -92,10 +92,10 @@ def test_what_is_refused_when_compiled_thoroughly_runs_as_it_is(
 def test_a_long_call_waits_for_what_was_compiled_in_haste(
     made: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(made.improvement, "ask", lambda served: None)
+    monkeypatch.setattr(made.policy, "_ask", lambda served: None)
     first = made.choose(PRODUCTS)
     assert first.source.hasty
-    monkeypatch.setattr(engines, "WORTH_NO_HASTE", 0.0)
+    monkeypatch.setattr(tiers, "WORTH_NO_HASTE", 0.0)
     later = made.choose(PRODUCTS)
     assert not later.source.hasty
     np.testing.assert_array_equal(_computed(first), _computed(later))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdtensor.api.engine.fallback_program import StandIn
+from mdtensor.api.engine.launch_counter import StandIn
 from mdtensor.backends.protocol import Program
 
 

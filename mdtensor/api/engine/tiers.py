@@ -1,0 +1,153 @@
+"""Tiers: the one table of what runs on a device, whose entries rise.
+
+A problem runs by a general kernel of its structure until one with its own constants is compiled,
+and by that one until somebody tunes it. When kernels are compiled, and what runs meanwhile, is up
+to the policies of processors (`cpu_tier`) and of GPUs (`gpu_tier`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mdtensor.api.arrays import invalidation
+from mdtensor.api.engine.background_worker import Background
+from mdtensor.api.engine.compiler_process import CompilerApart, CompilerHere
+from mdtensor.api.engine.generic_selection import without_parts
+from mdtensor.api.engine.kernel_choice import (
+    Choice,
+    Structures,
+    add_general,
+    compile_thoroughly,
+    general_kernel,
+    ranked,
+    source_of,
+)
+from mdtensor.backends.host.binary_cache import Compiled
+from mdtensor.backends.protocol import Device
+from mdtensor.bounded import Bounded
+from mdtensor.errors import CompileError, LoweringError
+from mdtensor.forks import keep_over_forks
+from mdtensor.lower.problem.problem import Problem
+from mdtensor.lower.schedule.default_schedule import plain
+from mdtensor.lower.schedule.schedule import Schedule
+from mdtensor.translate.md_hom import MDHom
+
+MOST_CHOICES = 4096
+# Seconds of a call, as is expected, from which a kernel that was compiled in haste, and takes
+# five times as long, costs more than the haste saves.
+WORTH_NO_HASTE = 10e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A kernel as machine code, which no call has loaded yet, and its expected seconds."""
+
+    seconds: float
+    schedule: Schedule
+    compiled: Compiled
+
+
+class Tiers:
+    """What runs the `md_hom`s and problems of one device, and the worker that finds better.
+
+    Keys of `table` begin with whether the store counts, which it does not for problems. Choices for
+    `md_hom`s are dropped when there are new kernels; problems keep what they reached. `texts` are
+    the keys of problems that a processor has compiled kernels for. `tell` is called for each
+    kernel that later calls can take.
+    """
+
+    def __init__(self, device: Device, tell: Callable[[], None]) -> None:
+        self.device, self.target, self.tell = device, device.target, tell
+        self.table = Bounded[tuple[bool, MDHom | Problem], Choice | Made](MOST_CHOICES)
+        self.texts: set[str] = set()
+        self.apart = CompilerApart(device)
+        self._here = CompilerHere(device, self.apart)
+        self.background = Background[Callable[[], None]](
+            lambda work: work(), rest=self.apart.rest, stop=self.apart.close
+        )
+        # For what is compared and kept in one step, and for the first kernel of a structure.
+        self._lock, self._first = threading.RLock(), threading.RLock()
+        keep_over_forks(self._lock)
+        keep_over_forks(self._first)
+        invalidation.when_cleared(self)
+
+    def known(self, md_hom: MDHom, *, use_store: bool) -> Choice | None:
+        """What was chosen for an `md_hom` since there were new kernels."""
+        found = self.table.get((use_store, md_hom))
+        return None if isinstance(found, Made) else found
+
+    def keep(self, md_hom: MDHom, choice: Choice, generation: int, *, use_store: bool) -> None:
+        """Keeps what was chosen in a generation of kernels, unless there are new ones by now."""
+        if len(self.table) >= MOST_CHOICES:
+            self.tell()  # and so no call keeps the programs of the others
+        elif generation == invalidation.generation():
+            self.table[use_store, md_hom] = choice
+
+    def forget(self) -> None:
+        """Drops the choices for `md_hom`s; problems keep their kernels."""
+        for key in list(self.table):
+            if not isinstance(key[1], Problem):
+                self.table.pop(key, None)
+
+    def reached(self, problem: Problem) -> Choice | Made | None:
+        """What a problem has: a general kernel, machine code of its own, or a kernel of its own."""
+        return self.table.get((False, problem))
+
+    def own(self, problem: Problem) -> Choice | None:
+        """The loaded kernel with the problem's own constants."""
+        found = self.reached(problem)
+        return found if isinstance(found, Choice) and not found.is_general else None
+
+    def rise(self, problem: Problem, reached: Choice | Made) -> None:
+        """Keeps what a problem has reached, unless it has better by now."""
+        key = False, problem
+        with self._lock:
+            if _height(reached) < _height(self.table.get(key)):
+                return
+            if len(self.table) >= MOST_CHOICES and key not in self.table:
+                self.forget()
+            self.table.keep(key, reached)
+
+    def begin(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> None:
+        """Compiles a first general kernel of a structure that has none."""
+        if not structure.variants:
+            with self._first:
+                if not structure.variants:
+                    self.add(structure, sizes, problem)
+
+    def add(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> None:
+        """Compiles the general candidate that suits a shape best; the simplest if that fails.
+
+        In haste where the device knows how to, which the background makes up for.
+        """
+        with self._first:
+            ranking = ranked(problem, self.target, general=True, most=2)[:2]
+            for place, (seconds, schedule) in enumerate(ranking):
+                variant = without_parts(problem, schedule)
+                if variant in structure.variants:
+                    continue
+                try:
+                    source = source_of(structure.general, variant, self.target)
+                    if self.device.hurries and seconds < WORTH_NO_HASTE:
+                        source = replace(source, hasty=not self._here.is_kept(source))
+                    structure.add(variant, general_kernel(source, self._here))
+                    if place == 0:  # the background would rank once more, and find the same
+                        structure.alike(sizes).is_ranked = True
+                    return
+                except (CompileError, LoweringError):
+                    continue
+            add_general(structure, without_parts(problem, plain(problem)), self._here)
+
+    def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
+        """Compiles a kernel again that was compiled in haste, for a call that takes long by it."""
+        if seconds >= WORTH_NO_HASTE:
+            compile_thoroughly(structure, variant, self._here)
+
+
+def _height(reached: Choice | Made | None) -> int:
+    """The number of the tier that a problem has reached."""
+    if isinstance(reached, Choice):
+        return 1 if reached.is_general else 3
+    return 0 if reached is None else 2
