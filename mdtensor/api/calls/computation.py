@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.rewrites.stages import stages
 
 Build = Callable[[tuple[TensorSpec, ...]], "Computation"]
+T = TypeVar("T")
 
 # Fills the outputs of an `md_hom`. None stands for the compiled kernels; tests put the reference
 # interpreter here.
@@ -116,21 +117,32 @@ def staged(computation: Computation) -> Computation:
 Planner = Callable[[Computation, Sequence[Any], Any], Any]
 planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
-_TABLE_SIZE = 4096
-_table = Bounded[Hashable, Computation](_TABLE_SIZE)
-_ready = Bounded[Hashable, Ready](_TABLE_SIZE)
+_TABLE_SIZE = 8192
+# Computations by front ends' keys and layouts, their executables by these and where they run, and
+# what front ends made before.
+_table = Bounded[Hashable, Any](_TABLE_SIZE)
 
 
-def _engine() -> Any:
-    return importlib.import_module("mdtensor.api.engine.registry").engine_for()
+def _registry() -> Any:
+    return importlib.import_module("mdtensor.api.engine.registry")
 
 
-families: Families[Computation] = Families(_engine)
+families: Families[Computation] = Families(lambda: _registry().engine_for())
 
 
 def forget() -> None:
-    """Drops the launches of this module; better kernels may exist."""
-    _ready.clear()
+    """Drops the executables; better kernels may exist."""
+    for key, found in list(_table.items()):
+        if isinstance(found, Ready):
+            _table.pop(key, None)
+
+
+def made(key: Hashable, make: Callable[[], T]) -> T:
+    """What a front end makes of all calls with this key, made once."""
+    found: T | None = _table.get(key)
+    if found is None:
+        _table.keep(key, found := make())
+    return found
 
 
 class _Launches:
@@ -195,7 +207,7 @@ def call(
     seen = (key, layouts)
     place = _place(xp), tuning_mode.uses_store()
     is_seen = is_watched()
-    found = None if is_seen else _ready.get((place, seen))
+    found = None if is_seen else _table.get((place, seen))
     if invalidation.watchers:
         call_trace.looked_up(found)
     if found is None:
@@ -211,10 +223,8 @@ def call(
         _run(found, arrays, results, xp)
     else:
         ready = found if isinstance(found, Ready) else ready_for(found, xp)
-        if (
-            ready is not found and generation == invalidation.generation()
-        ):  # else perhaps out of date
-            _ready.keep((place, seen), ready)
+        if ready is not found and generation == invalidation.generation():  # else out of date
+            _table.keep((place, seen), ready)
         with stage("run"):
             ready.into(*arrays, *results)
     is_direct = True
@@ -289,9 +299,8 @@ def ready_for(found: Computation | Member[Computation], xp: Any) -> Ready:
         return _ready_with(found.computation, xp, found.chosen)
     computation = found
     if len(computation.steps) > 1 and executor is None and xp is not np:
-        pipeline = importlib.import_module("mdtensor.api.engine.registry")
         compiled = [s.md_hom for s in computation.steps if 0 not in s.md_hom.extents.values()]
-        pipeline.choose_ahead(compiled, _arrays_of(xp))
+        _registry().choose_ahead(compiled, _arrays_of(xp))
     return _ready_with(computation, xp)
 
 
@@ -317,11 +326,11 @@ def _ready_with(computation: Computation, xp: Any, given: Sequence[Unseen] = ())
             return run, None
         return chosen(step).program.beginner(behind=behind)
 
-    count, pipeline = computation.operands, importlib.import_module("mdtensor.api.engine.registry")
+    count, registry = computation.operands, _registry()
     chain = Chain(steps, count, tuple(range(count, count + len(computation.results))))
     whole, counted = None, None
     if xp is np and len(steps) > 1 and not any(_interpreted(step) for step in steps):
-        whole, counted = pipeline.joined(chain), functools.partial(pipeline.counted, chain)
+        whole, counted = registry.joined(chain), functools.partial(registry.counted, chain)
     ready = Ready(
         chain,
         computation.results,
@@ -365,19 +374,15 @@ def _note(
 
 def _suited(computation: Computation, seen: Hashable, xp: Any) -> Computation:
     """The computation as one step, on devices that read zeros outside of arrays."""
-    key = (_place(xp), seen)
-    found = _table.get(key)
-    if found is None:
-        pipeline = importlib.import_module("mdtensor.api.engine.registry")
-        found, whole = computation, computation.whole and computation.whole()
-        if (
-            executor is None
-            and whole
-            and pipeline.engine_for("cupy").fills_with_zeros(whole.md_hom)
-        ):
-            found = replace(computation, steps=(whole,), temporaries=())
-        _table.keep(key, found)
-    return found
+
+    def on_device() -> Computation:
+        whole = computation.whole and computation.whole()
+        if executor is not None or whole is None:
+            return computation
+        fills = _registry().engine_for("cupy").fills_with_zeros(whole.md_hom)
+        return replace(computation, steps=(whole,), temporaries=()) if fills else computation
+
+    return made((_place(xp), seen), on_device)
 
 
 def _allocated(
@@ -415,8 +420,7 @@ def _run(computation: Computation, arrays: list[Array], results: list[Array], xp
     given = as_converted(arrays, computation.converted)
     slots = [*given, *results, *(allocate(spec, xp) for spec in computation.temporaries)]
     if tuning_mode.is_watching():
-        pipeline = importlib.import_module("mdtensor.api.engine.registry")
-        pipeline.saw_call(computation.steps, _arrays_of(xp))
+        _registry().saw_call(computation.steps, _arrays_of(xp))
     for step in computation.steps:
         run = _launch(step, xp)
         with stage("run"):
@@ -437,10 +441,9 @@ def _launch(step: Step, xp: Any) -> Run:
 
 
 def _chosen(step: Step, xp: Any) -> Choice:
-    pipeline = importlib.import_module("mdtensor.api.engine.registry")
     arrays = _arrays_of(xp)
-    pipeline.saw(step.md_hom, arrays)
-    return pipeline.choice_for(step.md_hom, arrays)
+    _registry().saw(step.md_hom, arrays)
+    return _registry().choice_for(step.md_hom, arrays)
 
 
 def _arrays_of(xp: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from mdtensor.api.arrays.operands import (
     check_mask,
     has_layout,
 )
-from mdtensor.bounded import Bounded
+from mdtensor.api.calls.computation import made
 from mdtensor.errors import DTypeError, ShapeError
 from mdtensor.specs import TensorSpec, as_dtype
 from mdtensor.translate.python.tuples import as_tuple
@@ -27,7 +28,6 @@ from mdtensor.translate.records.records import has_parts
 from mdtensor.translate.reductions.md_hom_from_reduction import Reduction
 from mdtensor.translate.reductions.reduction_of_records import RecordReduction, reduction_of_records
 
-_table = Bounded[Hashable, RecordReduction](1024)
 # An operand's number, and a path in its elements.
 Place = tuple[int, Path]
 
@@ -80,11 +80,9 @@ def by_columns(
     xp = array_module(operands)
     arrays = [_array(operand, xp) for operand in operands]
     seen = (key, result, xp is np, tuple((array.dtype, array.shape) for array in arrays))
-    found = _table.get(seen)
-    if found is None:
-        specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
-        found = reduction_of_records(reduction, specs, result, coded=xp is np)
-        _table.keep(seen, found)
+    specs = [TensorSpec.of(array.shape, array.dtype) for array in arrays]
+    reduce = partial(reduction_of_records, reduction, specs, result, coded=xp is np)
+    found = made(seen, reduce)
     columns = _columns(arrays, found) if xp is np else _columns_on_gpu(arrays, found, xp)
     is_structured = _structured(getattr(out, "dtype", None)) is not None
     if is_structured and xp is not np and type(out) is not xp.ndarray:

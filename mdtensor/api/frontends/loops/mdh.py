@@ -16,7 +16,7 @@ import numpy as np
 
 from mdtensor.api.arrays.operands import Array, array_module
 from mdtensor.api.calls.call_cache import recalled
-from mdtensor.api.calls.computation import Computation, call
+from mdtensor.api.calls.computation import Computation, call, made
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.loops.buffer_types import BufferType
 from mdtensor.api.frontends.loops.clauses import CombineOps, Inp, Out
@@ -28,7 +28,6 @@ from mdtensor.api.frontends.loops.loop_computation import (
 )
 from mdtensor.api.frontends.loops.loops_in_order import run_in_order
 from mdtensor.api.frontends.loops.mdh_parameters import Bound, DirectiveParameters
-from mdtensor.bounded import Bounded
 from mdtensor.decorated import Decorated
 from mdtensor.errors import ProgramError, TranslationError, shown
 from mdtensor.specs import TensorSpec
@@ -42,8 +41,6 @@ from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.operators.combination import Combination
 from mdtensor.translate.python.interpreter import LocalFunction
 from mdtensor.translate.python.tuples import as_tuple
-
-_MOST_PROGRAMS = 1024  # of one function, by the arguments that shape them
 
 
 @overload
@@ -133,7 +130,6 @@ class Directive(Decorated):
                 hint="mdh takes a function of loops that is written by def",
             )
         functools.update_wrapper(self, self.function)
-        self._programs = Bounded[Hashable, LoopProgram](_MOST_PROGRAMS)
         buffers = (*self.outputs.items(), *self.inputs.items())
         self._clauses = len(self.outputs), tuple((name, repr(t)) for name, t in buffers)
         self._is_dsl = not inspect.signature(self.function).parameters
@@ -173,11 +169,7 @@ class Directive(Decorated):
 
     def _program(self, bound: Bound) -> tuple[LoopProgram, Hashable]:
         key = ("mdh", self.key, bound.key)
-        program = self._programs.get(key)
-        if program is None:
-            program = self._translated(bound)
-            self._programs.keep(key, program)
-        return program, key
+        return made(key, lambda: self._translated(bound)), key
 
     @property
     def key(self) -> Hashable:
