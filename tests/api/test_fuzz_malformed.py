@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -113,6 +114,8 @@ def test_what_is_slow_or_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: mdt.layer_norm(np.ones((2, 3)), eps="same"),  # type: ignore[arg-type]
         lambda: mdt.layer_norm(np.ones((2, 3)), eps=10**400),
         lambda: mdt.logsumexp(np.ones((2, 3)), memoryview(np.ones((2, 3)))),  # type: ignore[arg-type]
+        lambda: mdt.vdot(np.ones(3, "f2"), np.ones(3, ml_dtypes.bfloat16)),
+        lambda: mdt.matmul(np.ones((3, 3), ml_dtypes.bfloat16), np.ones(3, "f2")),
         lambda: mdt.einsum("ij->i", np.ones((2, 3)), out=np.empty(2, "S32")),
         lambda: mdt.ndimage.minimum_filter(np.ones((2, 3)), (memoryview(b"12345678"), 2)),
     ],

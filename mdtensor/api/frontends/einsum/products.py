@@ -206,8 +206,13 @@ class _Given:
 
     @property
     def common(self) -> np.dtype:
-        """The type of the operands' products."""
-        return np.result_type(*(array.dtype for array in self.arrays))
+        """The type of the operands' products; raises DTypeError where they have none in common."""
+        types = [array.dtype for array in self.arrays]
+        try:
+            return np.result_type(*types)
+        except np.exceptions.DTypePromotionError as error:  # float16 and bfloat16
+            names = " and ".join(map(str, types))
+            raise DTypeError(f"{names} have no common type", hint="convert the arrays") from error
 
     def by_numpy(self, *args: Any, **options: Any) -> Any:
         """What NumPy's own function gives, which is counted."""
