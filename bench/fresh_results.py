@@ -2,15 +2,18 @@
 
 Each case is called with `out`, with its result in the pool's memory, and with its result in new
 memory, and afterwards computed by NumPy, with a new result, a few times. A call's result is kept
-until the next one of its kind is there, as `result = call()` in a loop does. Times are the least.
+until the next one of its kind is there, as `result = call()` in a loop does. Times are the least,
+of the clock and of all cores' work for the process; page faults are those of a median call.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
+import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +27,10 @@ from mdtensor.api.engine import registry
 from mdtensor.backends.host.result_pool import BOUND, POOL
 
 WAYS = ("out", "pool", "new")
-PEER_TURNS = 3
+CALLS = 6  # of one way in a turn
+PEER_CALLS = 3
 SEVENTH = np.float32(1 / 7)
+Cost = tuple[float, float, float]  # milliseconds, those of all cores' work, page faults
 
 
 @dataclass(frozen=True)
@@ -101,56 +106,68 @@ def _mean_of_slices(u: np.ndarray) -> np.ndarray:
     return total
 
 
-def milliseconds(case: Case, turns: int) -> dict[str, list[float]]:
-    """What the calls of each way took; the first two of ours do not count."""
+def measured(call: Callable[[], np.ndarray], count: int) -> list[Cost]:
+    """What so many calls cost, each of which drops the result of the one before."""
+    found: list[Cost] = []
+    result = None
+    for _ in range(count):
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        work, before = time.process_time(), time.perf_counter()
+        result = call()
+        after, worked = time.perf_counter(), time.process_time()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+        found.append((1e3 * (after - before), 1e3 * (worked - work), faults))
+    del result
+    return found
+
+
+def costs(case: Case, turns: int) -> dict[str, Cost]:
+    """What a call of each way costs; the first two of ours in each turn do not count."""
     operands, bound = case.operands, BOUND()
     out = case.call(*operands)
     exact = case.numpys(*(operand.astype(np.float64) for operand in operands))
     np.testing.assert_allclose(out, exact, rtol=1e-4, atol=1e-4)
     del exact
     registry.engine_for().settle(timeout=300)
-    ways: dict[str, Callable[[], np.ndarray]] = {
-        "out": lambda: case.call(*operands, out=out),
-        "pool": lambda: case.call(*operands),
-        "new": lambda: case.call(*operands),
-    }
-    results: dict[str, np.ndarray] = {}
-    found: dict[str, list[float]] = {way: [] for way in WAYS}
-    for _ in range(turns + 2):
+
+    def into() -> np.ndarray:
+        return case.call(*operands, out=out)
+
+    def fresh() -> np.ndarray:
+        return case.call(*operands)
+
+    found: dict[str, list[Cost]] = {way: [] for way in WAYS}
+    for _ in range(turns):
         for way in WAYS:
             BOUND.set(0 if way == "new" else bound)
-            before = time.perf_counter()
-            results[way] = ways[way]()
-            found[way].append(1e3 * (time.perf_counter() - before))
-            BOUND.set(bound)
-    peers: list[float] = []
-    for _ in range(PEER_TURNS):
-        before = time.perf_counter()
-        results["numpy"] = case.numpys(*operands)
-        peers.append(1e3 * (time.perf_counter() - before))
-    return {**{way: times[2:] for way, times in found.items()}, "numpy": peers}
+            found[way] += measured(into if way == "out" else fresh, CALLS)[2:]
+    BOUND.set(bound)
+    found["numpy"] = measured(lambda: case.numpys(*operands), PEER_CALLS)
+    return {way: _least(each) for way, each in found.items()}
+
+
+def _least(found: Sequence[Cost]) -> Cost:
+    times, works, faults = zip(*found, strict=True)
+    return min(times), min(works), statistics.median(faults)
 
 
 def main() -> None:
-    """Prints a row for each case, and the loads of the machine before and after."""
+    """Prints rows for each case, and the loads of the machine before and after."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--turns", type=int, default=6)
     turns = parser.parse_args().turns
     found = facts()
     print(f"{found['date']}, {processor()}, {os.cpu_count()} cores, {found['device']['name']}")
     print(f"commit {commit()}, numpy {found['numpy']}, load {os.getloadavg()[0]:.1f}")
-    print(
-        f"{'ms, least of ' + str(turns):<18}",
-        *(f"{way:>8}" for way in (*WAYS, "numpy")),
-        "pool/out new/out",
-    )
+    print(f"{'':<30}" + "".join(f"{way:>9}" for way in (*WAYS, "numpy", "pool/out", "new/out")))
     for case in cases():
-        times = {way: min(each) for way, each in milliseconds(case, turns).items()}
-        ratios = [times[way] / times["out"] for way in ("pool", "new")]
-        row = [f"{times[way]:8.2f}" for way in (*WAYS, "numpy")] + [
-            f"{ratio:8.2f}" for ratio in ratios
-        ]
-        print(f"{case.name:<18}", *row, flush=True)
+        each = costs(case, turns)
+        for number, what in enumerate(("ms", "ms of all cores", "page faults")):
+            values = [each[way][number] for way in (*WAYS, "numpy")]
+            ratios = [] if number == 2 else [values[1] / values[0], values[2] / values[0]]
+            row = "".join(f"{value:9.{2 if number < 2 else 0}f}" for value in values)
+            row += "".join(f"{ratio:9.2f}" for ratio in ratios)
+            print(f"{'' if number else case.name:<14}{what:>16}{row}", flush=True)
     print(POOL.now())
     print(f"load {os.getloadavg()[0]:.1f}")
 
