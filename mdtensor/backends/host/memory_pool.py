@@ -114,13 +114,12 @@ class MemoryPool:
 
     def now(self) -> Memory:
         """What there is."""
-        self.settle()
+        self._alone(self._took_all_back)
         return Memory(self._live, self._pooled, self._peak, self.bound(), self._hits, self._misses)
 
     def free(self) -> None:
         """Gives all blocks that no array lies in back to the system."""
-        self.settle()
-        self._alone(self._evicted, 0)
+        self._alone(self._emptied)
 
     def trim(self, idle_s: float) -> None:
         """Gives back what came so many seconds ago, and begins a new period."""
@@ -154,6 +153,8 @@ class MemoryPool:
                 self._is_changing = False
 
     def _recycled(self, size: int) -> Block | None:
+        if size not in self._free:
+            self._take_all_back()
         if not (blocks := self._free.get(size)):
             self._misses += 1
             return None
@@ -200,6 +201,23 @@ class MemoryPool:
         self._free.setdefault(block.nbytes, deque()).append(block)
         self._pooled += block.nbytes
 
+    def _took_all_back(self) -> list[Block]:
+        self._take_all_back()
+        return self._evicted(self._allowed())
+
+    def _emptied(self) -> list[Block]:
+        self._take_all_back()
+        return self._evicted(0)
+
+    def _take_all_back(self) -> None:
+        """Takes the memory of all arrays that are gone, whoever was told of their end.
+
+        An interrupt may have kept it from being settled; or the thread that waits for ends was
+        handed one, which nobody else finds in the queue, and does not run yet.
+        """
+        for lease in [lease for lease in self._leases.values() if lease() is None]:
+            self._take_back(lease)
+
     def _allowed(self) -> int:
         """Bytes that may be pooled."""
         of_live = SHARE_OF_LIVE * max(self._lately, self._before)
@@ -225,9 +243,7 @@ class MemoryPool:
         return block
 
     def _trimmed(self, idle_s: float) -> list[Block]:
-        # Also those of arrays whose end an interrupt kept from being settled, or counted.
-        for lease in [lease for lease in self._leases.values() if lease() is None]:
-            self._take_back(lease)
+        self._take_all_back()
         self._live = sum(lease.block.nbytes for lease in self._leases.values())
         self._pooled = sum(size * len(blocks) for size, blocks in self._free.items())
         self._before, self._lately = self._lately, self._live
