@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import subprocess
 import sys
 import threading
@@ -249,6 +250,15 @@ def test_errors_of_kernels_are_those_of_the_program(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(compiled(a, b), a @ b, rtol=1e-12)
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Interrupts are raised, also in a process that was begun without, as shells' background is."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_never_passes_for_a_result() -> None:
     square = normal(3, 3) / 10
     product(square, square)
