@@ -18,7 +18,7 @@ from mdtensor.api.frameworks.call_text import (
     results_of,
     run,
 )
-from mdtensor.errors import ShapeError, TranslationError
+from mdtensor.errors import ArgumentError, ShapeError, TranslationError
 from mdtensor.specs import TensorSpec
 
 RANDOM = np.random.default_rng(3)
@@ -193,3 +193,21 @@ def test_a_plan_is_for_its_shapes() -> None:
     np.testing.assert_allclose(run(text, a, b), a @ b, rtol=1e-13)
     with pytest.raises(ShapeError, match="the plan has"):
         run(text, a.T, b)
+
+
+def test_a_gradient_is_not_handed_what_it_does_not_read() -> None:
+    text = call_text("einsum", "ij,jk->ik")
+    a, b, cotangent = (RANDOM.standard_normal(shape) for shape in ((3, 4), (4, 5), (3, 5)))
+    back = pullback_text(text, 2, [0, 1], [0], results=False)
+    for_a, for_b = run(back, a, b, cotangent)
+    np.testing.assert_allclose(for_a, cotangent @ b.T, rtol=1e-12)
+    np.testing.assert_allclose(for_b, a.T @ cotangent, rtol=1e-12)
+    reading = call_text("reduce", "ij->i", combine="logaddexp")
+    with pytest.raises(TranslationError, match=r"operands \[1\] are read"):
+        run(pullback_text(reading, 1, [0], [0], results=False), a, np.ones(3))
+    assert not reads_results(reading, (TensorSpec.of((3, 4), "f8"),), wanted=())
+
+
+def test_what_is_no_function_has_no_text() -> None:
+    with pytest.raises(ArgumentError, match="3 is no function"):
+        kept_text(3)  # type: ignore[arg-type]
