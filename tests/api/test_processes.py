@@ -133,7 +133,7 @@ def test_a_forked_process_computes_what_it_has_seen_and_what_it_has_not() -> Non
             id="while another thread opens the device",
         ),
         pytest.param(
-            "mdtensor.api.engine.engine",
+            "mdtensor.api.engine.tiers",
             "without_parts",
             id="while another thread makes a structure's first kernel",
         ),

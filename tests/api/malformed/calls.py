@@ -466,6 +466,13 @@ def _ndimage(rng: random.Random) -> Call:
     }
     known = inspect.signature(function).parameters
     usable = {key: value for key, value in options.items() if key in known}
+    if name.startswith("generic"):
+
+        def of_function(array: Any, derivative: Any, *args: Any, **named: Any) -> Any:
+            return function(array, as_callers(derivative), *args, **named)
+
+        args = (array(6, 5), differences)
+        return Call(f"ndimage.{name}", of_function, args, some(rng, usable))
     return Call(f"ndimage.{name}", function, (array(6, 5), *_FILTERS[name]), some(rng, usable))
 
 

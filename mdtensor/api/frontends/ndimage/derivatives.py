@@ -288,7 +288,7 @@ def _generic(
 
 def _more_arguments(arguments: Any, keywords: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
-        return tuple(arguments), dict(keywords or {})
+        return tuple(arguments), {} if keywords is None else dict(keywords)
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"extra_arguments and extra_keywords: {error}", hint="a tuple and a dict of names"

@@ -118,7 +118,11 @@ def weights_of(weights: Any) -> np.ndarray:
 
 def footprint_of(footprint: Any) -> np.ndarray:
     """Which elements of a window count, on the host."""
-    counted = _on_host("footprint", footprint).astype(bool)
+    window = _on_host("footprint", footprint)
+    try:
+        counted = window.astype(bool)
+    except (TypeError, ValueError) as error:
+        raise FilterError(f"footprint is neither true nor false: {error}") from None
     if not counted.any():
         raise FilterError("All-zero footprint is not supported.")
     return counted

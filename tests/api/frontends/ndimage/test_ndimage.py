@@ -189,6 +189,10 @@ def test_axes() -> None:
         (lambda m: m.uniform_filter(IMAGE, "3x"), "size is '3x', which is no number"),
         (lambda m: m.uniform_filter(IMAGE, "3"), "size is '3', which is no number"),
         (lambda m: m.minimum_filter(IMAGE, (memoryview(b"3"), 2)), "size is <memory at"),
+        (
+            lambda m: m.minimum_filter(IMAGE, footprint=np.zeros((3, 3), "f4,S3")),
+            "footprint is neither true nor false: Cannot cast",
+        ),
         (lambda m: m.gaussian_filter(IMAGE, "1"), "sigma is '1', which is no number"),
         (lambda m: m.uniform_filter(IMAGE, None), "size is None, which is no number"),
         (lambda m: m.uniform_filter(IMAGE, cval=[1, 2]), "cval has 2 values"),
