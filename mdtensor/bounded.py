@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 Key = TypeVar("Key")
@@ -33,3 +34,16 @@ class Bounded(dict[Key, Value]):
             for oldest in list(self)[: -(-self.most // 4)]:
                 self.pop(oldest, None)
         self[key] = value
+
+
+def pairs_of(table: Mapping[Key, Value]) -> list[tuple[Key, Value]]:
+    """The entries of a dict that other threads may change meanwhile; none of them is None.
+
+    `list(table.items())` makes a tuple of each entry, and with any of these the garbage collector
+    may begin, whose callbacks let other threads run.
+
+    >>> pairs_of({"a": 1, "b": 2})
+    [('a', 1), ('b', 2)]
+    """
+    found = [(key, table.get(key)) for key in list(table)]
+    return [(key, value) for key, value in found if value is not None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import threading
 
-from mdtensor.bounded import Bounded
+from mdtensor.bounded import Bounded, pairs_of
 
 
 def test_the_oldest_quarter_leaves_a_full_table() -> None:
@@ -45,3 +47,22 @@ def test_threads_that_fill_and_empty_a_table() -> None:
         thread.join()
     assert not failed
     assert len(table) <= 64 + len(threads)
+
+
+def test_entries_are_listed_while_collections_of_garbage_add_others() -> None:
+    """As other threads may, which run while the collector calls someone."""
+    table = dict.fromkeys(range(3000), 0)
+    added = itertools.count(10**6)
+
+    def add(phase: str, _: object) -> None:
+        table[next(added)] = 1
+
+    before = gc.get_threshold()
+    gc.callbacks.append(add)
+    gc.set_threshold(1)
+    try:
+        found = pairs_of(table)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(add)
+    assert set(range(3000)) <= {key for key, _ in found}

@@ -36,7 +36,7 @@ from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.shape_families import Families, Member
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.kernel_choice import Choice, Unseen
-from mdtensor.bounded import Bounded
+from mdtensor.bounded import Bounded, pairs_of
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
@@ -132,7 +132,7 @@ families: Families[Computation] = Families(lambda: _registry().engine_for())
 
 def forget() -> None:
     """Drops the executables; better kernels may exist."""
-    for key, found in list(_table.items()):
+    for key, found in pairs_of(_table):
         if isinstance(found, Ready):
             _table.pop(key, None)
 

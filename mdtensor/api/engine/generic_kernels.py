@@ -114,9 +114,10 @@ class Structure(Generic[Kernel]):
 
     def _near(self, lengths: tuple[int, ...]) -> tuple[Decision, int] | None:
         nearest, least = None, _NEAR + 1
-        for others, alike in list(self.shapes.items())[:_MOST_NEIGHBOURS]:
+        for others in list(self.shapes)[:_MOST_NEIGHBOURS]:
             distance = max([abs(a - b) for a, b in zip(lengths, others, strict=True)], default=0)
-            if distance < least and alike.first is not None:
+            alike = self.shapes.get(others)
+            if distance < least and alike is not None and alike.first is not None:
                 nearest, least = alike.first, distance
                 if distance == 1:
                     break

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.async_steps import Step
+from mdtensor.bounded import pairs_of
 from mdtensor.errors import count_of
 from mdtensor.translate.md_hom import MDHom
 
@@ -67,7 +68,7 @@ class Recording:
         wanted = item.md_hom, item.arrays, item.device
         return next(
             count
-            for (md_hom, place), count in self._calls.items()
+            for (md_hom, place), count in pairs_of(self._calls)
             if (md_hom, place.arrays, place.device) == wanted
         )
 
@@ -83,7 +84,7 @@ class Recording:
                     place.device,
                     calls,
                 )
-                for (md_hom, place), calls in list(self._calls.items())  # other threads may call
+                for (md_hom, place), calls in pairs_of(self._calls)
                 if md_hom in labels
             ]
         )
@@ -101,7 +102,7 @@ class Recording:
         labels = self._labels()
         lines = [
             f"{count:>8} x {labels.get(md_hom, md_hom)}"
-            for (md_hom, _), count in list(self._calls.items())
+            for (md_hom, _), count in pairs_of(self._calls)
         ]
         return "\n".join(
             (f"{count_of(len(lines), 'computation', 'computations')} recorded", *lines)
