@@ -98,10 +98,10 @@ def conv(
     >>> conv(img, flt, stride=2, padding=1, layout="NHWC,KRSC->NKPQ").shape
     (1, 1, 2, 2)
     >>> conv(img, flt, img, padding=1, epilogue=lambda y, residual: y - 9 * residual)[0, :, :, 0]
-    array([[ 10.,   9.,   6., -13.],
-           [ 12.,   0.,   0., -27.],
-           [  0.,   0.,   0., -39.],
-           [-66., -75., -78., -97.]])
+    array([[ 10.,   9.,   6.,  -9.],
+           [ -9.,   0.,   0., -24.],
+           [-21.,   0.,   0., -36.],
+           [-66., -51., -54., -85.]])
     """
     if operands and epilogue is None:
         raise ShapeError(

@@ -17,11 +17,11 @@ def problem_text(problem: Problem) -> str:
     >>> specs = TensorSpec.of((64, 32)), TensorSpec.of((32, 128))
     >>> print(problem_text(problem_from_md_hom(md_hom_from_einsum("ij,jk->ik", specs))))
     dims i:64 j:32+ k:128
-    read p0 = float32 I0[32*i + j]
-    read p1 = float32 I1[128*j + k]
+    read p0 = float32 I0[j + 32*i]
+    read p1 = float32 I1[k + 128*j]
     compute (p0 * p1)
     combine add: (p0 + p1), from 0
-    write float32 O0[128*i + k]
+    write float32 O0[k + 128*i]
     """
     dims = zip(_names(problem), problem.extents, problem.reduced, strict=True)
     lines = ["dims " + " ".join(f"{dim}:{n}{'+' * is_reduced}" for dim, n, is_reduced in dims)]

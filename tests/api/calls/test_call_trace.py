@@ -156,10 +156,10 @@ def test_a_kernel_for_which_a_better_one_is_sought(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(background_worker, "_PAUSE", 0.5)
     registry.forget()
     with mdt.trace() as seen:
-        mdt.einsum("ij,kj->ki", A, A)
-        engine.settle(timeout=600)
-        mdt.einsum("ij,kj->ki", A, A)
-    first, again = [call.kernels[0].tier for call in seen.calls]
+        for _ in range(3):  # the second one asks again where the first one's kernel was replaced
+            mdt.einsum("ij,kj->ki", A, A)
+            engine.settle(timeout=600)
+    first, _, again = [call.kernels[0].tier for call in seen.calls]
     assert first == "compiling"
     assert again in ("generic", "own")
 

@@ -98,7 +98,7 @@ def gaussian_laplace(
     """The sum of second derivatives of a Gaussian; as scipy.ndimage.gaussian_laplace.
 
     >>> gaussian_laplace([0.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0], 1.0).round(2)
-    array([ 0.29,  1.27,  0.  , -3.19,  0.  ,  1.27,  0.29])
+    array([ 0.3 ,  1.3 ,  0.  , -3.19,  0.  ,  1.3 ,  0.3 ])
     """
     array = array_of(input)
     chosen = axes_of(axes, array.ndim)
