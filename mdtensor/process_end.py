@@ -1,4 +1,4 @@
-"""The end of the process: all that it waits for has one deadline."""
+"""One deadline for everything that the process waits for when it exits."""
 
 from __future__ import annotations
 

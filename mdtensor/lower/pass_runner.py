@@ -30,7 +30,7 @@ class Pass(Generic[Before, Given, After]):
     does: Callable[Concatenate[Before, Given], After]
 
     def __call__(self, value: Before, *args: Given.args, **options: Given.kwargs) -> After:
-        """Does it, and tells who watches."""
+        """Runs the pass, and tells the watcher of this context, if there is one."""
         after = self.does(value, *args, **options)
         if (watcher := _watcher.get()) is not None:
             watcher(self, value, after)

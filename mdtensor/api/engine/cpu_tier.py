@@ -71,14 +71,17 @@ class Served:
 
 
 class CpuPolicy:
-    """When a processor compiles; `seen` are the winners that the store had at the last look."""
+    """The compilation policy of processors: which kernels are compiled, and when.
+
+    `seen` are the winners that the store had at the last look.
+    """
 
     def __init__(self, tiers: Tiers, seen: SeenWinners) -> None:
         self._tiers, self._seen = tiers, seen
         self._target = tiers.target
 
     def now(self, problem: Problem) -> Choice | None:
-        """Nothing: no call waits for a kernel of its own."""
+        """Returns None: on processors no call waits for a kernel of its own."""
 
     def own(self, problem: Problem) -> Choice | None:
         """The kernel that the background compiled for a problem alone, if it did."""

@@ -38,7 +38,9 @@ _MOST_VARIANTS = 6
 
 
 class GpuPolicy:
-    """When a GPU compiles; `structure_of` gives the structure of a general problem.
+    """The compilation policy of GPUs: which kernels are compiled, and when.
+
+    `structure_of` gives the structure of a general problem.
 
     Nothing is held while a compiler runs: two threads that want the same kernel at the same time
     compile it twice. The background compiles only; what touches the device is done by calls, whose
@@ -97,7 +99,7 @@ class GpuPolicy:
         return Choice(problem, schedule, GENERAL, 0.0, source, bound, variant=variant)
 
     def at_once(self, *_: object, use_store: bool) -> None:
-        """Nothing: whether a problem is worth constants takes a look at it."""
+        """Returns None: whether a problem is worth constants takes a look at it."""
 
     def _compiled(self, problem: Problem) -> Made | None:
         """The best kernel of the two that the cost model ranks first that compiles."""

@@ -1,4 +1,4 @@
-"""Tiers: the one table of what runs on a device, whose entries rise.
+"""The kernel table of a device: the best kernel so far of every problem, in rising tiers.
 
 A problem runs by a general kernel of its structure until one with its own constants is compiled,
 and by that one until somebody tunes it. When kernels are compiled, and what runs meanwhile, is up
@@ -50,7 +50,7 @@ class Made:
 
 
 class Tiers:
-    """What runs the `md_hom`s and problems of one device, and the worker that finds better.
+    """The kernels that were chosen on one device, and the worker that compiles better ones.
 
     Keys of `table` begin with whether the store counts, which it does not for problems. Choices for
     `md_hom`s are dropped when there are new kernels; problems keep what they reached. `texts` are
@@ -141,13 +141,13 @@ class Tiers:
             add_general(structure, without_parts(problem, plain(problem)), self._here)
 
     def without_haste(self, structure: Structures, variant: Schedule, seconds: float) -> None:
-        """Compiles a kernel again that was compiled in haste, for a call that takes long by it."""
+        """Recompiles a hasty kernel with optimisation, where the call is expected to take long."""
         if seconds >= WORTH_NO_HASTE:
             compile_thoroughly(structure, variant, self._here)
 
 
 def _height(reached: Choice | Made | None) -> int:
-    """The number of the tier that a problem has reached."""
+    """The tier that a problem has reached, as a number: 0 for none, 3 for a kernel of its own."""
     if isinstance(reached, Choice):
         return 1 if reached.is_general else 3
     return 0 if reached is None else 2

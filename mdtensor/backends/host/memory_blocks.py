@@ -1,4 +1,4 @@
-"""Blocks of memory that the system gave, and the arrays that lie in them."""
+"""Blocks of memory that are mapped from the system, and the arrays in them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def size_class(nbytes: int) -> int:
 
 
 class Block:
-    """Memory that the system gave, zeroed and private, which ends with its last reference."""
+    """An anonymous, private memory map, which is unmapped with its last reference."""
 
     __slots__ = ("_memory", "address", "nbytes", "since")
 
@@ -43,7 +43,7 @@ class Block:
 
 
 class PooledMemory:
-    """The `base` of an array from the pool. It keeps the memory, and gives it to nobody else."""
+    """The `base` of an array of the pool, which keeps its block alive and exports nothing."""
 
     __slots__ = ("__array_interface__", "__block")
 

@@ -42,7 +42,7 @@ Changed = TypeVar("Changed")
 
 
 class Lease(weakref.ref[np.ndarray]):
-    """An array that is there, weakly, and where it lies."""
+    """A weak reference to an array of the pool, with the block that the array lies in."""
 
     __slots__ = ("block",)
 

@@ -27,14 +27,14 @@ class PoolBound:
         self._bytes: int | None = None
 
     def __call__(self) -> int:
-        """The bytes that hold now."""
+        """The bound, in bytes."""
         if self._bytes is None:
             said = os.environ.get(VARIABLE, "")
             self._bytes = bytes_of(said, VARIABLE, 0) if said else usable_memory(_CGROUP) // _PART
         return self._bytes
 
     def set(self, nbytes: int) -> None:
-        """From now on; 0 has nothing pooled."""
+        """Sets the bound, in bytes, from now on; 0 turns the pool off."""
         self._bytes = nbytes
 
 
