@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import os
 import sys
 import threading
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+_Value_co = TypeVar("_Value_co", covariant=True)
+
+
+class cached_property(functools.cached_property[_Value_co]):  # noqa: N801, TID251
+    """An attribute that is computed once for an object, as by `functools`, without a lock.
+
+    Python 3.11 has a lock there, one for all objects of a class: whoever computes the attribute
+    of one lets all others wait, and the child of a fork for ever. Two threads that ask for the
+    same at once may both compute it.
+    """
+
+    def __init__(self, compute: Callable[[Any], _Value_co]) -> None:
+        super().__init__(compute)
+        self.lock = contextlib.nullcontext()
 
 
 class Lock(Protocol):

@@ -42,6 +42,46 @@ def test_a_child_can_take_a_lock_that_was_kept(kept: bool, code: int) -> None:
     assert done.stdout.split() == [str(code), "True"], done.stderr
 
 
+# A thread that computes an attribute for a while, and a child that needs that of another object.
+ATTRIBUTE = """
+import os, signal, threading
+from mdtensor.forks import cached_property
+begun, forked = threading.Event(), threading.Event()
+class Slow:
+    @cached_property
+    def value(self):
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            forked.wait(60)
+        return object()
+slow = Slow()
+thread = threading.Thread(target=lambda: slow.value)
+thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    other = Slow()
+    os._exit(0 if other.value is other.value else 3)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+forked.set()
+thread.join()
+print(code, slow.value is slow.value)
+"""
+
+
+def test_a_child_computes_an_attribute_that_another_thread_was_computing() -> None:
+    """Python 3.11 has one lock for all objects there."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ATTRIBUTE],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.stdout.split() == ["0", "True"], done.stderr
+
+
 FIRST_CALL = """
 import os, threading, time
 import numpy as np, mdtensor as mdt

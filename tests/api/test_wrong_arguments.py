@@ -585,7 +585,11 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "error", "text"), TYPED)
+# Names of tests are the same in every process, and addresses are not.
+IDS = [text.replace(str(PLANE), "a plane").splitlines()[0] for *_, text in TYPED]
+
+
+@pytest.mark.parametrize(("wrong", "error", "text"), TYPED, ids=IDS)
 def test_errors_are_typed(wrong: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         wrong()

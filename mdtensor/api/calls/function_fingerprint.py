@@ -215,7 +215,7 @@ def _behind(given: Any) -> Any:
         return given.fget
     if isinstance(given, staticmethod | classmethod):
         return cast("Any", given).__func__
-    return given.func if isinstance(given, functools.cached_property) else given
+    return given.func if isinstance(given, functools.cached_property) else given  # noqa: TID251
 
 
 def _of_function(function: types.FunctionType, visited: Visited) -> Hashable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 
 from mdtensor.api.arrays import invalidation
 from mdtensor.api.engine.cpu_tier import CpuPolicy
@@ -24,7 +24,7 @@ from mdtensor.autotune.store.rows import WinnerRow
 from mdtensor.autotune.store.store import Store
 from mdtensor.backends.protocol import Device
 from mdtensor.errors import CompileError, LoweringError
-from mdtensor.forks import keep_over_forks
+from mdtensor.forks import cached_property, keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource
 from mdtensor.lower.problem.generic_problem import GENERALISE
 from mdtensor.lower.problem.problem import Problem

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
-from functools import cached_property
 from typing import Any
 
 from mdtensor.backends.host.binary_cache import Binaries, Compiled, MachineCode, folder_of_kept
 from mdtensor.errors import CompileError, NoDeviceError
+from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import KernelSource, numbered
 
 INSTALL_HINT = "pip install 'mdtensor[cuda12]' or 'mdtensor[cuda13]', as the driver allows"

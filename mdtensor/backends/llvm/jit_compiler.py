@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
 from importlib import import_module
 from itertools import count
 from typing import Any
 
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode
 from mdtensor.errors import CompileError
-from mdtensor.forks import keep_over_forks
+from mdtensor.forks import cached_property, keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource, numbered
 
 # Characters of the longest text whose registers are assigned well: 35 ms each 100,000.

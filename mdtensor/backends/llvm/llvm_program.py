@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from mdtensor.backends.host.aligned_memory import aligned_empty
 from mdtensor.backends.host.launch_expressions import evaluated
 from mdtensor.backends.llvm.native_launch import NativeLaunch
+from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 
 Launcher = Callable[..., None]

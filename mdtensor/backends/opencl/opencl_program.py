@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from mdtensor.backends.opencl.opencl_kernels import ADDRESS, Kernels, Launch, La
 from mdtensor.backends.opencl.opencl_launchers import launcher_of, remembering_launcher_of
 from mdtensor.backends.opencl.opencl_waits import returning
 from mdtensor.errors import LaunchError
+from mdtensor.forks import cached_property
 from mdtensor.kernels.kernel_source import ALIGNMENT, KernelSource
 
 # Calls of a thread until a program has kernel objects of its own there. Making one takes 4 µs

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from mdtensor.errors import LoweringError
+from mdtensor.forks import cached_property
 from mdtensor.lower.ir.index import Index, as_index
 from mdtensor.lower.pass_runner import Pass, run
 from mdtensor.lower.problem.merge_dims import Merging

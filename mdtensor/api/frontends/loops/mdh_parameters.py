@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from mdtensor.api.arrays.operands import (
 from mdtensor.api.calls.function_fingerprint import function_key
 from mdtensor.api.frontends.loops.buffer_types import BufferType
 from mdtensor.errors import ArgumentError, DTypeError, ShapeError, TranslationError
+from mdtensor.forks import cached_property
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.loop_nests.loop_arguments import program_of, stored
 
@@ -142,7 +142,7 @@ class DirectiveParameters:
         in_place = tuple(n for n in arrays if n in self.written and _may_be_kept(arrays, n, xp))
         return Bound(arrays, values, omitted, in_place)
 
-    @functools.cached_property
+    @cached_property
     def written(self) -> set[str]:
         """Parameters into whose elements the function may store."""
         if self._is_point:
