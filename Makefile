@@ -1,12 +1,14 @@
 # `make` lists the tasks. Each one sets up .venv by itself; all that it needs is Python 3.11 or newer.
 # PYTHON=python3.12 and EXTRAS=cpu,test,demo,cuda13 change what `make clean venv` sets up,
-# ARGS="…" goes to the tool behind a task.
+# ARGS="…" goes to the tool behind a task, JOBS=4 to the tests.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS ?= cpu,test,demo
 ARGS ?=
+# Processes that share the tests. Each compiles, and computes with as many threads as there are cores.
+JOBS ?= 2
 
 # Some machines tune OpenBLAS for another processor, which halves NumPy's speed.
 unexport OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -31,7 +33,7 @@ format: $(VENV)/installed ## Rewrite the sources as the checks want them.
 	$(BIN)/ruff format .
 
 test: $(VENV)/installed ## All tests that need no GPU.
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-gpu: $(VENV)/installed ## Tests on a GPU (EXTRAS=…,cuda13); a missing one is a failure.
 	$(BIN)/python -m pytest --gpu -m gpu $(ARGS)

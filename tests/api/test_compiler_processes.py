@@ -24,7 +24,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 HEAD = """
-    import os, signal, sys, threading, time
+    import faulthandler, os, signal, sys, threading, time
     import numpy as np
     import mdtensor as mdt
     import mdtensor.api.engine.compiler_process as compilers
@@ -59,6 +59,7 @@ def shown(program: str, status: int = 0) -> str:
     out, trouble = process.communicate(timeout=250)
     assert process.returncode == status, trouble
     assert "Exception ignored" not in trouble
+    assert "Timeout (" not in trouble, trouble  # where a child stood that did not end
     return out
 
 
