@@ -176,15 +176,15 @@ class _Child:
         self._command.append(json.dumps(sys.path))
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
         self._received = bytearray()
-        started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
+        started: queue.SimpleQueue[subprocess.Popen[bytes] | Exception] = queue.SimpleQueue()
         # The child dies with the *thread* that started it: so that thread waits for its end.
         self._thread = threading.Thread(target=self._attend, args=(started,), daemon=True)
         try:
             self._thread.start()
             process = started.get()
         except RuntimeError as error:  # there are too many threads, or the interpreter ends
-            process = OSError(error)
-        if isinstance(process, OSError):
+            process = error
+        if isinstance(process, Exception):
             raise TuningError(f"cannot start a worker process: {process}")
         self._parent = os.getpid()
         self._process = process
@@ -195,7 +195,7 @@ class _Child:
         os.set_blocking(self._requests, False)
         os.set_blocking(self._replies, False)
 
-    def _attend(self, started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError]) -> None:
+    def _attend(self, started: queue.SimpleQueue[subprocess.Popen[bytes] | Exception]) -> None:
         try:
             process = subprocess.Popen(
                 self._command,
@@ -206,7 +206,7 @@ class _Child:
                 env=self._environment,
                 start_new_session=True,
             )
-        except OSError as error:
+        except Exception as error:  # who waits for the process must learn of any
             started.put(error)
             return
         started.put(process)

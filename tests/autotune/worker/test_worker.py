@@ -34,6 +34,17 @@ def test_requests_are_served_by_one_process():
     assert ends(first["pid"])
 
 
+@pytest.mark.parametrize("error", [MemoryError("no room"), ValueError("embedded null byte")])
+def test_whoever_waits_for_a_process_learns_why_there_is_none(monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(subprocess, "Popen", fails)
+    with pytest.raises(TuningError) as caught:
+        Worker(f"{TARGETS}:echo").begin()
+    assert str(caught.value) == f"cannot start a worker process: {error}"
+
+
 @pytest.mark.parametrize("deed", ["hang", "hang_in_c"])
 def test_a_hang_is_killed_in_time_and_the_next_call_restarts(worker, deed):
     pid = worker.call({"do": "signals"}, timeout_s=60)["pid"]
