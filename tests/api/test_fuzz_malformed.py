@@ -99,13 +99,16 @@ def test_what_is_slow_or_untyped_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         outcomes.append(fuzz_malformed.outcome("0/0"))
         return outcomes[-1]
 
-    monkeypatch.setattr(fuzz_malformed, "LONGEST", 1e-9)
+    monkeypatch.setattr(fuzz_malformed, "LONGEST_RIGHT", 1e-9)
     assert made(lambda: mdt.spec((3,))).kind == "SLOW"
-    monkeypatch.setattr(fuzz_malformed, "LONGEST", 60.0)
+    monkeypatch.setattr(fuzz_malformed, "LONGEST_RIGHT", 60.0)
     assert made(lambda: mdt.spec((3,))).kind == RIGHT
+    monkeypatch.setattr(fuzz_malformed, "LONGEST", 1e-9)
+    assert made(lambda: mdt.spec("3")).kind == "SLOW"
+    monkeypatch.setattr(fuzz_malformed, "LONGEST", 60.0)
     assert made(lambda: within_mdtensor(IndexError("x"))).kind == UNTYPED
     assert made(lambda: NotImplemented).kind == UNTYPED
-    assert "IndexError: x (test_fuzz_malformed.py:" in outcomes[2].words
+    assert "IndexError: x (test_fuzz_malformed.py:" in outcomes[3].words
 
 
 @pytest.mark.parametrize(

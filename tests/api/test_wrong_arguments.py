@@ -23,6 +23,7 @@ from mdtensor.errors import (
     ShapeError,
     SubscriptError,
     TranslationError,
+    shown,
 )
 
 A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
@@ -536,6 +537,16 @@ TYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: mdt.reduce("ij->i", A, dtype="9" * 5000),
         DTypeError,
         "'" + "9" * 78 + "… is no element type\n  hint: such as f4, float64, i1",
+    ),
+    (
+        lambda: mdt.reduce("ij->", A, extents={None: 2}, combine="argmin"),  # type: ignore[dict-item]
+        SubscriptError,
+        "extents names a dim None\n  hint: a name: {'r': 3}",
+    ),
+    (
+        lambda: mdt.conv(np.ones((1, 6, 6, 2)), np.ones((4, 3, 3, 2)), transposed=A),  # type: ignore[arg-type]
+        DTypeError,
+        f"transposed is {shown(A)}\n  hint: True or False",
     ),
     (
         lambda: mdt.einsum("2i+a,a->i", [1, 2], [1, 2], extents={"i": 10**5000}),

@@ -102,13 +102,28 @@ def _dtype(operand: Any) -> Any:
     """NumPy's type of an operand, of 32 bits where JAX has no more; or one of JAX's own."""
     given: Any = getattr(operand, "dtype", None)
     if given is None:
-        try:
-            return _jax().numpy.result_type(operand)
-        except OverflowError:
-            raise DTypeError(f"{shown(operand)} is larger than any number of an array") from None
+        return _dtype_of_number(operand)
     if not _is_numpys(given) or given.char not in COMPUTED or not given.isnative:
         return given
     return _jax().dtypes.canonicalize_dtype(given)
+
+
+def _dtype_of_number(number: float | complex) -> Any:
+    """JAX's type of a number of Python's; raises DTypeError where it has none for one as large."""
+    try:
+        dtype: Any = _jax().numpy.result_type(number)
+    except OverflowError:
+        dtype = None
+    if dtype is None or (isinstance(number, int) and not _holds(dtype, number)):
+        raise DTypeError(f"{shown(number)} is larger than any number of an array")
+    return dtype
+
+
+def _holds(dtype: Any, number: int) -> bool:
+    if dtype.kind not in "iu":
+        return True
+    limits = np.iinfo(dtype)
+    return int(limits.min) <= number <= int(limits.max)
 
 
 def _is_numpys(dtype: Any) -> bool:

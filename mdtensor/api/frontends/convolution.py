@@ -204,16 +204,16 @@ def _geometry(
 
     Raises ShapeError for the wrong number of numbers and for numbers out of range.
     """
-    rank = layout.rank
+    rank, turned = layout.rank, flag("transposed", transposed)
     outside = _numbers("output_padding", output_padding, rank, 0)
-    if any(outside) and not transposed:
+    if any(outside) and not turned:
         raise ShapeError("output_padding belongs to transposed convolutions", hint="padding=…")
     return Geometry(
         _numbers("stride", stride, rank, 1),
         _padding(padding, rank),
         _numbers("dilation", dilation, rank, 1),
         _numbers("groups", groups, 1, 1)[0],
-        flag("transposed", transposed),
+        turned,
         outside,
     )
 

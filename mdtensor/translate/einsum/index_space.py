@@ -10,6 +10,7 @@ import itertools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mdtensor.errors import DTypeError, SubscriptError, shown
 from mdtensor.specs import TensorSpec
@@ -116,6 +117,8 @@ def _order(subscripts: Subscripts, inputs: Sequence[tuple[AffineSum, ...]]) -> t
 def _checked(extents: Mapping[str, int]) -> dict[str, int]:
     given: dict[str, int] = {}
     for name, extent in extents.items():
+        if not (isinstance(cast("object", name), str) and name.isidentifier()):
+            raise SubscriptError(f"extents names a dim {shown(name)}", hint="a name: {'r': 3}")
         try:
             given[name] = operator.index(extent)
         except TypeError:

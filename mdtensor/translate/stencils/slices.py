@@ -6,6 +6,7 @@ and an assembly of blocks are sources whose elements are read like those of an a
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from mdtensor.errors import IndexingError, ShapeError, shown
+from mdtensor.options import MOST_AXES
 from mdtensor.translate.combine import named
 from mdtensor.translate.scalar import Expr, Number, as_expr, param
 from mdtensor.translate.trees import params_in, substitute, unified
@@ -143,14 +145,7 @@ def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Exp
 
     `build` makes the expression from theirs. Raises ShapeError where shapes do not fit.
     """
-    shapes = [operand.shape for operand in operands if isinstance(operand, Fused)]
-    try:
-        shape = np.broadcast_shapes(*shapes)
-    except (RuntimeError, ValueError):  # there may be too many axes
-        raise ShapeError(
-            f"shapes {', '.join(map(str, dict.fromkeys(shapes)))} do not broadcast",
-            hint="axes are matched from the last one on; np.newaxis adds one of extent 1",
-        ) from None
+    shape = _broadcast_shape([operand.shape for operand in operands if isinstance(operand, Fused)])
     reads: dict[Read, Expr] = {}
     elements: list[Expr] = []
     is_renumbered = False
@@ -169,6 +164,22 @@ def combined(operands: Sequence[Fused | Expr | Number], build: Callable[..., Exp
         value = unified(value)  # the operands share what they shared before
     fused = Fused(shape, value, tuple(reads))
     return fused if _takes_all(value, elements) else _without_unused(fused)
+
+
+def _broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape to which all of these broadcast.
+
+    NumPy's own function takes 32 axes, and its arrays have up to 64.
+    """
+    distinct = tuple(dict.fromkeys(shapes))
+    columns = itertools.zip_longest(*map(reversed, distinct), fillvalue=1)
+    extents = [{*column} - {1} or {1} for column in columns]
+    if any(len(found) > 1 for found in extents) or len(extents) > MOST_AXES:
+        raise ShapeError(
+            f"shapes {', '.join(map(str, distinct))} do not broadcast",
+            hint="axes are matched from the last one on; np.newaxis adds one of extent 1",
+        )
+    return tuple(extent for (extent,) in reversed(extents))
 
 
 def _renumbered(expr: Expr, elements: Sequence[Expr]) -> Expr:

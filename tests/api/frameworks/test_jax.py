@@ -345,6 +345,8 @@ def test_wrong_calls_are_refused_while_programs_are_traced() -> None:
         (DTypeError, "stride", lambda: ours.conv(image, filters, stride=1.5)),  # type: ignore[arg-type]
         (ArgumentError, "3 is no function", lambda: ours.operator(3)),  # type: ignore[arg-type]
         (TranslationError, "not one computation", lambda: ours.operator(twice)(a)),
+        (DTypeError, "larger than any number", lambda: ours.scan("i->i", -(10**20), dim="i")),
+        (DTypeError, "larger than any number", lambda: ours.einsum("->", 10**20)),
         (DTypeError, "float8", lambda: ours.einsum("ij->", a.astype(jnp.float8_e4m3fn))),
         (DTypeError, "key<", lambda: ours.einsum("i->", jax.random.split(jax.random.key(0)))),
         (DTypeError, "byte order", lambda: ours.einsum("i->", np.ones(3, ">f8"))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -75,13 +76,12 @@ def _computation(
     steps: list[Step] = []
     ends: list[tuple[int, TensorSpec]] = []
     weights, temporaries = 1, 0
+    md_homs_of = functools.cache(md_homs_from_filter)  # rows have most passes in common
     for row in rows:
         slot, field = 0, specs[0]
         for position, given in enumerate(row):
             reads = (slot, weights) if given.weighted else (slot,)
-            md_homs = md_homs_from_filter(
-                given, field, out, specs[weights] if given.weighted else None
-            )
+            md_homs = md_homs_of(given, field, out, specs[weights] if given.weighted else None)
             weights += given.weighted
             is_last = join is None and position == len(row) - 1
             temporaries += not is_last

@@ -147,3 +147,12 @@ def test_a_plan_of_a_derivative() -> None:
 def test_wrong_arguments(call: Any, error: type[MdtensorError], message: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         call(mdt.ndimage)
+
+
+@pytest.mark.parametrize(("name", "args"), [CALLS[2], CALLS[4]])
+def test_derivatives_of_more_axes_than_scipy_has(name: str, args: tuple[Any, ...]) -> None:
+    """SciPy computes wrong values from 33 axes on; axes of extent 1 add nothing to these."""
+    image = IMAGE[:3, :2]
+    expected = getattr(scipy.ndimage, name)(image, *args)
+    result = getattr(mdt.ndimage, name)(image.reshape((1,) * 32 + image.shape), *args)
+    np.testing.assert_allclose(result.reshape(image.shape), expected, rtol=1e-12, atol=1e-12)
