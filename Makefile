@@ -12,6 +12,8 @@ JOBS ?= 2
 
 # Some machines tune OpenBLAS for another processor, which halves NumPy's speed.
 unexport OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+# With it, each of the processes that tests begin compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
