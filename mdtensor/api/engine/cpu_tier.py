@@ -32,6 +32,7 @@ from mdtensor.api.engine.kernel_choice import (
     specialised,
 )
 from mdtensor.api.engine.launch_counter import Counted
+from mdtensor.api.engine.scratch_bound import takes_scratch
 from mdtensor.api.engine.tiers import Tiers
 from mdtensor.api.engine.winner_index import SeenWinners
 from mdtensor.backends.protocol import Program
@@ -144,7 +145,10 @@ class CpuPolicy:
     ) -> Decision | None:
         """How a shape is computed, if that is known of it or of one near it."""
         decision = structure.decided(sizes, WORTH_THREADS, WORTH_OWN_KERNEL)
-        if decision is None or sizes in structure.alike(sizes).decisions:
+        if decision is None or not decision.scaled:
+            return decision
+        source, _ = structure.variants[decision.variant]
+        if not takes_scratch(source):
             return decision
         parts = parts_of(structure, sizes, decision, self._target)
         return decision if serves(structure, sizes, decision.variant, parts, problem) else None
@@ -183,9 +187,8 @@ class CpuPolicy:
         seconds = served.decision.seconds
         if seconds >= WORTH_OWN_KERNEL or len(self._tiers.texts) >= _MAX_OWN:
             return program
-        often = replace(served, often=True)
         launches = math.ceil(WORTH_OFTEN / seconds)
-        return Counted(program, launches, lambda: self._ask(often))
+        return Counted(program, launches, lambda: self._ask(replace(served, often=True)))
 
     # What the background does.
 

@@ -24,11 +24,15 @@ Kernel = TypeVar("Kernel")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a shape is computed: by which general schedule, among how many groups; seconds."""
+    """How a shape is computed: by which general schedule, among how many groups; seconds.
+
+    It is `scaled` where the cost model was asked for another shape, which is near this one.
+    """
 
     variant: Schedule
     groups: int
     seconds: float
+    scaled: bool = False
 
 
 @dataclass(slots=True)
@@ -100,17 +104,21 @@ class Structure(Generic[Kernel]):
         one thread would compute for `least` seconds or several for less than that, and from
         `most` seconds on, of which the cost model takes no part.
         """
-        alike = self.alike(sizes)
-        if (known := alike.decisions.get(sizes)) is not None:
-            return known
-        found = alike.first or self._near(self._lengths(sizes))
+        # Shapes that nobody decided leave nothing here.
+        lengths = self._lengths(sizes)
+        alike, found = self.shapes.get(lengths), None
+        if alike is not None:
+            if (known := alike.decisions.get(sizes)) is not None:
+                return known
+            found = alike.first
+        found = found or self._near(lengths)
         if found is None:
             return None
         near, points = found
         seconds = near.seconds * self._points(sizes) / points
         if seconds >= most or (seconds > 2 * least if near.groups == 1 else seconds < least / 2):
             return None
-        return Decision(near.variant, near.groups, seconds)
+        return Decision(near.variant, near.groups, seconds, scaled=True)
 
     def _near(self, lengths: tuple[int, ...]) -> tuple[Decision, int] | None:
         nearest, least = None, _NEAR + 1

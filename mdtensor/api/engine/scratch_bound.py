@@ -14,6 +14,11 @@ from mdtensor.lower.problem.problem import Problem
 from mdtensor.lower.problem.scratch_memory import ALLOWANCE, most_scratch
 
 
+def takes_scratch(source: KernelSource) -> bool:
+    """Whether a program's kernels take scratch memory at all."""
+    return any(entry.scratch.terms for entry in source.entries)
+
+
 def has_scratch(source: KernelSource, sizes: Sequence[int], problem: Callable[[], Problem]) -> bool:
     """Whether a program's kernels, launched with these sizes, take what the problem may have."""
     needed = [entry.scratch for entry in source.entries if entry.scratch.terms]

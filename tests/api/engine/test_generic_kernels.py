@@ -42,8 +42,16 @@ def test_the_seconds_of_a_near_shape_go_with_its_points(structure: Structure[str
     found = structure.decided(sizes(40, 30, 40), LEAST, MOST)
     assert found is not None
     assert found.groups == 1
+    assert found.scaled
     assert found.seconds == pytest.approx(8e-6)
     assert structure.decided(sizes(20, 30, 260), LEAST, MOST) is None, "not near"
+
+
+def test_shapes_that_nobody_decided_leave_nothing(structure: Structure[str]) -> None:
+    structure.decide(sizes(20, 30, 40), decision(structure, 1, 4e-6))
+    for m in (40, 80, 160, 320):
+        structure.decided(sizes(m, 30, 40), LEAST, MOST)
+    assert len(structure.shapes) == 1, "they would take the places of neighbours"
 
 
 @pytest.mark.parametrize(
