@@ -441,9 +441,9 @@ def _in_full(
         _recording.reset(token)
     noted = notes[0] if len(notes) == 1 and generation == invalidation.generation() else None
     if noted is not None and len(set(map(id, arrays))) == len(arrays):
-        launch = launch_of(noted, arrays, result, options.get("out"), known.get(key))
-        if launch is not None:
-            _keep(known, key, launch, generation)
+        found = launch_of(noted, arrays, result, options.get("out"))
+        if found is not None:
+            _keep_by_content(known, key, *found, arrays, generation)
     call_trace.kept(key, known)
     return originals.get(id(result), result)
 
@@ -457,6 +457,25 @@ def _keep(
     """Keeps a launch that was chosen in a generation, as long as there is no later one."""
     if generation == invalidation.generation():
         known.keep(key, launch)
+
+
+def _keep_by_content(
+    known: Bounded[tuple[object, ...], Launch],
+    key: tuple[object, ...],
+    launch: Launch,
+    positions: tuple[int, ...],
+    arrays: Sequence[Any],
+    generation: int,
+) -> None:
+    """Keeps a launch that depends on what the arrays at these positions contain."""
+    if not positions:
+        _keep(known, key, launch, generation)
+        return
+    asks = known.get(key)
+    if not isinstance(asks, ByContent) or asks.positions != positions:
+        asks = ByContent(known, positions)
+    _keep(known, asks.key(arrays), launch, generation)
+    _keep(known, key, asks, generation)
 
 
 def _told_apart(

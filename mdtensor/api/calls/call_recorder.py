@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ OUT: Any = object()
 """What a launch gives for the tuple of arrays that its caller gave as `out`."""
 
 _MOST_BYTES = 4096  # of arrays that count by their content
-_MOST_CONTENTS = 64
 _WRITEABLE, _OWNED_AND_WRITEABLE = 0x400, 0x404  # bits of `flags.num`
 _ndarray = np.ndarray
 _may_share_memory = np.may_share_memory
@@ -45,11 +44,12 @@ class Noted:
 
 
 def launch_of(
-    noted: Noted, given: Sequence[Any], returned: Any, out: Any, before: Launch | None
-) -> Launch | None:
-    """The launch that repeats a recorded call; None where the call did more than run it.
+    noted: Noted, given: Sequence[Any], returned: Any, out: Any
+) -> tuple[Launch, tuple[int, ...]] | None:
+    """The launch that repeats a recorded call, and the numbers of arrays that it depends on.
 
-    The arrays that it was given and did not hand to kernels count by what they contain.
+    These are those that the call was given and did not hand to kernels: they count by what they
+    contain. None where the call did more than run kernels, or where these are large.
     """
     numbers = {id(array): number for number, array in enumerate(given)}
     reads = [numbers.get(id(operand)) for operand in noted.operands]
@@ -60,9 +60,9 @@ def launch_of(
         return None
     launch = telling(_direct(noted, given, order, targets, returned, out), noted.served_by)
     others = tuple(sorted({*range(len(given))}.difference(order, targets)))
-    if launch is None or not others:
-        return launch
-    return _by_content(launch, given, others, before)
+    if launch is None or (others and not _is_small([given[n] for n in others])):
+        return None
+    return launch, others
 
 
 def _direct(
@@ -180,40 +180,38 @@ def _is_free(target: Array, array: Any) -> bool:
 
 
 class ByContent:
-    """The launches of calls that differ in what some arrays contain, such as a filter's weights."""
+    """What a call cache has for calls that depend on what some arrays contain, as on weights.
 
-    def __init__(self, positions: tuple[int, ...]) -> None:
+    The launches are in the cache as well: contents are parts of their keys, behind this object in
+    the place of what the caller wrote.
+    """
+
+    def __init__(self, known: Mapping[tuple[object, ...], Launch], positions: tuple[int, ...]):
         self.positions = positions
-        self.known: dict[tuple[object, ...], Launch] = {}
+        self._known_get = known.get
 
     def __call__(self, *arrays: Any) -> Any:
         """Runs the launch for these contents."""
-        launch = self.launch_for(arrays)
+        launch = self._known_get(self.key(arrays))
         return REFUSED if launch is None else launch(*arrays)
 
     def launch_for(self, arrays: Sequence[Any]) -> Launch | None:
         """The launch for arrays that have these contents."""
-        return self.known.get(tuple([_content(arrays[n]) for n in self.positions]))
+        return self._known_get(self.key(arrays))
+
+    def key(self, arrays: Sequence[Any]) -> tuple[object, ...]:
+        """The key of the launch for arrays with these contents."""
+        return self, *[_content(arrays[n]) for n in self.positions]
 
 
 def _content(array: Any) -> object:
     return array.tobytes() if hasattr(array, "tobytes") else repr(array)
 
 
-def _by_content(
-    launch: Launch, given: Sequence[Any], positions: tuple[int, ...], before: Launch | None
-) -> Launch | None:
-    apart = [given[n] for n in positions]
+def _is_small(apart: Sequence[Any]) -> bool:
+    """Whether arrays may count by what they contain."""
     if any(type(array) is invalidation.cupy_array for array in apart):
-        return None
-    if sum(getattr(array, "nbytes", 0) for array in apart) > _MOST_BYTES:
-        return None
+        return False
     if any(getattr(array, "dtype", np.dtype("?")).hasobject for array in apart):
-        return None
-    table = before
-    if not isinstance(table, ByContent) or table.positions != positions:
-        table = ByContent(positions)
-    if len(table.known) >= _MOST_CONTENTS:
-        table.known.clear()
-    table.known[tuple(map(_content, apart))] = launch
-    return table
+        return False
+    return sum(getattr(array, "nbytes", 0) for array in apart) <= _MOST_BYTES

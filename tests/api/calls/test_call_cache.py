@@ -204,6 +204,20 @@ def test_weights_of_filters_count_by_what_they_contain(monkeypatch: pytest.Monke
     )
 
 
+def test_contents_are_entries_of_the_call_cache_and_do_not_drop_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import scipy.ndimage as peer
+
+    u, many = drawn(5, 6), [np.array([n, 1.0, n + 2]) for n in range(70)]
+    for weights in many:
+        ndimage.correlate1d(u, weights, axis=0)
+    monkeypatch.setattr(call_cache, "_in_full", refuse)
+    for weights in many:
+        found = ndimage.correlate1d(u, weights, axis=0)
+        np.testing.assert_allclose(found, peer.correlate1d(u, weights, axis=0), atol=1e-12)
+
+
 def test_filters_warn_every_time() -> None:
     u, footprint = drawn(5, 5), np.array([[0, 1], [1, 1]])
     for _ in range(3):
