@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from mdtensor.api.calls.computation import Computation, Step, call
 from mdtensor.api.frontends.ndimage.filter_arguments import check_origin
 from mdtensor.errors import FilterError
 from mdtensor.specs import TensorSpec
+from mdtensor.translate.md_hom import MDHom
 from mdtensor.translate.scalar import Expr
 from mdtensor.translate.stencils.borders import Border
 from mdtensor.translate.stencils.md_hom_from_filter import (
@@ -76,17 +76,21 @@ def _computation(
     steps: list[Step] = []
     ends: list[tuple[int, TensorSpec]] = []
     weights, temporaries = 1, 0
-    md_homs_of = functools.cache(md_homs_from_filter)  # rows have most passes in common
+    # Rows have most passes in common. Keys have no extents, which families of shapes watch.
+    made: dict[Hashable, tuple[MDHom, ...]] = {}
     for row in rows:
         slot, field = 0, specs[0]
         for position, given in enumerate(row):
             reads = (slot, weights) if given.weighted else (slot,)
-            md_homs = md_homs_of(given, field, out, specs[weights] if given.weighted else None)
+            window = specs[weights] if given.weighted else None
             weights += given.weighted
+            key = given, position == 0, window and window.dtype
+            if key not in made:
+                made[key] = md_homs_from_filter(given, field, out, window)
             is_last = join is None and position == len(row) - 1
             temporaries += not is_last
             slot, field = result if is_last else result + temporaries, out
-            steps += [Step(md_hom, reads, (slot,)) for md_hom in md_homs]
+            steps += [Step(md_hom, reads, (slot,)) for md_hom in made[key]]
         ends.append((slot, field))
     if join is not None:
         steps.append(joining(ends, join, result, out))
