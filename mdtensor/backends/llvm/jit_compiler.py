@@ -10,12 +10,15 @@ from typing import Any
 
 from mdtensor.backends.host.binary_cache import Compiled, MachineCode
 from mdtensor.errors import CompileError
-from mdtensor.forks import cached_property, keep_over_forks
+from mdtensor.forks import keep_over_forks
 from mdtensor.kernels.kernel_source import KernelSource, numbered
 
 # Characters of the longest text whose registers are assigned well: 35 ms each 100,000.
 _OPTIMISED_FULLY = 400_000
 _PASSES = ("sroa", "simplify_cfg")
+# Programs of a linker. LLVM keeps 9 kB of each that was released until its linker ends, and a
+# linker takes 100 kB.
+_MOST_OF_LINKER = 32
 
 
 class JitCompiler:
@@ -31,11 +34,24 @@ class JitCompiler:
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self._lock = threading.Lock()
         self._numbers = count()
+        self._linker: Any = None
+        # By level of optimisation. LLVM loses a part of each that ends, 1.7 kB.
+        self._pipelines: dict[int, tuple[Any, Any]] = {}
         keep_over_forks(self._lock)
 
-    @cached_property
-    def _linker(self) -> Any:
-        return self.llvm.create_lljit_compiler(self._machine(2))
+    def _linker_of(self, number: int) -> Any:
+        """The linker of a program, which ends with the last program that it linked."""
+        if number % _MOST_OF_LINKER == 0:
+            self._linker = self.llvm.create_lljit_compiler(self._machine(2))
+        return self._linker
+
+    def _pipeline(self, level: int) -> tuple[Any, Any]:
+        """What makes machine code at a level of optimisation, and the builder of its passes."""
+        if level not in self._pipelines:
+            machine = self._machine(level)
+            options = self.llvm.create_pipeline_tuning_options(speed_level=2)
+            self._pipelines[level] = machine, self.llvm.create_pass_builder(machine, options)
+        return self._pipelines[level]
 
     def _machine(self, level: int) -> Any:
         target = self.llvm.Target.from_triple(self.llvm.get_process_triple())
@@ -55,18 +71,17 @@ class JitCompiler:
         """
         with self._lock:
             module = self._parsed(text)
-            machine = self._machine(0 if hasty or len(text) >= _OPTIMISED_FULLY else 2)
-            self._optimise(module, machine)
+            level = 0 if hasty or len(text) >= _OPTIMISED_FULLY else 2
+            machine, builder = self._pipeline(level)
+            self._optimise(module, builder)
             return bytes(machine.emit_object(module))
 
-    def _optimise(self, module: Any, machine: Any) -> None:
+    def _optimise(self, module: Any, builder: Any) -> None:
         """Passes that kernels need: schedules have unrolled their loops and made their vectors.
 
         A pipeline as compilers of C have it takes much longer, and makes nothing faster; nor did
         combinations of instructions and the rotation of loops, a fifth of the time.
         """
-        options = self.llvm.create_pipeline_tuning_options(speed_level=2)
-        builder = self.llvm.create_pass_builder(machine, options)
         passes = self.llvm.create_new_module_pass_manager()
         for name in _PASSES:
             getattr(passes, f"add_{name}_pass")()
@@ -90,8 +105,11 @@ class JitCompiler:
             builder = self.llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
             for name in names:
                 builder = builder.export_symbol(name)
+            number = next(self._numbers)
+            linker = self._linker_of(number)
             try:
-                library = builder.link(self._linker, f"program_{next(self._numbers)}")
+                library = builder.link(linker, f"program_{number}")
             except RuntimeError as error:
                 raise CompileError(f"LLVM refused machine code: {error}") from None
+            library.linker = linker  # which thus ends later
             return [int(library[name]) for name in names], library
