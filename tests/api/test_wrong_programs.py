@@ -38,6 +38,7 @@ from mdtensor.errors import MdtensorError
 D = Buffer[fp64]
 X, M = np.arange(6.0), np.ones((6, 6))
 PEOPLE = np.zeros(3, [("name", "S8"), ("born", "i4")])
+NAMES = np.zeros(3, [("name", "S8")])
 WRONG: list[Callable[[], Any]] = []
 
 
@@ -109,6 +110,286 @@ def loops_over_a_list_that_holds_itself():
     x = []
     x.append(x)
     copied(np.zeros(1), x)
+
+
+# --- what is no number, compared or asked whether it is true -----------------------------------
+
+
+@wrong
+def rows_that_are_compared():
+    """
+    ProgramError: a row of A: float64[6, 6] is used as a whole: a comparison
+      y[i] = 1 if A[i] == B[i] else 0
+                  ^
+      HERE, in equal_rows
+      hint: loop over its elements
+    """
+
+    @mdh
+    def equal_rows(y, A, B):
+        for i in range(len(A)):
+            y[i] = 1 if A[i] == B[i] else 0
+
+    equal_rows(np.zeros(6), M, M)
+
+
+@wrong
+def rows_that_differ():
+    """
+    ProgramError: a row of A: float64[6, 6] is used as a whole: a comparison
+      y[i] = 1 if A[i] != B[i] else 0
+                  ^
+      HERE, in other_rows
+      hint: loop over its elements
+    """
+
+    @mdh
+    def other_rows(y, A, B):
+        for i in range(len(A)):
+            y[i] = 1 if A[i] != B[i] else 0
+
+    other_rows(np.zeros(6), M, M)
+
+
+@wrong
+def arrays_that_are_compared():
+    """
+    ProgramError: a: float64[6] is used as a whole: a comparison
+      y[i] = 1 if a == b else 0
+                  ^
+      HERE, in equal_arrays
+      hint: loop over its elements
+    """
+
+    @mdh
+    def equal_arrays(y, a, b):
+        for i in range(len(a)):
+            y[i] = 1 if a == b else 0
+
+    equal_arrays(np.zeros(6), X, X)
+
+
+@wrong
+def truth_of_a_row():
+    """
+    ProgramError: a row of A: float64[6, 6] is used as a whole: a condition
+      y[i] = 1 if A[i] else 0
+                  ^
+      HERE, in rows_that_hold
+      hint: loop over its elements
+    """
+
+    @mdh
+    def rows_that_hold(y, A):
+        for i in range(len(A)):
+            y[i] = 1 if A[i] else 0
+
+    rows_that_hold(np.zeros(6), M)
+
+
+@wrong
+def a_row_in_a_condition_of_operators():
+    """
+    ProgramError: a row of A: float64[6, 6] is used as a whole: operation 'lt'
+      y[i] = 1.0 if A[i] < 2 else 0.0
+                    ^
+      HERE, in rows_below
+      hint: loop over its elements
+    """
+
+    @mdh(out(y=D), inp(A=D), combine_ops(cc))
+    def rows_below(y, A):
+        for i in range(len(A)):
+            y[i] = 1.0 if A[i] < 2 else 0.0
+
+    rows_below(M)
+
+
+@wrong
+def arrays_of_a_stencil_that_are_compared():
+    """
+    ProgramError: a stencil uses an array instead of an element of it: a comparison
+      mdt.stencil(lambda u, v: 1.0 if u == v else 0.0)(X, X)
+                                      ^
+      HERE, in <lambda>
+      hint: u[0] is the point itself
+    """
+    mdt.stencil(lambda u, v: 1.0 if u == v else 0.0)(X, X)
+
+
+@wrong
+def truth_of_an_array_of_a_stencil():
+    """
+    ProgramError: a stencil uses an array instead of an element of it: a condition
+      mdt.stencil(lambda u: 1.0 if u else 0.0)(X)
+                                   ^
+      HERE, in <lambda>
+      hint: u[0] is the point itself
+    """
+    mdt.stencil(lambda u: 1.0 if u else 0.0)(X)
+
+
+@wrong
+def records_of_other_fields():
+    """
+    ProgramError: operand 0 (a record) and operand 1 (a record) have different fields
+      return mdt.reduce("i,i->i", PEOPLE, NAMES, f=lambda p, n: 1 if p == n else 0)
+                                                                     ^
+      HERE, in <lambda>
+      hint: compare the fields that both have
+    """
+    return mdt.reduce("i,i->i", PEOPLE, NAMES, f=lambda p, n: 1 if p == n else 0)
+
+
+@wrong
+def records_of_loops_with_other_fields():
+    """
+    ProgramError: a record of p and a record of n have different fields
+      y[i] = 1 if p[i] == n[i] else 0
+                  ^
+      HERE, in equal_records
+      hint: compare the fields that both have
+    """
+
+    @mdh
+    def equal_records(y, p, n):
+        for i in range(len(p)):
+            y[i] = 1 if p[i] == n[i] else 0
+
+    equal_records(np.zeros(3), PEOPLE, NAMES)
+
+
+@wrong
+def identity_of_an_element():
+    """
+    PassedOverError: whether p0 is the same object is known to Python only
+      return mdt.reduce("i->", X, f=lambda x: 1 if x is X else 0)
+                                                   ^
+      HERE, in <lambda>
+      hint: compare values by == or !=
+    """
+    return mdt.reduce("i->", X, f=lambda x: 1 if x is X else 0)
+
+
+@wrong
+def an_element_as_text():
+    """
+    PassedOverError: the value of p0 is known only when the kernel runs
+      return mdt.reduce("i->", X, f=lambda x: len(f"{x}"))
+                                                     ^
+      HERE, in <lambda>
+      hint: kernels print nothing
+    """
+    return mdt.reduce("i->", X, f=lambda x: len(f"{x}"))
+
+
+@wrong
+def an_element_as_a_key():
+    """
+    ProgramError: the value of p0 is known only when the kernel runs
+      return mdt.reduce("i->", X, f=lambda x: 2 + {0.0: 1, 1.0: 2}[x])
+                                                  ^
+      HERE, in <lambda>
+      hint: sets and dicts cannot look for it; compare with each
+    """
+    return mdt.reduce("i->", X, f=lambda x: 2 + {0.0: 1, 1.0: 2}[x])
+
+
+@wrong
+def an_element_as_an_index_of_a_list():
+    """
+    ProgramError: [4, 5, 6] is a list, which no kernel can index by p0
+      return mdt.reduce("i->", X, f=lambda x: [4, 5, 6][x])
+                                              ^
+      HERE, in <lambda>
+      hint: make it an array: numpy.asarray([4, 5, 6])
+    """
+    return mdt.reduce("i->", X, f=lambda x: [4, 5, 6][x])
+
+
+@wrong
+def an_element_as_an_index_of_an_array():
+    """
+    ProgramError: table is an array from around the function, which it cannot index by p0
+      return mdt.reduce("i->", X, f=lambda x: table[x])
+                                              ^
+      HERE, in <lambda>
+      hint: make it an operand: loops index it, and '@1, i -> i' reads it at operand 1
+    """
+    table = np.array([4, 5, 6])
+    return mdt.reduce("i->", X, f=lambda x: table[x])
+
+
+@wrong
+def a_record_as_a_condition():
+    """
+    ProgramError: a record of people is used as a whole: a condition
+      y[i] = 1 if people[i] else 0
+                  ^
+      HERE, in born
+      hint: take one of its fields: name, born
+    """
+
+    @mdh
+    def born(y, people):
+        for i in range(len(people)):
+            y[i] = 1 if people[i] else 0
+
+    born(np.zeros(3), PEOPLE)
+
+
+@wrong
+def a_record_and_a_number():
+    """
+    ProgramError: a record of people is compared with 1
+      y[i] = 1 if people[i] == 1 else 0
+                  ^
+      HERE, in ones
+      hint: take one of its fields: name, born
+    """
+
+    @mdh
+    def ones(y, people):
+        for i in range(len(people)):
+            y[i] = 1 if people[i] == 1 else 0
+
+    ones(np.zeros(3), PEOPLE)
+
+
+@wrong
+def an_element_looked_for_in_a_list():
+    """
+    ProgramError: the value of p0 is known only when the kernel runs
+      return mdt.reduce("i->", X, f=lambda x: 1 + [0.0, 1.0].index(x))
+                                                  ^
+      HERE, in <lambda>
+      hint: compare by numpy.equal(a, b)
+    """
+    return mdt.reduce("i->", X, f=lambda x: 1 + [0.0, 1.0].index(x))
+
+
+@wrong
+def class_of_an_element():
+    """
+    PassedOverError: isinstance of p0, which is known only when the kernel runs
+      return mdt.reduce("i->", X, f=lambda x: 1 if isinstance(x, float) else 0)
+                                                   ^
+      HERE, in <lambda>
+      hint: elements have a dtype, such as x.dtype.kind == 'f'
+    """
+    return mdt.reduce("i->", X, f=lambda x: 1 if isinstance(x, float) else 0)
+
+
+@wrong
+def elements_in_order():
+    """
+    ProgramError: the truth of (p0 > 1.5) is known only when the kernel runs
+      return mdt.reduce("i->", X, f=lambda x: sum(sorted([x, 1.5])))
+                                                  ^
+      HERE, in <lambda>
+      hint: use numpy.where(condition, then, otherwise) for if
+    """
+    return mdt.reduce("i->", X, f=lambda x: sum(sorted([x, 1.5])))
 
 
 # --- strings and shapes -----------------------------------------------------------------------
@@ -218,6 +499,43 @@ def operators_in_no_order():
       hint: a dict from dims to operators, in order: {'i': 'add', 'j': 'min'} is the minimum along j of the sums along i, {'j': 'min', 'i': 'add'} the sum along i of the minima along j
     """
     return mdt.reduce("ij->", M, combine={("i", "add"), ("j", "min")})
+
+
+@wrong
+def operators_in_a_list():
+    """
+    TranslationError: combine is a list, which does not say what is combined first
+      hint: a dict from dims to operators, in order: {'i': 'add', 'j': 'min'} is the minimum along j of the sums along i, {'j': 'min', 'i': 'add'} the sum along i of the minima along j
+    """
+    return mdt.reduce("ij->", M, combine=["add", "min"])  # type: ignore[arg-type]
+
+
+@wrong
+def an_operator_for_two_dims_at_once():
+    """
+    SubscriptError: combine names dim 'ij', which the string does not have
+      ij->
+      hint: its dims are 'i', 'j'
+    """
+    return mdt.reduce("ij->", M, combine={"ij": "add"})
+
+
+@wrong
+def scans_in_no_order():
+    """
+    TranslationError: combine is a set, which does not say what is combined first
+      hint: a dict from dims to operators, in order: {'i': 'add', 'j': 'min'} is the minimum along j of the sums along i, {'j': 'min', 'i': 'add'} the sum along i of the minima along j
+    """
+    return mdt.scan("ij->ij", M, combine={("i", "add"), ("j", "max")})  # type: ignore[arg-type]
+
+
+@wrong
+def operators_of_a_semiring_in_no_order():
+    """
+    TranslationError: combine is a set, which does not say what is combined first
+      hint: a dict from dims to operators, in order: {'i': 'add', 'j': 'min'} is the minimum along j of the sums along i, {'j': 'min', 'i': 'add'} the sum along i of the minima along j
+    """
+    return mdt.einsum("ij,jk->", M, M, combine={("j", "add"), ("i", "max"), ("k", "min")})  # type: ignore[arg-type]
 
 
 @wrong

@@ -7,6 +7,7 @@ objects, which compares by identity and takes everything for true.
 from __future__ import annotations
 
 import copy
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -77,14 +78,27 @@ PROTOCOLS: dict[str, Callable[[Any], Any]] = {
     "<=": lambda v: v <= 1,
     ">": lambda v: 1 > v,  # noqa: SIM300
     ">=": lambda v: v >= v,
+    "chain": lambda v: 0 < v < 1,
     "bool": bool,
     "not": operator.not_,
+    "and": lambda v: v and 1,
+    "filter": lambda v: list(filter(None, [v])),
+    "any": lambda v: any([v]),
     "hash": hash,
     "in a set": lambda v: v in {1, 2},
     "key of a dict": lambda v: {v: 1},
     "in a list": lambda v: v in [object(), 1],
     "count of a list": [object()].count,
     "holder of in": lambda v: object() in v,
+    "place in a list": [1, 2].index,
+    "index of a list": lambda v: [1, 2][v],
+    "end of a slice": lambda v: [1, 2][:v],
+    "repeated list": lambda v: [0] * v,
+    "tuple ==": lambda v: (v, 0) == (1, 0),
+    "dict ==": lambda v: {1: v} == {1: 1},
+    "number ==": lambda v: np.int64(1) == v,
+    "array ==": lambda v: np.ones(3) == v,
+    "text ==": lambda v: v == "text",
     "int": int,
     "float": float,
     "complex": complex,
@@ -102,6 +116,8 @@ PROTOCOLS: dict[str, Callable[[Any], Any]] = {
     "-": operator.neg,
     "~": operator.invert,
     "abs": abs,
+    "floor": math.floor,
+    "math.sqrt": math.sqrt,
     "round": round,
     "divmod": lambda v: divmod(v, 2),
     "pow": lambda v: v**2,
@@ -109,6 +125,10 @@ PROTOCOLS: dict[str, Callable[[Any], Any]] = {
     "np.sqrt": np.sqrt,
     "np.equal": lambda v: np.equal(v, v),
     "np.sum": np.sum,
+    "np.where": lambda v: np.where(v, 1, 0),
+    "np.any": np.any,
+    "np.array_equal": lambda v: np.array_equal(v, v),
+    "np.stack": lambda v: np.stack([v, v]),
     "np.array": lambda v: np.asarray(v, float),
     "call": lambda v: v(),
     "with": lambda v: v.__enter__(),
@@ -155,6 +175,44 @@ def _is_traced(found: Any) -> bool:
     if isinstance(found, tuple):
         return all(map(_is_traced, found))
     return isinstance(found, Expr | Aggregate)
+
+
+# What has parts that are known of its type alone: how many, and that each is traced in its turn.
+LENGTHS = {
+    "array of a loop": 5,
+    "row of a loop": 3,
+    "record of a loop": 4,
+    "string of a loop": 4,
+    "sub-array of a loop": 3,
+    "field of all records": 5,
+    "record": 4,
+    "string": 4,
+    "sub-array": 3,
+}
+GONE_OVER = {
+    kind for kind in LENGTHS if kind.partition(" ")[0] in ("record", "string", "sub-array")
+}
+
+
+@pytest.mark.parametrize("kind", values())
+def test_lengths_and_iterations_are_those_of_the_type_or_refused(kind: str) -> None:
+    value = values()[kind]
+    if kind in LENGTHS:
+        assert len(value) == LENGTHS[kind]
+    else:
+        with pytest.raises((MdtensorError, TypeError)):
+            len(value)
+    for going_over in (list, sum, max, enumerate, lambda v: [*zip(v, v, strict=True)]):
+        try:
+            with while_tracing():
+                found = going_over(value)
+                parts = [*found] if isinstance(found, enumerate) else found
+        except (MdtensorError, *PYTHONS):
+            assert kind not in GONE_OVER or going_over in (sum, max)
+            continue
+        assert kind in GONE_OVER
+        assert not isinstance(parts, list) or len(parts) == LENGTHS[kind]
+        assert isinstance(parts, list) or _is_traced(parts)
 
 
 @pytest.mark.parametrize("kind", values())
@@ -205,11 +263,30 @@ def of_nested(a: Any, b: Any) -> Any:
     return 1 if [(a, {"k": b})] == [(b, {"k": a})] else 0
 
 
-@pytest.mark.parametrize("function", [identity, text, text_with_a_width, old_text])
-def test_what_only_python_knows_is_refused_with_its_line(function: Callable[..., Any]) -> None:
+UNKNOWN = "the value of p0 is known only when the kernel runs"
+
+
+@pytest.mark.parametrize(
+    ("function", "message", "line", "hint"),
+    [
+        (
+            identity,
+            "whether p0 is the same object is known to Python only",
+            "return 1 if a is b else 0",
+            "compare values by == or !=",
+        ),
+        (text, UNKNOWN, 'return len(f"{a}") + b', "kernels print nothing"),
+        (text_with_a_width, UNKNOWN, 'return len(f"{a:{4}}") + b', "kernels print nothing"),
+        (old_text, UNKNOWN, 'return len("%s" % a) + b  # noqa: UP031', "kernels print nothing"),
+    ],
+)
+def test_what_only_python_knows_is_refused_with_its_line(
+    function: Callable[..., Any], message: str, line: str, hint: str
+) -> None:
     with pytest.raises(PassedOverError) as caught:
         traced(function, param(0, "f4"), param(1, "f4"))
-    assert caught.value.text
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert caught.value.text == line
     assert f"in {function.__name__}" in str(caught.value)
 
 
@@ -272,17 +349,30 @@ def compared(a: Any, b: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"),
+    ("kind", "message", "hint"),
     [
-        ("array of a loop", "X: float32[5, 3] is used as a whole: a comparison"),
-        ("row of a loop", "a row of X: float32[5, 3] is used as a whole: a comparison"),
-        ("array of a stencil", "a stencil uses an array instead of an element of it: a comparison"),
+        (
+            "array of a loop",
+            "X: float32[5, 3] is used as a whole: a comparison",
+            "loop over its elements",
+        ),
+        (
+            "row of a loop",
+            "a row of X: float32[5, 3] is used as a whole: a comparison",
+            "loop over its elements",
+        ),
+        (
+            "array of a stencil",
+            "a stencil uses an array instead of an element of it: a comparison",
+            "u[0, 0] is the point itself",
+        ),
     ],
 )
-def test_comparisons_without_a_meaning_name_the_line(kind: str, message: str) -> None:
+def test_comparisons_without_a_meaning_name_the_line(kind: str, message: str, hint: str) -> None:
     with pytest.raises(ProgramError) as caught:
         traced(compared, values()[kind], values()[kind])
-    assert str(caught.value).splitlines()[:2] == [message, "  return 1 if a == b else 0"]
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert str(caught.value).splitlines()[1:3] == ["  return 1 if a == b else 0", " " * 14 + "^"]
 
 
 def test_records_with_other_fields_are_not_compared() -> None:
@@ -290,5 +380,7 @@ def test_records_with_other_fields_are_not_compared() -> None:
         SymbolicBuffer(name, TensorSpec.of((5,), dtype), Elements())
         for name, dtype in (("people", PERSON), ("others", OTHER))
     )
-    with pytest.raises(ProgramError, match="a comparison with what has other fields"):
+    with pytest.raises(ProgramError) as caught:
         traced(compared, people[0], others[0])
+    assert caught.value.message == "a record of people and a record of others have different fields"
+    assert caught.value.hint == "compare the fields that both have"

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mdtensor.errors import FieldError, TranslationError
+from mdtensor.errors import FieldError, TranslationError, shown
 from mdtensor.specs import TensorSpec
 from mdtensor.translate.arithmetic import Aggregate
 from mdtensor.translate.python.functions import conjunction, equality
@@ -328,13 +328,27 @@ class Record(_Whole):
 
     def equals(self, other: object) -> Any:
         """Whether all fields are equal, as an expression; the other must have the same ones."""
+        if not isinstance(other, Record):
+            raise TranslationError(
+                f"{self!r} is compared with {shown(other)}", hint=self._way_out()
+            )
         names = self._buffer.fields.keys()
-        if not isinstance(other, Record) or other._buffer.fields.keys() != names:
-            raise self.refused("a comparison with what has other fields")
+        if other._buffer.fields.keys() != names:
+            raise TranslationError(
+                f"{self!r} and {other!r} have different fields",
+                hint="compare the fields that both have",
+            )
         return _all(equality(self[name], other[name]) for name in names)
 
+    def refused(self, what: str) -> TranslationError:
+        """The error of what is done to all fields at once."""
+        return TranslationError(f"{self!r} is used as a whole: {what}", hint=self._way_out())
+
+    def _way_out(self) -> str:
+        return f"take one of its fields: {', '.join(self._buffer.fields)}"
+
     def __repr__(self) -> str:
-        return f"a record of {self._buffer!r}"
+        return f"a record of {self._buffer.name}"
 
 
 def fields_of(spec: TensorSpec) -> dict[str, TensorSpec]:

@@ -167,10 +167,17 @@ class Expressions(ABC):
         return self._guarded(node, operator.getitem, holder, index)
 
     def _check_place(self, node: ast.Subscript, holder: Any, index: Any) -> None:
-        """Refuses to look into a list at a symbolic place."""
+        """Refuses to look into a list, or an array that is no operand, at a symbolic place."""
         kind = type(holder).__name__
+        name = ast.unparse(node.value)
+        if isinstance(holder, np.ndarray) and is_symbolic(index):
+            raise self._error(
+                node,
+                f"{name} is an array from around the function, which it cannot index by"
+                f" {shown(index)}",
+                "make it an operand: loops index it, and '@1, i -> i' reads it at operand 1",
+            )
         if isinstance(holder, list | tuple | str) and is_symbolic(index):
-            name = ast.unparse(node.value)
             raise self._error(
                 node,
                 f"{name} is a {kind}, which no kernel can index by {shown(index)}",
