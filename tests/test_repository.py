@@ -75,6 +75,20 @@ def test_import_loads_no_device_library() -> None:
     assert not loaded & LOADED_WHEN_NEEDED
 
 
+# Who reads pickles: what a process and its own children say to each other, and Dask's workers.
+PICKLES = {"api/engine/pickling.py", "api/dask/dask_graph.py"}
+SAY_CODE = r"^\s*(?:import|from) (?:pickle|marshal|shelve|dill|cloudpickle|joblib)\b"
+
+
+def test_no_code_is_read_from_files() -> None:
+    found = {
+        str(path.relative_to(ROOT / "mdtensor"))
+        for path in SOURCES
+        if re.search(SAY_CODE, path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    assert found == PICKLES
+
+
 def test_changelog_begins_with_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     numbers = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, flags=re.MULTILINE)
@@ -105,6 +119,75 @@ def test_no_name_of_a_module_is_there_twice() -> None:
     counts = Counter(path.stem for path in SOURCES if path.name != "__init__.py")
     assert counts
     assert not {name for name, count in counts.items() if count > 1}
+
+
+def test_tools_know_the_oldest_python_that_is_promised() -> None:
+    (promised,) = re.findall(r"^>=(3\.\d+)$", PYPROJECT["project"]["requires-python"])
+    assert PYPROJECT["tool"]["pyright"]["pythonVersion"] == promised
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == "py" + promised.replace(".", "")
+
+
+def interpreter(folder: Path, name: str, version: str) -> Path:
+    """A stand-in for an interpreter: it says its version as `.ci/pythons` asks for it."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    parts = [f"{int(part):03}" for part in version.split(".")]
+    path.write_text(f"#!/bin/sh\necho {' '.join(parts)} {path}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def pythons(*folders: Path) -> list[Path]:
+    """What `.ci/pythons` finds in folders; its tools are in none of them."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    tools = folders[0].parent / "tools"
+    tools.mkdir(exist_ok=True)
+    for name in ("sort", "sed", "cut"):
+        place = shutil.which(name)
+        assert place is not None
+        (tools / name).unlink(missing_ok=True)
+        (tools / name).symlink_to(place)
+    path = os.pathsep.join(map(str, (*folders, tools)))
+    done = subprocess.run(
+        [bash, ROOT / ".ci" / "pythons"],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [Path(line) for line in done.stdout.splitlines()]
+
+
+def test_the_oldest_and_the_newest_python_run_all_checks(tmp_path: Path) -> None:
+    near, far = tmp_path / "near", tmp_path / "far"
+    interpreter(near, "python3.12", "3.12.1")
+    newest = interpreter(near, "python3.14", "3.14.0")
+    interpreter(near, "python3", "3.15.0")  # a second name of another one
+    assert pythons(near) == [near / "python3.12", newest]
+    oldest = interpreter(far, "python3.11", "3.11.2")
+    (far / "python3.9").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")  # says nothing
+    (far / "python3.9").chmod(0o755)
+    assert pythons(near, far) == [oldest, newest]
+    assert pythons(far) == [oldest, oldest]
+
+
+# Security releases brought these to minor versions of Python, whose first releases lack them.
+LATER_IN_A_MINOR = r"\b(extractall|unpack_archive)\([^()]*\bfilter\s*="
+
+
+def test_nothing_is_used_that_came_later_than_the_oldest_python() -> None:
+    assert re.search(LATER_IN_A_MINOR, 'inside.extractall(there, filter="data")')
+    files = [
+        path for folder in ("mdtensor", "tests", "bench") for path in (ROOT / folder).rglob("*.py")
+    ]
+    assert files
+    others = {path for path in files if path != Path(__file__)}
+    assert not {
+        str(path)
+        for path in others
+        if re.search(LATER_IN_A_MINOR, path.read_text(encoding="utf-8"))
+    }
 
 
 def test_every_tested_dependency_is_pinned() -> None:
