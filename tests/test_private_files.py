@@ -58,7 +58,9 @@ a = np.ones((9, 9), "f4")
 assert mdt.einsum("ij,jk->ik", a, a)[0, 0] == 9
 with mdt.tuning("record") as seen:
     mdt.einsum("ij,jk->ik", a, a)
-mdt.tune(seen, budget=6, quiet=True)
+for seconds in (6, 30, 120):  # a busy machine may have time for no trial
+    if mdt.tune(seen, budget=seconds, quiet=True)[0].seconds:
+        break
 """
 
 
@@ -95,8 +97,12 @@ def test_what_others_may_have_put_there_is_not_read(
     with pytest.warns(StoreWarning) as told:
         assert binaries.get("key") is None
     (warning,) = told
-    said = f"{folder} is not used: {reason}; what is tuned and compiled is not kept"
-    assert str(warning.message).splitlines()[0] == said
+    way_out = f"chmod go-w {folder}, if nobody else has written to it; or "
+    assert str(warning.message) == (
+        f"{folder} is not used: {reason}; what is tuned and compiled is not kept\n"
+        f"  hint: {way_out if 'write' in reason else ''}"
+        "set MDTENSOR_CACHE_DIR to a folder of your own"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         binaries.put("other", CODE)
@@ -168,8 +174,14 @@ def test_what_is_no_file_in_the_place_of_the_store_is_set_aside(
         os.mkfifo(place)
     else:
         place.mkdir()
-    with pytest.warns(StoreWarning, match="was damaged; it begins anew"):
+    with pytest.warns(StoreWarning) as told:
         store = Store.open()
+    (warning,) = told
+    (aside,) = cache.glob(f"*.corrupt-*[0-9]{suffix}")
+    assert str(warning.message) == (
+        f"the store {cache / 'tuning.sqlite3'} was damaged; it begins anew\n"
+        f"  hint: moved to {str(aside).removesuffix(suffix)}"
+    )
     store.set_winner("p", "e", {}, seconds=1.0)
     assert store.winner("p", "e") is not None
     assert store.path == cache / "tuning.sqlite3"
@@ -181,9 +193,16 @@ def test_what_is_no_file_in_the_place_of_the_store_is_set_aside(
 def test_a_store_that_others_can_write_to_is_not_read(cache: Path, suffix: str) -> None:
     with Store.open() as store:
         store.set_winner("p", "e", {}, seconds=1.0)
-        (cache / f"tuning.sqlite3{suffix}").chmod(0o666)
-        with pytest.warns(StoreWarning, match="other users can write to it"):
+        place = cache / f"tuning.sqlite3{suffix}"
+        place.chmod(0o666)
+        with pytest.warns(StoreWarning) as told:
             other = Store.open()
+        (warning,) = told
+        assert str(warning.message) == (
+            f"{place} is not used: other users can write to it; tuning results are kept in"
+            f" memory only\n  hint: chmod go-w {place}, if nobody else has written to it; or"
+            " remove it"
+        )
         assert other.winner("p", "e") is None
 
 

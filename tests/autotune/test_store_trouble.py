@@ -27,6 +27,16 @@ def forget_warnings():
     errors._told.clear()
 
 
+def check_damage_was_told(caught, path):
+    """One warning, which says what became of the file."""
+    (warning,) = caught
+    (aside,) = path.parent.glob(f"{path.name}.corrupt-*")
+    assert str(warning.message) == (
+        f"the store {path} was damaged; it begins anew\n  hint: moved to {aside}"
+    )
+    return aside
+
+
 def check_memory_store(store):
     assert store.path is None
     assert isinstance(store.trouble, StoreError)
@@ -112,13 +122,12 @@ def test_a_damaged_file_is_moved_aside_and_begun_anew(tmp_path, damage):
         store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
         return store
 
-    with pytest.warns(StoreWarning, match="damaged"):
+    with pytest.warns(StoreWarning) as caught:
         store = opened_and_used()
     assert len(store.trials(PROBLEM, HERE)) == 1
     assert store.path == path
     store.close()
-    (aside,) = tmp_path.glob("a.sqlite3.corrupt-*")
-    assert aside.read_bytes() == content
+    assert check_damage_was_told(caught, path).read_bytes() == content
 
 
 def test_damage_that_shows_later_does_not_reach_the_caller(tmp_path):
@@ -270,8 +279,9 @@ def test_other_tables_than_a_stores_are_set_aside(tmp_path, statement):
         database.execute(
             statement.replace("select x from n) select x", "select x from n) select x from n")
         )
-    with pytest.warns(StoreWarning, match="damaged"):
+    with pytest.warns(StoreWarning) as caught:
         store = opened_and_used(path)
+    check_damage_was_told(caught, path)
     assert len(store.trials(PROBLEM, HERE)) == 1
     assert store.path == path
     store.close()
@@ -284,8 +294,9 @@ def test_a_text_that_is_no_utf_8_does_not_reach_the_caller(tmp_path):
     content = path.read_bytes()
     assert b"CREATE TABLE winners" in content
     path.write_bytes(content.replace(b"CREATE TABLE winners", b"CREATE TABLE \xff\xfenners"))
-    with pytest.warns(StoreWarning, match="damaged"):
+    with pytest.warns(StoreWarning) as caught:
         store = opened_and_used(path)
+    check_damage_was_told(caught, path)
     assert len(store.trials(PROBLEM, HERE)) == 1
     store.close()
     path.unlink()
@@ -331,8 +342,11 @@ def test_a_folder_that_is_removed_in_use_is_made_again(tmp_path):
     with Store.open(path) as store:
         store.record_trial(PROBLEM, HERE, {"tile": 8}, Trial("ok", 2e-6))
         shutil.rmtree(path.parent)
-        with pytest.warns(StoreWarning, match="was removed in use; it begins anew"):
+        with pytest.warns(StoreWarning) as caught:
             store.record_trial(PROBLEM, HERE, {"tile": 9}, Trial("ok", 2e-6))
+        assert [str(each.message) for each in caught] == [
+            f"the store {path} was removed in use; it begins anew"
+        ]
         assert store.path == path
         store.set_winner(PROBLEM, HERE, {"tile": 9}, seconds=2e-6)
     with Store.open(path) as store:

@@ -52,7 +52,7 @@ def calls() -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.usefixtures("undisturbed")
 @pytest.mark.parametrize("name", calls())
-@pytest.mark.parametrize("mode", ["off", "cached", "record"])
+@pytest.mark.parametrize("mode", MODES)
 def test_what_calls_keep_outlives_a_mode(name: str, mode: str, chosen: list[bool]) -> None:
     call = calls()[name]
     call()

@@ -93,6 +93,45 @@ def test_any_path(case: Case, optimize: Any) -> None:
     np.testing.assert_array_equal(result, np.einsum(case.text, *arrays))
 
 
+# ---- where paths of NumPy's change more than the order, and ours do not
+
+
+@pytest.mark.parametrize("optimize", [True, "greedy", "optimal"])
+@pytest.mark.parametrize("text", ["k,kk", "i,i->", "i,ij,j"])
+def test_a_result_without_dims_is_a_scalar_by_any_path(text: str, optimize: Any) -> None:
+    shapes = [(3,) * len(term) for term in text.partition("->")[0].split(",")]
+    arrays = [np.arange(1.0, 1 + np.prod(shape)).reshape(shape) for shape in shapes]
+    result = einsum(text, *arrays, optimize=optimize)
+    assert type(result) is np.float64
+    assert result == np.einsum(text, *arrays)
+
+
+@pytest.mark.parametrize("optimize", [False, True, "greedy"])
+def test_dims_of_an_ellipsis_are_not_summed_by_any_path(optimize: Any) -> None:
+    a, b = np.ones((2, 3)), np.ones((2, 3))
+    with pytest.raises(SubscriptError) as caught:
+        einsum("...i,...i->i", a, b, optimize=optimize)
+    assert str(caught.value) == (
+        "the output lacks the ellipsis, which stands for 1 dim\n"
+        "  ...i,...i->i\n"
+        "  ^    ^\n"
+        "  operand 0: (2, 3) float64    operand 1: (2, 3) float64\n"
+        "  hint: '...i,...i->...i' keeps them; to sum over them, give them letters"
+    )
+
+
+@pytest.mark.parametrize("order", ["K", "A", "C", "F"])
+@pytest.mark.parametrize("optimize", [True, "greedy", "optimal"])
+@pytest.mark.parametrize("text", ["lBB,nl->lB", "ij,jk->ki", "ij,jk,kl->li"])
+def test_results_lie_as_without_a_path(text: str, optimize: Any, order: Any) -> None:
+    terms = text.partition("->")[0].split(",")
+    arrays = [np.arange(4.0 ** len(term)).reshape((4,) * len(term)).T for term in terms]
+    plain = einsum(text, *arrays, order=order)
+    result = einsum(text, *arrays, order=order, optimize=optimize)
+    assert result.strides == plain.strides
+    np.testing.assert_array_equal(result, np.einsum(text, *arrays))
+
+
 def test_a_path_that_the_caller_found() -> None:
     arrays = [np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4), np.arange(8).reshape(4, 2)]
     expected = np.einsum("ij,jk,kl", *arrays)
