@@ -33,6 +33,11 @@ from mdtensor.translate.tracing import while_tracing
 
 # Functions of objects, which tell nothing about elements.
 _OF_OBJECTS: Any = (isinstance, type, str, repr, ascii, format, hash, id, hasattr, vars, dir)
+# What to write in the place of some of them.
+_INSTEAD: Any = {
+    **dict.fromkeys((str, repr, ascii, format), "kernels print nothing"),
+    **dict.fromkeys((hash, id), "compare values by == or !="),
+}
 
 _FOLDS: Any = (min, max, sum, any, all)
 
@@ -74,7 +79,7 @@ class Calls(Expressions):
             raise self._passed_over(
                 node,
                 f"{function.__name__} of {args[0]!r}, which is known only when the kernel runs",
-                "elements have a dtype, such as x.dtype.kind == 'f'",
+                _INSTEAD.get(function, "elements have a dtype, such as x.dtype.kind == 'f'"),
             )
         if function is getattr and len(args) > 1:
             self._check_attribute(node, args[0], args[1])

@@ -7,6 +7,7 @@ import builtins
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import CellType
 from typing import Any
 
@@ -217,8 +218,8 @@ class Expressions(ABC):
         """`and` and `or` give one of their operands, as in Python; of conditions, a condition."""
         is_and = isinstance(node.op, ast.And)
         result = self._value(node.values[0], variables)
-        for operand in node.values[1:]:
-            condition = self._truth(operand, result)
+        for before, operand in pairwise(node.values):
+            condition = self._truth(before, result)
             if not isinstance(condition, Expr):
                 if bool(condition) is is_and:
                     result = self._value(operand, variables)

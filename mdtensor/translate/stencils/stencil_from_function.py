@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -66,13 +66,13 @@ def stencil_from_function(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field(Aggregate):
     """An array as a stencil function sees it: `u[-1, 0]` is the element above the point."""
 
     buffer: int
     spec: TensorSpec
-    reads: dict[Access, Expr] = field(repr=False)
+    reads: dict[Access, Expr]
 
     @property
     def ndim(self) -> int:
@@ -97,6 +97,12 @@ class Field(Aggregate):
             "a stencil goes over all elements of an array",
             hint="name those around the point: sum(u[n] for n in (-1, 0, 1))",
         )
+
+    def __len__(self) -> int:
+        raise self.refused("len()")
+
+    def __repr__(self) -> str:
+        return f"an array of the stencil: {self.spec!r}"
 
     def __getitem__(self, index: object) -> Expr:
         written = index

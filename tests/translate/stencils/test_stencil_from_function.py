@@ -54,7 +54,7 @@ def test_elements_that_are_not_used_are_not_read() -> None:
         (
             lambda u: u,
             (3,),
-            "a stencil returns Field(buffer=0, spec=float32[3])",
+            "a stencil returns an array of the stencil: float32[3]",
             "return an expression of elements such as u[0, 0], or a tuple of several",
         ),
     ],
