@@ -12,6 +12,7 @@ import pytest
 
 import mdtensor as mdt
 from mdtensor.api.arrays import invalidation
+from mdtensor.api.calls import call_cache
 from mdtensor.errors import DTypeError
 from tests.api.cupy_stand_in import Array, made  # noqa: F401 — a fixture
 
@@ -149,6 +150,29 @@ def test_plans_take_tensors_of_the_processor() -> None:
             np.testing.assert_array_equal(
                 conv(Tensor(image), Tensor(taps)), np.full((1, 4, 4, 3), 18)
             )
+
+
+def test_known_calls_on_tensors_of_the_processor_are_recalled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def in_full(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the call was made in full")
+
+    out = Tensor(np.zeros((3, 5)))
+    calls: list[tuple[Any, Any]] = [
+        (lambda a, b: mdt.einsum("ij,jk->ik", a, b), lambda x, y: x @ y),
+        (lambda a, b: mdt.einsum("ij,jk->ik", a, b, out=out).host, lambda x, y: x @ y),
+        (lambda a, b: mdt.tensordot(a, b, 1), lambda x, y: x @ y),
+        (lambda a, b: mdt.reduce("ij->i", a, combine="max"), lambda x, y: x.max(1)),
+        (lambda a, b: mdt.scan("ij->ij", b, combine={"j": "add"}), lambda x, y: y.cumsum(1)),
+    ]
+    for call, _ in calls:
+        for _ in range(2):
+            call(Tensor(LEFT.copy()), Tensor(RIGHT.copy()))
+    monkeypatch.setattr(call_cache, "_in_full", in_full)
+    for call, expected in calls:
+        x, y = LEFT + 1, RIGHT - 2
+        np.testing.assert_array_equal(call(Tensor(x), Tensor(y)), expected(x, y))
 
 
 REFUSED = "operand 0 is a tensor of torch that cannot be taken: "
