@@ -15,6 +15,7 @@ from mdtensor.errors import ProgramError
 
 M, X = np.ones((3, 6)), np.arange(6.0)
 FILE = "<values>"
+MDH: Any = mdt.mdh
 ROW = "a row of A: float64[3, 6]"
 LOOP = "loop over its elements"
 GO_OVER = "go over indices: for i in range(len(x)): … x[i]"
@@ -32,7 +33,7 @@ def made(text: str) -> dict[str, Any]:
 
 def in_loops(value: str) -> Callable[[], object]:
     function = made(f"def f(y, A):\n    for i in range(3):\n        y[i] = {value}\n")["f"]
-    return lambda: mdt.mdh(function)(np.zeros(3), M)
+    return lambda: MDH(function)(np.zeros(3), M)
 
 
 def in_stencils(value: str) -> Callable[[], object]:
@@ -147,5 +148,5 @@ def test_what_elements_have_is_computed() -> None:
                 y[i] = int(A[i, 0] * 2.5) + float(len(A[i])) + (4 if A[i, 1] in (0, 1) else 8)
         """
     y = np.zeros(3)
-    mdt.mdh(made(textwrap.dedent(text))["f"])(y, M)
+    MDH(made(textwrap.dedent(text))["f"])(y, M)
     np.testing.assert_array_equal(y, [12, 12, 12])
