@@ -42,11 +42,15 @@ Changed = TypeVar("Changed")
 
 
 class Lease(weakref.ref[np.ndarray]):
-    """A weak reference to an array of the pool, with the block that the array lies in."""
+    """A weak reference to an array of the pool, with the block that the array lies in.
+
+    It has none once that was taken back: a thread that was handed the lease, and does not run yet,
+    would keep memory that the pool gives up.
+    """
 
     __slots__ = ("block",)
 
-    block: Block
+    block: Block | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,7 @@ class MemoryPool:
 
     def _take_back(self, lease: Lease) -> None:
         block = lease.block
-        if self._leases.get(block.address) is not lease:
+        if block is None or self._leases.get(block.address) is not lease:
             return
         del self._leases[block.address]
         self._live -= block.nbytes
@@ -200,6 +204,7 @@ class MemoryPool:
         block.since = time.monotonic()
         self._free.setdefault(block.nbytes, deque()).append(block)
         self._pooled += block.nbytes
+        lease.block = None
 
     def _took_all_back(self) -> list[Block]:
         self._take_all_back()
@@ -244,7 +249,7 @@ class MemoryPool:
 
     def _trimmed(self, idle_s: float) -> list[Block]:
         self._take_all_back()
-        self._live = sum(lease.block.nbytes for lease in self._leases.values())
+        self._live = sum(lease.block.nbytes for lease in self._leases.values() if lease.block)
         self._pooled = sum(size * len(blocks) for size, blocks in self._free.items())
         self._before, self._lately = self._lately, self._live
         since = time.monotonic() - idle_s

@@ -397,6 +397,20 @@ def test_freeing_gives_back_what_no_array_lies_in() -> None:
     assert (kept == 1).all()
 
 
+def test_memory_is_given_back_though_a_thread_was_handed_the_end_of_its_array() -> None:
+    """As the thread that waits for ends is, which may get no processor for a while."""
+    pool = pool_of()
+    array = filled(pool, 1)
+    (lease,) = pool._leases.values()
+    assert lease.block is not None
+    del array
+    pool.free()
+    assert lease() is None
+    assert lease.block is None
+    pool.settle(lease)
+    assert pool.now().pooled == 0
+
+
 def test_tracemalloc_counts_arrays_that_are_there() -> None:
     pool = pool_of()
     filled(pool, 1, 1 << 17)
