@@ -109,3 +109,15 @@ def test_long_strings_are_refused_in_linear_time(text: str) -> None:
         mdt.reduce(text, np.ones(3))
     assert len(str(caught.value)) < 5000
     assert time.process_time() - begun < 3, "half a minute where each character is looked for"
+
+
+def test_a_long_string_is_told_in_short() -> None:
+    with pytest.raises(SubscriptError) as caught:
+        mdt.einsum("," * 40_000, np.ones(3))
+    assert str(caught.value).splitlines() == [
+        "the string has 40001 terms for 1 operand",
+        "  " + "," * 160 + "…",
+        "   " + "^" * 160,
+        "  operand 0: (3,) float64",
+        "  hint: terms are separated by commas, one for each operand",
+    ]
