@@ -182,7 +182,10 @@ def test_a_process_that_tunes_keeps_the_program_for_the_next(
     monkeypatch.setenv("MDTENSOR_CACHE_DIR", str(tmp_path))
     store = Store.open()
     monkeypatch.setattr(registry.engine_for(), "_open_store", lambda: store)
-    mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41))).tune(1.5, quiet=True)
+    plan = mdt.compile("ij,jk->ik", mdt.spec((37, 29)), mdt.spec((29, 41)))
+    for seconds in (1.5, 15, 60):  # a busy machine may have time for no trial
+        if plan.tune(seconds, quiet=True)[0].seconds:
+            break
     registry.forget()
     done = subprocess.run(
         [sys.executable, "-c", SECOND_PROCESS], capture_output=True, text=True, check=True
