@@ -135,4 +135,4 @@ def test_kernels_of_a_call_are_chosen_side_by_side(monkeypatch: pytest.MonkeyPat
     registry.choose_ahead([product(text) for text in (*texts, texts[0])], "cupy")
     found = [registry.choice_for(product(text), "cupy") for text in texts[:2]]
     assert [choice.problem for choice in found] == [product(text) for text in texts[:2]]
-    assert len(engine.tiers.table) == 2
+    assert len(engine.tiers.choices) == 2

@@ -36,7 +36,7 @@ from mdtensor.api.calls.launchers import telling
 from mdtensor.api.calls.shape_families import Families, Member
 from mdtensor.api.engine import tuning_mode
 from mdtensor.api.engine.kernel_choice import Choice, Unseen
-from mdtensor.bounded import Bounded, pairs_of
+from mdtensor.bounded import Bounded
 from mdtensor.errors import DTypeError, ShapeError, count_of
 from mdtensor.specs import TensorSpec
 from mdtensor.stage_timer import ran, stage
@@ -118,9 +118,11 @@ Planner = Callable[[Computation, Sequence[Any], Any], Any]
 planner: ContextVar[Planner | None] = ContextVar("planner", default=None)
 
 _TABLE_SIZE = 8192
-# Computations by front ends' keys and layouts, their executables by these and where they run, and
-# what front ends made before.
+# Computations by front ends' keys and layouts, and what front ends made before.
 _table = Bounded[Hashable, Any](_TABLE_SIZE)
+# Executables by where they run and the keys of computations. A table of their own, since each new
+# kernel drops all of them: among the others, they would have to be looked for.
+_executables = Bounded[Hashable, Ready](_TABLE_SIZE)
 
 
 def _registry() -> Any:
@@ -132,9 +134,7 @@ families: Families[Computation] = Families(lambda: _registry().engine_for())
 
 def forget() -> None:
     """Drops the executables; better kernels may exist."""
-    for key, found in pairs_of(_table):
-        if isinstance(found, Ready):
-            _table.pop(key, None)
+    _executables.clear()
 
 
 def made(key: Hashable, make: Callable[[], T]) -> T:
@@ -207,7 +207,7 @@ def call(
     seen = (key, layouts)
     place = _place(xp), tuning_mode.uses_store()
     is_seen = is_watched()
-    found = None if is_seen else _table.get((place, seen))
+    found = None if is_seen else _executables.get((place, seen))
     if invalidation.watchers:
         call_trace.looked_up(found)
     if found is None:
@@ -224,7 +224,7 @@ def call(
     else:
         ready = found if isinstance(found, Ready) else ready_for(found, xp)
         if ready is not found and generation == invalidation.generation():  # else out of date
-            _table.keep((place, seen), ready)
+            _executables.keep((place, seen), ready)
         with stage("run"):
             ready.into(*arrays, *results)
     is_direct = True

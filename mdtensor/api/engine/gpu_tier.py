@@ -182,7 +182,7 @@ class GpuPolicy:
     def _load_general(self, structure: Structures) -> None:
         """Loads what the background compiled for a structure, or a process before."""
         general = structure.general
-        made = self._tiers.table.pop((False, general), None)
+        made = self._tiers.table.pop(general, None)
         if made is None and not structure.wanted and (kept := self._winners.choice(general)):
             structure.wanted.add(kept[1])
             made = self._made_as_chosen(general, *kept)

@@ -52,15 +52,15 @@ class Made:
 class Tiers:
     """The kernels that were chosen on one device, and the worker that compiles better ones.
 
-    Keys of `table` begin with whether the store counts, which it does not for problems. Choices for
-    `md_hom`s are dropped when there are new kernels; problems keep what they reached. `texts` are
-    the keys of problems that a processor has compiled kernels for. `tell` is called for each
-    kernel that later calls can take.
+    `choices` for `md_hom`s, by whether the store counts, are dropped when there are new kernels;
+    problems keep in `table` what they reached. `texts` are the keys of problems that a processor
+    has compiled kernels for. `tell` is called for each kernel that later calls can take.
     """
 
     def __init__(self, device: Device, tell: Callable[[], None]) -> None:
         self.device, self.target, self.tell = device, device.target, tell
-        self.table = Bounded[tuple[bool, MDHom | Problem], Choice | Made](MOST_CHOICES)
+        self.choices: dict[tuple[bool, MDHom], Choice] = {}
+        self.table = Bounded[Problem, Choice | Made](MOST_CHOICES)
         self.texts: set[str] = set()
         self.apart = CompilerApart(device)
         self._here = CompilerHere(device, self.apart)
@@ -75,25 +75,22 @@ class Tiers:
 
     def known(self, md_hom: MDHom, *, use_store: bool) -> Choice | None:
         """What was chosen for an `md_hom` since there were new kernels."""
-        found = self.table.get((use_store, md_hom))
-        return None if isinstance(found, Made) else found
+        return self.choices.get((use_store, md_hom))
 
     def keep(self, md_hom: MDHom, choice: Choice, generation: int, *, use_store: bool) -> None:
         """Keeps what was chosen in a generation of kernels, unless there are new ones by now."""
-        if len(self.table) >= MOST_CHOICES:
+        if len(self.choices) >= MOST_CHOICES:
             self.tell()  # and so no call keeps the programs of the others
         elif generation == invalidation.generation():
-            self.table[use_store, md_hom] = choice
+            self.choices[use_store, md_hom] = choice
 
     def forget(self) -> None:
         """Drops the choices for `md_hom`s; problems keep their kernels."""
-        for key in list(self.table):
-            if not isinstance(key[1], Problem):
-                self.table.pop(key, None)
+        self.choices.clear()
 
     def reached(self, problem: Problem) -> Choice | Made | None:
         """What a problem has: a general kernel, machine code of its own, or a kernel of its own."""
-        return self.table.get((False, problem))
+        return self.table.get(problem)
 
     def own(self, problem: Problem) -> Choice | None:
         """The loaded kernel with the problem's own constants."""
@@ -102,13 +99,12 @@ class Tiers:
 
     def rise(self, problem: Problem, reached: Choice | Made) -> None:
         """Keeps what a problem has reached, unless it has better by now."""
-        key = False, problem
         with self._lock:
-            if _height(reached) < _height(self.table.get(key)):
+            if _height(reached) < _height(self.table.get(problem)):
                 return
-            if len(self.table) >= MOST_CHOICES and key not in self.table:
-                self.forget()
-            self.table.keep(key, reached)
+            if len(self.table) >= MOST_CHOICES and problem not in self.table:
+                self.forget()  # and so no choice keeps the programs of those that go
+            self.table.keep(problem, reached)
 
     def begin(self, structure: Structures, sizes: tuple[int, ...], problem: Problem) -> None:
         """Compiles a first general kernel of a structure that has none."""

@@ -112,7 +112,7 @@ def test_launches_that_took_as_long_as_a_compiler_wait_for_it(
     seconds = made.call(OTHER).seconds
     monkeypatch.setattr(gpu_tier, "COMPILING", 4.5 * seconds)
     monkeypatch.setattr(made.engine.tiers.background, "ask", lambda *_, **__: None)
-    made.engine.tiers.table.pop((False, made.engine.problem_of(product(OTHER))))
+    made.engine.tiers.table.pop(made.engine.problem_of(product(OTHER)))
     assert made.is_general(OTHER, launches=4)
     assert made.is_general(OTHER), "the fifth launch waits, and tells"
     assert (made.waited, made.told) == (2, 1)

@@ -85,5 +85,10 @@ def test_a_full_table_keeps_problems_and_has_calls_let_go_of_programs(
     assert not told
     keep(found, 9)
     assert told
-    found.rise(problem(5), choice(5, "cost model"))
-    assert list(found.table) == [(False, problem(5))]
+    found.table.most = 4
+    for extent in range(5, 9):
+        found.rise(problem(extent), choice(extent, "cost model"))
+    assert found.choices
+    found.rise(problem(9), choice(9, "cost model"))
+    assert list(found.table) == [problem(extent) for extent in range(6, 10)]
+    assert not found.choices
